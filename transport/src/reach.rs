@@ -22,7 +22,8 @@
 mod operating;
 mod pair;
 mod requests;
-#[cfg(all(test, feature = "sim"))]
+#[cfg(test)]
+#[cfg(feature = "sim")]
 mod tests;
 
 use std::collections::BTreeMap;

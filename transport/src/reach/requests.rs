@@ -150,19 +150,21 @@ impl Reach {
             return state.outbox.push(Sharing::Denied { share, reason: String::new() });
         };
         let (bytes, access) = (piece.bytes, piece.access);
-        if !state.granted.contains_key(&share) {
-            match pair.one_sided.grant(&piece.memory, piece.at, bytes, access) {
+        let key = match state.granted.get(&share) {
+            Some(granted) => granted.grant.key(),
+            None => match pair.one_sided.grant(&piece.memory, piece.at, bytes, access) {
                 Ok(grant) => {
+                    let key = grant.key();
                     let granted = Granted { grant, revoked: None, _holder: holder };
                     state.granted.insert(share, granted);
+                    key
                 }
                 Err(error) => {
                     let reason = error.to_string();
                     return state.outbox.push(Sharing::Denied { share, reason });
                 }
-            }
-        }
-        let key = state.granted[&share].grant.key();
+            },
+        };
         state.outbox.push(Sharing::Granted { share, key, bytes, access });
     }
 }

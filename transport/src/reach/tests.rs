@@ -322,11 +322,11 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
         let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
         reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
         let ready = ready.await.unwrap();
-        let posted = async || {
-            let piece = ready.piece().await.unwrap();
+        let posted = || {
+            let piece = ready.try_piece().unwrap();
             ready.post(Kind::Read, 0, 8, piece).unwrap()
         };
-        let (kept, dropped) = (posted().await, posted().await);
+        let (kept, dropped) = (posted(), posted());
         drop(dropped);
         assert_eq!(ready.room_left(), limits::ONE_SIDED_OPERATIONS as usize - 2);
         assert!(!reach.rest(), "RE-5");
