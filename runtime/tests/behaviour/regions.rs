@@ -139,7 +139,7 @@ pub async fn an_actor_is_told_after_the_write(world: &World) {
     there.drain().await.unwrap();
     there.wait_stopped().await;
     let late = from_beta.run(shared, watchman, 1).await.unwrap().unwrap_err();
-    assert!(late.contains("not written") || late.contains("not shared"), "{late}");
+    assert!(late.contains("not written") || late.contains("not sent"), "{late}");
     end([alpha, beta]).await;
 }
 
