@@ -200,6 +200,8 @@ async fn a_restarted_node_is_down_and_linked_again() {
     let again = node("beta", &[alpha.address()]).await;
     again.mesh.ready(1).await;
     alpha.mesh.ready(1).await;
+    // A link is there a moment before its event is told.
+    alpha.watcher.count.subscribe().wait_for(|count| *count >= 4).await.unwrap();
     let texts = alpha.watcher.texts();
     assert_eq!(texts[0], "beta up over tcp");
     assert!(texts[1].starts_with("beta lost: "), "{texts:?}");
