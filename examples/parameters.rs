@@ -25,7 +25,7 @@ struct Server {
     shared: Model,
 }
 
-/// What a worker is given: all may read the line, and each writes to its own place.
+/// The regions that a worker is given: all read the line, and each writes to its own place.
 #[message]
 struct Model {
     line: RemoteRegion<Line>,

@@ -69,7 +69,7 @@ pub enum WriteAndTellError<M> {
         /// The reason.
         #[source]
         error: RegionError,
-        /// What the actor was to be told.
+        /// The message that the actor was to be told.
         message: M,
     },
     /// All was written, and the actor did not get the message.

@@ -253,7 +253,7 @@ impl<T> fmt::Debug for RemoteRegion<T> {
 mod tests {
     use super::*;
 
-    /// What a message says of a region is the word of another node: no number in it does harm.
+    /// A message about a region is the word of another node: no number in it does harm.
     #[tokio::test]
     async fn a_region_that_says_it_is_enormous_is_none() {
         let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");

@@ -52,7 +52,7 @@ pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
     assert_eq!((cells.len(), cells.node(), letter), (50_000, "beta", 'k'));
     let many: Vec<u64> = (0..40_000).map(|at| at * at).collect();
     cells.write(100, &many).await.unwrap();
-    // What is sent after a write finds it.
+    // A message that is sent after a write finds it.
     assert_eq!(keeper.cell(103).await, Ok(9));
     assert_eq!(cells.read(100..40_100).await.as_ref(), Ok(&many));
     keeper.change(5, 77).await.unwrap();

@@ -1,5 +1,5 @@
-//! What two linked nodes say about memory that one of them shares: they connect a queue pair for
-//! it, and name the keys under which it is reached.
+//! Messages of two linked nodes about memory that one of them shares: they connect a queue pair
+//! for it, and name the keys under which it is reached.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ pub(crate) enum Sharing {
         key: Key,
         /// Its size in bytes.
         bytes: u64,
-        /// What the peer may do with it.
+        /// The access that the peer has.
         access: Access,
     },
     /// Answers ASK: there is no access.

@@ -204,6 +204,17 @@ async fn connect(reach: &Arc<Reach>, number: u32) {
     while !format!("{:?}", reach.outgoing().await).contains("Ask") {}
 }
 
+/// Returns a share of the peer that was granted on the first queue pair.
+async fn ready(reach: &Arc<Reach>) -> Ready {
+    let (wanted, other) = (ShareId(9), reach.clone());
+    let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
+    assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+    connect(reach, 1).await;
+    let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
+    reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
+    ready.await.unwrap()
+}
+
 /// RE-1: both sides tell that a queue pair has ended; what the peer says of it is not taken for an
 /// answer to the wish for the next one.
 #[test]
@@ -314,14 +325,7 @@ fn so_many_questions_are_unanswered_at_one_time() {
 fn a_queue_pair_that_brings_nothing_is_given_up() {
     sim::run(1, |world| async move {
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
-        let wanted = ShareId(9);
-        let other = reach.clone();
-        let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
-        connect(&reach, 1).await;
-        let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
-        reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
-        let ready = ready.await.unwrap();
+        let ready = ready(&reach).await;
         let posted = || {
             let piece = ready.try_piece().unwrap();
             ready.post(Kind::Read, 0, 8, piece).unwrap()
@@ -347,14 +351,7 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
 fn an_operation_that_is_refused_ends_with_the_reason() {
     sim::run(1, |world| async move {
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Refused);
-        let wanted = ShareId(9);
-        let other = reach.clone();
-        let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
-        connect(&reach, 1).await;
-        let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
-        reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
-        let ready = ready.await.unwrap();
+        let ready = ready(&reach).await;
         let piece = ready.piece().await.unwrap();
         let refused = ready.post(Kind::Read, 0, 8, piece).unwrap_err();
         let NotPosted::Refused(why) = refused else { panic!("{refused:?}") };
