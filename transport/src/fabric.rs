@@ -144,6 +144,21 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Box<dyn one_sided::Opening>, FabricError> {
         one_sided::emulated::open(self, config)
     }
+
+    /// Returns memory to which operations of one-sided access bring what they read, and for nothing
+    /// else.
+    ///
+    /// # Errors
+    /// As of [`alloc`](Self::alloc).
+    fn alloc_one_sided(&self, bytes: usize) -> Result<Region, FabricError> {
+        self.alloc(bytes)
+    }
+
+    /// Returns true if reads of the peer's memory are faster than frames for large messages: a
+    /// device executes them.
+    fn lends(&self) -> bool {
+        false
+    }
 }
 
 /// The protection of frames from a stranger between the nodes.

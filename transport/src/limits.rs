@@ -346,3 +346,20 @@ pub const SHARING_UNANSWERED_MAX: usize = 256;
 /// Time after which the end of a share does not wait any more for a peer that does not say that it
 /// has no operation under way. What that peer still begins ends its own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Bytes from which a message stays with its sender until its receiver has fetched it, on fabrics
+/// that lend. Shorter ones are sooner there in parts: a loan takes three ways instead of one.
+pub const LEND_FROM: u32 = 128 * 1024;
+/// The least that [`LEND_FROM`] can be set to.
+pub const LEND_FROM_MIN: u32 = 4096;
+/// Messages and answers of one side that are lent at one time. One is read while the answer to the
+/// one before it and the LEND of the next are on their way.
+pub const LOANS_MAX: usize = 4;
+/// Bytes of them. A longer message goes in parts: as long as it is registered its link stands
+/// still.
+pub const LENT_BYTES_MAX: usize = 72 * 1024 * 1024;
+/// Bytes in which the messages land that a node fetches from one peer, until they are handled, and
+/// that are kept for the next ones. Where they do not suffice messages come in parts.
+pub const LANDING_BYTES_MAX: usize = 96 * 1024 * 1024;
+/// Bytes that one read of a fetch moves. Every device that has reads takes as many.
+pub const FETCH_BYTES: usize = 1024 * 1024;

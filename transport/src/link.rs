@@ -48,7 +48,8 @@ use crate::confirm::Confirms;
 use crate::driver_signals::DriverSignals;
 use crate::id::NodeId;
 use crate::limits;
-use crate::memory::Gauge;
+use crate::memory::{Gauge, Lease};
+use crate::proto::loans::NotLent;
 use crate::proto::send_queue::SendQueue;
 use crate::reach::Reach;
 
@@ -124,7 +125,7 @@ struct State {
     quiet: bool,
 }
 
-/// Requests of the session to the driver.
+/// Requests of the session to the driver, and of the tasks that fetch for it.
 #[derive(Default)]
 pub(crate) struct DriverRequests {
     /// End with this cause.
@@ -133,6 +134,8 @@ pub(crate) struct DriverRequests {
     pub(crate) leave: bool,
     /// Show that the link still carries frames.
     pub(crate) probe: bool,
+    /// What came of fetches, by the numbers of their loans.
+    pub(crate) fetched: Vec<(u16, Result<Lease, NotLent>)>,
 }
 
 impl LinkHandle {

@@ -14,11 +14,14 @@
 //!   aligned for it in a buffer that is aligned to 16 bytes.
 //! - **ME-10 shared words**: memory that a peer may write has no reference to its bytes; it is read
 //!   and written by copies of whole words, each of them atomic.
+//! - **ME-12 still buffers**: the bytes of a [`Buffer`] that is shared stay as they are and where
+//!   they are until its last owner is gone: a device may read them meanwhile.
 
 mod archiver;
 mod budget;
 pub mod buffer;
 mod checked;
+mod landing;
 mod pool;
 mod region;
 mod splice;
@@ -29,6 +32,7 @@ pub use archiver::write_root;
 pub(crate) use budget::{Budget, BudgetShare};
 pub use buffer::Buffer;
 pub use checked::{Checked, Inspect, Inspected, InvalidArchive, Payload};
+pub(crate) use landing::{Landing, Runway};
 pub(crate) use pool::Gauge;
 pub use pool::{Lease, Pool};
 #[cfg(feature = "verbs")]

@@ -59,6 +59,11 @@ pub struct Profile {
     /// its sockets. With fewer cores than threads that want them it makes messages slower. The peer
     /// need not do the same.
     pub spin: Duration,
+    /// Bytes from which a message stays in the memory of its sender, registered with the device,
+    /// until the receiver's device has read it from there: 4 KiB to 4 GiB - 1. `None`, the default:
+    /// 128 KiB on links over RDMA, and never on others, where parts in frames are faster. Where
+    /// memory cannot be registered large messages go in parts, too.
+    pub lend_from: Option<u32>,
     /// The core, as the system counts from 0, on which the drivers of all links run, on a thread of
     /// their own that stays on it; `None`, the default: they run on the runtime that the node was
     /// started on. So they get on while the application keeps its threads busy, but each message
@@ -83,6 +88,7 @@ impl Default for Profile {
             down_after: limits::DOWN_AFTER,
             idle_close: None,
             spin: Duration::ZERO,
+            lend_from: None,
             pinned_to: None,
         }
     }
@@ -139,6 +145,9 @@ impl Profile {
         between("mailbox_window_bytes", self.mailbox_window_bytes, 1, i32::MAX as u32)?;
         between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;
         between("links_per_source_max", self.links_per_source_max, 1, 1 << 20)?;
+        if let Some(from) = self.lend_from {
+            between("lend_from", from, limits::LEND_FROM_MIN, u32::MAX)?;
+        }
         self.validate_times()
     }
 

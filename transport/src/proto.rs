@@ -5,7 +5,7 @@
 //! a frame may be sent and [`trip`] when more slots would help, [`window`] when a message may be
 //! committed, [`remote_mailbox`] and [`inlet`] are the two ends of an opened mailbox, [`asks`]
 //! counts asks and [`age`] their deadlines, [`fragment`] is about messages larger than a slot,
-//! [`lanes`] about the order of service, [`fate`] about what became of what was sent; [`error`] is
+//! [`loans`] and [`fetches`] about those that the peer fetches, [`lanes`] about the order of service, [`fate`] about what became of what was sent; [`error`] is
 //! what can go wrong; [`send_queue`] and [`link`] put them together.
 
 pub(crate) mod age;
@@ -13,12 +13,14 @@ pub(crate) mod asks;
 pub(crate) mod credit;
 pub(crate) mod error;
 pub(crate) mod fate;
+pub(crate) mod fetches;
 pub(crate) mod fragment;
 pub(crate) mod frame;
 pub(crate) mod header;
 pub(crate) mod inlet;
 pub(crate) mod lanes;
 pub(crate) mod link;
+pub(crate) mod loans;
 pub(crate) mod remote_mailbox;
 pub(crate) mod send_queue;
 #[cfg(feature = "steps")]

@@ -18,7 +18,11 @@
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
 //!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
 //!   which the peer does not say what is its turn to say.
+//! - **RE-7 lent only where it is there**: a message is lent over a queue pair that both sides have
+//!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
+//!   message nothing but that it comes in parts.
 
+mod lending;
 mod operating;
 mod pair;
 mod requests;
@@ -93,6 +97,10 @@ struct State {
     unanswered: usize,
     /// Time of the last answer.
     answered: Option<Instant>,
+    /// Messages of the peer that are being fetched.
+    fetching: usize,
+    /// Messages are not lent, or not fetched, any more; the log says why.
+    lends_no_more: bool,
 }
 
 #[derive(Default)]
@@ -189,7 +197,7 @@ impl State {
             Stage::Wanted(_) | Stage::Offered(..) | Stage::Connecting(_) => false,
         };
         let asks = self.keys.values().any(|known| matches!(known, Known::Asked(..)));
-        idle && self.outbox.is_empty() && !asks
+        idle && self.outbox.is_empty() && !asks && self.fetching == 0
     }
 
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
@@ -267,7 +275,11 @@ impl Reach {
                 granted.iter().filter(|(_, it)| is_over(it)).map(|(share, _)| *share).collect();
             over.into_iter().filter_map(|share| granted.remove(&share)).collect()
         };
-        drop(over);
+        let unused = match &mut self.state.lock().stage {
+            Stage::Connected(pair) => pair.landing.take_unused(),
+            _ => Vec::new(),
+        };
+        drop((over, unused));
     }
 
     fn give_up_stuck(&self) {

@@ -195,6 +195,20 @@ mod stop {
         LastPartSent,
         /// The last part is read.
         LastPartReceived,
+        /// A frame with a LEND is posted.
+        LendSent,
+        /// A LEND is read, and nothing of the message.
+        LendReceived,
+        /// The bytes that were lent are here, and this is not said.
+        Fetched,
+        /// A frame with a FETCHED is posted.
+        FetchedSent,
+        /// A FETCHED is read: the message may be sent.
+        FetchedReceived,
+        /// A frame with an UNLENT is posted.
+        UnlentSent,
+        /// An UNLENT is read.
+        UnlentReceived,
         /// A frame with a SIGNAL is posted.
         SignalSent,
         /// A SIGNAL is read.

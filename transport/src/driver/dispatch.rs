@@ -98,6 +98,7 @@ impl Driver {
             Event::Granted(slots) => {
                 self.growth.grow_sends(pipe, self.link.counters(), slots);
             }
+            Event::Lent(lent) => self.link.fetch(lent),
             Event::Goodbye => self.link.stop_commits(),
         }
         Ok(())
@@ -230,6 +231,10 @@ impl Driver {
     fn payload(&self, body: Body, frame: &Frame<'_>) -> Payload {
         match (body, frame) {
             (Body::Whole(bytes), _) => Payload::owned(bytes),
+            (Body::Fetched(lease), _) => {
+                let bytes = lease.len();
+                Payload::leased(lease, 0..bytes)
+            }
             (Body::Part(range), Frame::Leased(lease)) => Payload::leased((*lease).clone(), range),
             (Body::Part(range), Frame::Lent(frame)) => {
                 Counters::add(&self.link.counters().copied_out, 1);

@@ -116,6 +116,9 @@ impl Driver {
         if requests.probe {
             pipe.proto.probe();
         }
+        for (loan, fetched) in requests.fetched {
+            pipe.proto.fetched(loan, fetched);
+        }
         Ok(())
     }
 

@@ -12,10 +12,12 @@ use crate::driver_signals::DriverSignals;
 use crate::mutants::planted;
 use crate::proto;
 use crate::proto::fate::{Consumed, Sent, What};
+use crate::proto::fetches::Lent;
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Event, Transmit};
 use crate::proto::send_queue::Fence;
+use crate::steps::step;
 use crate::unresolved::UnackedTell;
 
 /// Messages and the report that a link left when it ended.
@@ -71,7 +73,9 @@ impl LinkHandle {
         let mut state = self.state.lock();
         let result = proto.handle_frame(frame, &mut state.send_queue, events, now);
         state.quiet = proto.is_quiet();
+        let returned = state.send_queue.take_returned();
         self.finish_as_driver(state);
+        drop(returned);
         result
     }
 
@@ -85,6 +89,12 @@ impl LinkHandle {
         dropped_asks: &mut DroppedAsks,
     ) -> (Option<Transmit>, bool) {
         let mut state = self.state.lock();
+        while let Some(body) = state.send_queue.next_to_lend() {
+            drop(state);
+            let lent = self.reach.lend(&body);
+            state = self.state.lock();
+            state.send_queue.lent(&body, lent);
+        }
         let mut transmit = None;
         if !proto.is_idle(&state.send_queue) {
             let now = tokio::time::Instant::now().into_std();
@@ -142,6 +152,16 @@ impl LinkHandle {
             self.stop_commits();
         }
         requests
+    }
+
+    /// Fetches what the peer has lent; what comes of it is among the
+    /// [requests](Self::take_requests).
+    pub(crate) fn fetch(self: &Arc<Self>, lent: Lent) {
+        let link = self.clone();
+        self.reach.fetch(lent, move |fetched| {
+            step!(any fetched.is_ok().then_some(crate::steps::Step::Fetched));
+            link.request(|requests| requests.fetched.push((lent.number, fetched)));
+        });
     }
 
     /// Stops commits: one of the two nodes is leaving. Wakes all that wait.

@@ -178,6 +178,30 @@ impl Slot {
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
+
+    /// Cuts it in two, behind its first `bytes` bytes: a multiple of 16, and less than it has.
+    pub(crate) fn split(self, bytes: usize) -> (Self, Self) {
+        assert!(bytes < self.bytes && bytes.is_multiple_of(16), "both parts are slots");
+        // SAFETY: that is less than the slot's length, so it lies in the same region.
+        let base = unsafe { self.base.add(bytes) };
+        let behind = Slot { base, bytes: self.bytes - bytes, region: self.region.clone() };
+        (Slot { bytes, ..self }, behind)
+    }
+
+    /// Joins it with the slot that lies right behind it in its region.
+    ///
+    /// # Errors
+    /// Both, where the other one lies elsewhere.
+    pub(crate) fn join(self, behind: Self) -> Result<Self, (Self, Self)> {
+        // SAFETY: the end of the slot lies in its region, or right behind it.
+        let end = unsafe { self.base.add(self.bytes) };
+        if end == behind.base && Arc::ptr_eq(&self.region, &behind.region) {
+            // ME-1: both are given up for the one that covers them.
+            Ok(Slot { bytes: self.bytes + behind.bytes, ..self })
+        } else {
+            Err((self, behind))
+        }
+    }
 }
 
 impl Deref for Slot {
@@ -199,5 +223,34 @@ impl DerefMut for Slot {
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slot({} bytes)", self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ME-1: the parts of a slot are disjoint, and make the same slot again, in their order alone.
+    #[test]
+    fn a_slot_is_cut_and_joined_again() {
+        let mut slots = Region::heap(2 * 4096).into_slots(4096);
+        let (other, mut slot) = (slots.remove(1), slots.remove(0));
+        for (at, byte) in slot.iter_mut().enumerate() {
+            *byte = at as u8;
+        }
+        let start = slot.as_ptr();
+        let (mut front, back) = slot.split(1024);
+        assert_eq!((front.len(), back.len(), back[0]), (1024, 3072, 0));
+        front.fill(7);
+        let (back, front) = back.join(front).unwrap_err();
+        let (middle, end) = back.split(16);
+        let (front, end) = front.join(end).unwrap_err();
+        let whole = front.join(middle).and_then(|front| front.join(end)).unwrap();
+        assert_eq!((whole.as_ptr(), whole.len()), (start, 4096));
+        assert!(whole[..1024].iter().all(|byte| *byte == 7) && whole[1024 + 255] == 255);
+        // The next slot of the region is a neighbour, too; one of another region never is.
+        let whole = whole.join(other).unwrap();
+        assert_eq!(whole.len(), 8192);
+        assert!(whole.join(Region::heap(16).into_slots(16).remove(0)).is_err());
     }
 }

@@ -35,6 +35,9 @@ pub enum Violation {
     /// A fragment out of place, or a message longer than allowed.
     #[error("impossible fragment")]
     Fragment,
+    /// A loan of a message, or an answer to one, that makes no sense.
+    #[error("impossible loan")]
+    Loan,
     /// An opening or an answer to one that makes no sense.
     #[error("malformed or unexpected opening")]
     Opening,

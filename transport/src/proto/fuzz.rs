@@ -33,7 +33,7 @@ pub fn frames(input: &[u8]) {
 
 /// Two sides with a mailbox open each way, and messages on the way from the attacked one.
 fn opened() -> Pair {
-    let mut pair = Pair::confirmed();
+    let mut pair = Pair::lending(7);
     pair.open(SIDE, "0");
     pair.open(1 - SIDE, "0");
     let side = &mut pair.sides[SIDE];
@@ -48,6 +48,7 @@ fn opened() -> Pair {
 fn act_on(pair: &mut Pair, act: u8) {
     if act & 1 != 0 {
         pair.transmit(SIDE);
+        pair.fetch(SIDE);
     }
     if act & 2 != 0 {
         pair.sides[SIDE].take(0);

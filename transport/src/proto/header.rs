@@ -119,6 +119,14 @@ pub(crate) enum RecordKind {
     Cancel = 16,
     /// The sender of this record posted `total` more receive slots: so many more credits.
     Grant = 17,
+    /// A message or an answer of `total` bytes waits here, to be fetched: `ordinal` is the number of
+    /// the loan, `mailbox` that of the queue pair for one-sided access, `generation` and
+    /// `correlation` are the key.
+    Lend = 18,
+    /// A loan was fetched, or will not be: `ordinal` is its number, `total` the cause.
+    Fetched = 19,
+    /// What was fetched is not sent: `ordinal` is the number of its loan.
+    Unlent = 20,
 }
 
 /// The one of the two fragmented messages that a link carries at a time to which a part belongs.
@@ -149,7 +157,7 @@ pub(crate) const ALL_MAILBOXES: u32 = u32::MAX;
 impl RecordKind {
     fn of(byte: u8) -> Result<Self, Violation> {
         use RecordKind::*;
-        const ALL: [RecordKind; 17] = [
+        const ALL: [RecordKind; 20] = [
             Tell,
             Ask,
             Reply,
@@ -167,6 +175,9 @@ impl RecordKind {
             Goodbye,
             Cancel,
             Grant,
+            Lend,
+            Fetched,
+            Unlent,
         ];
         ALL.get((byte as usize).wrapping_sub(1)).copied().ok_or(Violation::Record)
     }
@@ -178,6 +189,8 @@ const DEADLINE: u8 = 1;
 const MORE: u8 = 2;
 /// Record flag: a note follows the deadline, or the place of one.
 const NOTE: u8 = 4;
+/// Record flag: the bytes of the message were fetched; `total` is the number of their loan.
+const LENT: u8 = 8;
 /// The place of the note in a header.
 const NOTE_AT: usize = RECORD_HEADER_MAX - NOTE_BYTES;
 
@@ -187,6 +200,8 @@ pub(crate) struct RecordHeader {
     pub(crate) kind: RecordKind,
     /// The list goes on in the next record of this kind.
     pub(crate) more: bool,
+    /// The bytes of the message were fetched, and `total` is the number of their loan.
+    pub(crate) lent: bool,
     /// Bytes of payload in this record.
     pub(crate) payload: u32,
     pub(crate) mailbox: u32,
@@ -208,6 +223,7 @@ impl RecordHeader {
         RecordHeader {
             kind,
             more: false,
+            lent: false,
             payload: 0,
             mailbox: 0,
             generation: 0,
@@ -249,6 +265,7 @@ impl RecordHeader {
         head[0] = self.kind as u8;
         head[1] = if self.deadline_us.is_some() { DEADLINE } else { 0 }
             | if self.more { MORE } else { 0 }
+            | if self.lent { LENT } else { 0 }
             | if self.note.is_some() { NOTE } else { 0 };
         head[2..4].copy_from_slice(&(self.len() as u16).to_le_bytes());
         head[4..8].copy_from_slice(&self.payload.to_le_bytes());
@@ -276,6 +293,7 @@ impl RecordHeader {
         let header = RecordHeader {
             kind: RecordKind::of(head[0])?,
             more: head[1] & MORE != 0,
+            lent: head[1] & LENT != 0,
             payload: u32_at(head, 4),
             mailbox: u32_at(head, 8),
             generation: u32_at(head, 12),
@@ -358,10 +376,10 @@ mod tests {
     fn any_header() -> impl Strategy<Value = RecordHeader> {
         let numbers = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u16>(), any::<u32>());
         let optional = (any::<Option<u64>>(), any::<Option<[u8; NOTE_BYTES]>>());
-        (1u8..=17, any::<bool>(), any::<u32>(), numbers, optional).prop_map(
+        (1u8..=20, any::<[bool; 2]>(), any::<u32>(), numbers, optional).prop_map(
             |(
                 kind,
-                more,
+                [more, lent],
                 payload,
                 (mailbox, generation, correlation, ordinal, total),
                 optional,
@@ -369,6 +387,7 @@ mod tests {
                 RecordHeader {
                     kind: RecordKind::of(kind).unwrap(),
                     more,
+                    lent,
                     payload,
                     mailbox,
                     generation,
@@ -410,6 +429,7 @@ mod tests {
         let others = [
             RecordHeader { kind: RecordKind::Signal, ..plain },
             RecordHeader { more: true, ..plain },
+            RecordHeader { lent: true, ..plain },
             RecordHeader { correlation: 1, ..plain },
             RecordHeader { total: 1, ..plain },
             RecordHeader { deadline_us: Some(0), ..plain },

@@ -17,6 +17,7 @@ use std::time::Instant;
 use rkyv::util::AlignedVec;
 
 use super::header::{RECORD_HEADER, RecordHeader, RecordKind, record_bytes};
+use super::loans::Lending;
 use super::window::Count;
 use crate::memory::Buffer;
 use crate::note::Note;
@@ -339,6 +340,7 @@ pub(crate) struct Bulk {
     pub(crate) number: u64,
     /// Bytes that have left.
     pub(crate) sent: usize,
+    pub(crate) lending: Lending,
 }
 
 impl Bulk {
@@ -355,7 +357,8 @@ impl Bulk {
         } else {
             body = std::mem::take(archive);
         }
-        Bulk { entry, note, body: Arc::new(body.into()), mark: 0, number: 0, sent: 0 }
+        let body: Arc<Buffer> = Arc::new(body.into());
+        Bulk { entry, note, body, mark: 0, number: 0, sent: 0, lending: Lending::Parts }
     }
 
     pub(crate) fn remaining(&self) -> &[u8] {

@@ -14,13 +14,16 @@ use std::time::Instant;
 use super::age::Age;
 use super::credit::{Class, CreditSettings, FIRST_COUNT, Ledger};
 use super::fate::{Consumed, InFlight, Refused, Sent};
+use super::fetches::Fetches;
 use super::fragment::Assembly;
 use super::header::{
     ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_TIMED, RecordHeader, RecordKind,
 };
+use super::loans::NotLent;
 use super::trip::Trip;
 use super::window::Count;
 use crate::limits;
+use crate::memory::Lease;
 use crate::mutants::planted;
 use crate::proto::error::{OpenRefusal, Refusal, Violation};
 
@@ -43,6 +46,7 @@ pub(crate) struct LinkProtocol {
     dispatched: u32,
     /// The fragmented message and the fragmented answer of which parts have come (FR-1).
     assemblies: [Option<Assembly>; 2],
+    fetches: Fetches,
     age: Age,
     trip: Trip,
     /// The count that this side tells the peer in its CONFIRM (WI-4).
@@ -97,6 +101,7 @@ impl LinkProtocol {
             told: VecDeque::new(),
             dispatched: FIRST_COUNT,
             assemblies: [None, None],
+            fetches: Fetches::default(),
             age: Age::new(start),
             trip: Trip::default(),
             carried,
@@ -180,6 +185,13 @@ impl LinkProtocol {
     /// Holds the goodbye back, as long as there is something that is to be said before it.
     pub(crate) fn hold_goodbye(&mut self, held: bool) {
         self.handshake.held = held;
+    }
+
+    /// Takes what came of the fetch of a message that the peer had lent.
+    pub(crate) fn fetched(&mut self, number: u16, fetched: Result<Lease, NotLent>) {
+        if let Some(answer) = self.fetches.done(number, fetched) {
+            self.control(answer);
+        }
     }
 
     /// Counts the frame handled last as dispatched, a slot posted in its place (LK-2).

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
+mod lending;
+
 use crate::note::{NOTE_BYTES, Note};
 use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
@@ -69,6 +71,8 @@ pub(crate) struct Side {
     pub(crate) frames: VecDeque<Vec<u8>>,
     pub(crate) boxes: [Toy; 2],
     pub(crate) answers: Vec<Vec<u8>>,
+    /// The numbers of its asks.
+    pub(crate) asked: Vec<u64>,
     /// Asks that were not handled, because the mailbox had closed.
     pub(crate) unanswered: usize,
     pub(crate) refused: Vec<u128>,
@@ -82,6 +86,7 @@ pub(crate) struct Side {
     peer_blocked: bool,
     plan: [VecDeque<(Vec<u8>, bool)>; 2],
     sent: [usize; 2],
+    device: lending::Device,
 }
 
 impl Side {
@@ -107,6 +112,7 @@ impl Side {
             frames: VecDeque::new(),
             boxes: [toy(), toy()],
             answers: Vec::new(),
+            asked: Vec::new(),
             unanswered: 0,
             confirmed: Vec::new(),
             refused: Vec::new(),
@@ -117,6 +123,7 @@ impl Side {
             peer_blocked: false,
             plan: Default::default(),
             sent: [0; 2],
+            device: Default::default(),
         }
     }
 
@@ -146,6 +153,7 @@ impl Side {
         *sent += 1;
         let ask = kind == RecordKind::Ask;
         let correlation = if ask { self.out.asks.insert(()).expect("few asks") } else { 0 };
+        self.asked.extend(ask.then_some(correlation));
         let entry = Entry { kind, mailbox, ordinal: 0, correlation, message, deadline: None };
         let mut archive = AlignedVec::new();
         archive.extend_from_slice(bytes);
@@ -153,13 +161,17 @@ impl Side {
         true
     }
 
+    /// Returns true if a mailbox of the peer has closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.notices.iter().any(|notice| matches!(notice, Notice::Ended { .. }))
+    }
+
     /// Sends the next planned message to a mailbox.
     fn send_next(&mut self, mailbox: usize) -> bool {
         let Some((bytes, ask)) = self.plan[mailbox].pop_front() else { return false };
         let kind = if ask { RecordKind::Ask } else { RecordKind::Tell };
         // A mailbox that closed is not opened again.
-        let ended = self.notices.iter().any(|notice| matches!(notice, Notice::Ended { .. }));
-        let sent = !ended && self.send(&name(&mailbox.to_string()), &bytes, kind);
+        let sent = !self.is_closed() && self.send(&name(&mailbox.to_string()), &bytes, kind);
         if !sent {
             self.plan[mailbox].push_front((bytes, ask));
         }
@@ -195,6 +207,7 @@ impl Side {
         let bytes = |body: Body| match body {
             Body::Part(range) => frame[range].to_vec(),
             Body::Whole(bytes) => bytes.to_vec(),
+            Body::Fetched(bytes) => bytes.to_vec(),
         };
         match event {
             Event::Tells(tells) => {
@@ -234,6 +247,7 @@ impl Side {
             }
             Event::Unsent(entry) => self.drop_entry(&entry),
             Event::Delivered(confirm) => self.confirmed.push(confirm),
+            Event::Lent(lent) => self.device.wants(lent),
             Event::Signal { .. } | Event::Confirmed | Event::Granted(_) | Event::Goodbye => {}
         }
         Ok(())
@@ -302,6 +316,7 @@ impl Pair {
     pub(crate) fn transmit(&mut self, by: usize) -> bool {
         let side = &mut self.sides[by];
         side.report_windows();
+        side.lend();
         let (mut slot, mut dropped) = ([0; FRAME_MAX], Vec::new());
         let transmit = side.link.poll_transmit(&mut side.out, &mut slot, &mut dropped, side.now);
         for entry in dropped {
@@ -329,6 +344,7 @@ impl Pair {
         let side = &mut self.sides[side];
         let mut events = Vec::new();
         side.link.handle_frame(frame, &mut side.out, &mut events, side.now)?;
+        drop(side.out.take_returned());
         side.notices.extend(side.out.take_notices());
         for event in events {
             side.handle(event, frame)?;
@@ -382,6 +398,9 @@ impl Pair {
     /// One step that the number chooses.
     pub(crate) fn step(&mut self, choice: u8) -> bool {
         let (side, mailbox) = (usize::from(choice & 1), usize::from(choice >> 1 & 1));
+        if choice & 16 != 0 && self.fetch(side) {
+            return true;
+        }
         match choice >> 2 & 3 {
             0 => self.sides[side].send_next(mailbox),
             1 => self.transmit(side),
@@ -405,17 +424,17 @@ impl Pair {
         while (0..2).fold(false, |any, side| {
             let sent = self.transmit(side);
             let received = self.receive(side).expect("an honest peer");
-            any | sent | received
+            let fetched = self.fetch(side);
+            any | sent | received | fetched
         }) {}
     }
 
     /// Everything that is planned happens.
     pub(crate) fn settle(&mut self) {
-        while (0..16).fold(false, |any, choice| self.step(choice) | any) {}
+        while (0..32).fold(false, |any, choice| self.step(choice) | any) {}
         let stuck = |side: &Side| side.plan.iter().any(|plan| !plan.is_empty());
-        let ended = |side: &Side| side.notices.iter().any(|n| matches!(n, Notice::Ended { .. }));
         assert!(
-            !self.sides.iter().any(|side| stuck(side) && !ended(side)),
+            !self.sides.iter().any(|side| stuck(side) && !side.is_closed()),
             "a sender waits for ever"
         );
     }

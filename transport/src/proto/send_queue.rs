@@ -23,6 +23,7 @@ use rkyv::util::AlignedVec;
 use super::asks::{OpenAsks, PendingAsks, Written};
 use super::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use super::lanes::{Bulk, Entry, Lane};
+use super::loans::Loans;
 use super::remote_mailbox::{Outlet, RemoteMailbox};
 use super::window::{Count, SendWindow, WindowSize};
 use crate::limits;
@@ -32,6 +33,7 @@ use crate::open_request::OpenRequest;
 use crate::proto::error::{OpenRefusal, Violation};
 
 mod fill;
+mod lending;
 #[cfg(test)]
 mod modelled;
 mod opening;
@@ -57,6 +59,7 @@ pub(crate) struct SendQueue<W> {
     pub(crate) asks: PendingAsks<W>,
     /// Asks of the peer.
     pub(crate) open_asks: OpenAsks,
+    loans: Loans,
     /// The most that is sent ahead to one mailbox.
     mailbox_window: WindowSize,
     /// Largest payload that goes into one record.
@@ -179,6 +182,7 @@ impl<W> SendQueue<W> {
             closing: false,
             asks: PendingAsks::default(),
             open_asks: OpenAsks::default(),
+            loans: Loans::new(None),
             mailbox_window,
             eager_max,
             notices: Vec::new(),
@@ -282,8 +286,9 @@ impl<W> SendQueue<W> {
         mailbox.bulk += 1;
         let mark = self.queues.eager.mark();
         let (copied, number) = (is_small && note.is_some(), self.queues.bulk_count);
+        let lending = self.loans.lending(archive.len());
         let bulk = Bulk::new((entry, note), archive, copied);
-        self.queues.bulk.push_back(Bulk { mark, number, ..bulk });
+        self.queues.bulk.push_back(Bulk { mark, number, lending, ..bulk });
         self.queues.bulk_count += 1;
     }
 
@@ -324,7 +329,9 @@ impl<W> SendQueue<W> {
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, (0, 0), archive);
         } else {
-            self.queues.bulk_replies.push_back(Bulk::new((entry, None), archive, false));
+            let lending = self.loans.lending(archive.len());
+            let bulk = Bulk::new((entry, None), archive, false);
+            self.queues.bulk_replies.push_back(Bulk { lending, ..bulk });
         }
     }
 
@@ -442,11 +449,13 @@ impl<W> SendQueue<W> {
         control > 0 || (!q.replies.is_empty() && !self.yields())
     }
 
-    /// Returns the number of messages and answers that are not wholly in frames yet.
+    /// Returns the number of messages and answers that are not wholly in frames yet; one more where
+    /// something is lent.
     pub(crate) fn queued(&self) -> usize {
         let q = &self.queues;
         let under_way = usize::from(q.message.is_some()) + usize::from(q.reply.is_some());
-        q.eager.len() + q.replies.len() + q.bulk.len() + q.bulk_replies.len() + under_way
+        let large = q.bulk.len() + q.bulk_replies.len() + under_way;
+        q.eager.len() + q.replies.len() + large + usize::from(!self.loans.is_empty())
     }
 
     /// Returns the request that first opened a mailbox.

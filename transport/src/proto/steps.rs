@@ -17,7 +17,9 @@ impl RecordHeader {
     fn steps(&self) -> Option<(Step, Step)> {
         use Step::*;
         Some(match self.kind {
-            RecordKind::Tell | RecordKind::Ask | RecordKind::Reply if self.total != 0 => {
+            RecordKind::Tell | RecordKind::Ask | RecordKind::Reply
+                if self.total != 0 && !self.lent =>
+            {
                 (FirstPartSent, FirstPartReceived)
             }
             RecordKind::Tell => (TellSent, TellReceived),
@@ -38,6 +40,9 @@ impl RecordHeader {
             RecordKind::Confirm => (ConfirmSent, ConfirmReceived),
             RecordKind::Probe => (ProbeSent, ProbeReceived),
             RecordKind::Goodbye => (GoodbyeSent, GoodbyeReceived),
+            RecordKind::Lend => (LendSent, LendReceived),
+            RecordKind::Fetched => (FetchedSent, FetchedReceived),
+            RecordKind::Unlent => (UnlentSent, UnlentReceived),
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
-use super::pair::{Finished, Piece, Posted};
+use super::pair::{Finished, Piece, Posted, Purpose};
 use super::{Denied, Known, Reach, Stage};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{Access, Key, Kind, Operation};
@@ -186,7 +186,8 @@ impl Ready {
             pair.waiting = Instant::now();
         }
         let wanted = if matches!(kind, Kind::Write | Kind::WriteAndNotify(_)) { 0 } else { bytes };
-        pair.posted.push_back(Posted { share: self.share, wanted, permit, done });
+        let purpose = Purpose::Access { share: self.share, wanted, done };
+        pair.posted.push_back(Posted { permit, purpose });
         Ok(finished)
     }
 }

@@ -18,7 +18,7 @@ use crate::id::ShareId;
 use crate::limits::{
     CONNECT_TIMEOUT, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE, ONE_SIDED_SLOT_BYTES,
 };
-use crate::memory::Slot;
+use crate::memory::{Landing, Slot};
 
 /// Outcomes that are polled at once.
 const BATCH: usize = ONE_SIDED_OPERATIONS as usize;
@@ -36,6 +36,7 @@ pub(super) struct Pair {
     pub(super) posted: VecDeque<Posted>,
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Instant,
+    pub(super) landing: Landing,
     _driver: Task,
 }
 
@@ -48,11 +49,33 @@ impl Pair {
 
 /// An operation that is under way.
 pub(super) struct Posted {
-    pub(super) share: ShareId,
-    /// Bytes at the front of its slot that its task wants.
-    pub(super) wanted: usize,
     pub(super) permit: OwnedSemaphorePermit,
-    pub(super) done: oneshot::Sender<Finished>,
+    pub(super) purpose: Purpose,
+}
+
+pub(super) enum Purpose {
+    /// A task uses a share of the peer. It wants so many bytes at the front of the slot.
+    Access { share: ShareId, wanted: usize, done: oneshot::Sender<Finished> },
+    /// It brings a part of a message, for which the slot is.
+    Fetch(oneshot::Sender<Fetched>),
+}
+
+/// How the operation of a fetch ended, and its slot.
+pub(super) type Fetched = (Status, Slot);
+
+/// What an operation brought, for the task that waits: told without the state's lock.
+pub(super) enum Brought {
+    Access(oneshot::Sender<Finished>, Finished),
+    Fetch(oneshot::Sender<Fetched>, Fetched),
+}
+
+impl Brought {
+    fn tell(self) {
+        match self {
+            Brought::Access(task, finished) => drop(task.send(finished)),
+            Brought::Fetch(task, fetched) => drop(task.send(fetched)),
+        }
+    }
 }
 
 /// How an operation ended, and what it brought: copied out of its slot, which serves others at
@@ -161,7 +184,9 @@ impl Reach {
             (Ok((one_sided, slots)), Stage::Connecting(driver)) => {
                 let room = Arc::new(Semaphore::new(slots.len()));
                 let (posted, waiting) = (VecDeque::new(), Instant::now());
-                let pair = Pair { one_sided, slots, room, posted, waiting, _driver: driver };
+                let landing = Landing::default();
+                let pair =
+                    Pair { one_sided, slots, room, posted, waiting, landing, _driver: driver };
                 state.stage = Stage::Connected(pair);
                 state.outbox.push(Sharing::Connected { number });
                 None
@@ -208,9 +233,7 @@ impl Reach {
         let is_over = leftovers.is_some();
         let speaks = !state.outbox.is_empty();
         drop(state);
-        for (done, ended) in finished {
-            drop(done.send(ended));
-        }
+        finished.into_iter().for_each(Brought::tell);
         drop((leftovers, outcomes));
         if speaks {
             self.outgoing.notify_one();
@@ -223,16 +246,15 @@ impl Reach {
     }
 
     /// Records the outcome of the oldest operation.
-    fn finish(
-        &self,
-        state: &mut State,
-        slot: Slot,
-        status: Status,
-    ) -> Option<(oneshot::Sender<Finished>, Finished)> {
+    fn finish(&self, state: &mut State, slot: Slot, status: Status) -> Option<Brought> {
         let number = state.number;
         let pair = state.pair(number)?;
         pair.waiting = Instant::now();
-        let Posted { share, wanted, permit, done } = pair.posted.pop_front()?;
+        let Posted { permit, purpose } = pair.posted.pop_front()?;
+        let (share, wanted, done) = match purpose {
+            Purpose::Access { share, wanted, done } => (share, wanted, done),
+            Purpose::Fetch(done) => return Some(Brought::Fetch(done, (status, slot))),
+        };
         let is_wanted = status == Status::Success && !done.is_closed();
         let brought = if is_wanted { slot[..wanted].to_vec() } else { Vec::new() };
         pair.slots.push(slot);
@@ -244,6 +266,6 @@ impl Reach {
                 state.outbox.push(Sharing::Revoked(share));
             }
         }
-        Some((done, (status, brought)))
+        Some(Brought::Access(done, (status, brought)))
     }
 }

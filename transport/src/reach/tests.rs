@@ -12,7 +12,7 @@ use super::*;
 use crate::fabric::one_sided::{Kind, OneSided, OneSidedConfig, Operation, Outcome};
 use crate::fabric::sim::{self, World};
 use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig};
-use crate::memory::{Region, Words};
+use crate::memory::{Buffer, Region, Words};
 use crate::shares::Share;
 
 /// One side of a link, with a share.
@@ -163,6 +163,10 @@ impl Opening for MuteSide {
 impl OneSided for MuteSide {
     fn grant(&mut self, _: &Arc<Words>, _: u64, _: u64, _: Access) -> Result<Grant, FabricError> {
         Ok(Grant::new(Key { number: 1, base: 0 }, ()))
+    }
+
+    fn lend(&mut self, _: &Arc<Buffer>) -> Result<Grant, FabricError> {
+        Ok(Grant::new(Key { number: 2, base: 0 }, ()))
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {

@@ -29,7 +29,7 @@ use crate::fabric::{
     Status, Work,
 };
 use crate::limits::{ONE_SIDED_FRAME_BYTES, ONE_SIDED_WINDOW};
-use crate::memory::{Slot, Words};
+use crate::memory::{Buffer, Slot, Words};
 
 /// Requests without an answer (EM-1).
 const WINDOW: usize = ONE_SIDED_WINDOW;
@@ -217,6 +217,10 @@ impl OneSided for Emulated {
         access: Access,
     ) -> Result<Grant, FabricError> {
         self.grants.add(memory, at, bytes, access)
+    }
+
+    fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
+        Ok(self.grants.lend(bytes))
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{Access, Grant, Key, Kind, check_grant};
 use crate::fabric::FabricError;
-use crate::memory::Words;
+use crate::memory::{Buffer, Words};
 
 /// The grants to one peer. Each operation is executed under its lock, which the end of a grant
 /// takes, too: so none is under way when a grant has ended (PV-13).
@@ -23,10 +23,17 @@ struct Table {
 }
 
 struct Granted {
-    memory: Arc<Words>,
+    memory: Memory,
     first: u64,
     bytes: u64,
     access: Access,
+}
+
+/// What is granted.
+enum Memory {
+    Shared(Arc<Words>),
+    /// Only ever read.
+    Lent(Arc<Buffer>),
 }
 
 /// The peer has no grant for what it wants to do.
@@ -51,37 +58,53 @@ impl Grants {
         access: Access,
     ) -> Result<Grant, FabricError> {
         check_grant(memory, first, bytes)?;
+        let memory = Memory::Shared(memory.clone());
+        Ok(self.insert(Granted { memory, first, bytes, access }))
+    }
+
+    pub(super) fn lend(&self, bytes: &Arc<Buffer>) -> Grant {
+        let (memory, length) = (Memory::Lent(bytes.clone()), bytes.len() as u64);
+        self.insert(Granted { memory, first: 0, bytes: length, access: Access::READ })
+    }
+
+    fn insert(&self, granted: Granted) -> Grant {
         let mut table = self.0.lock();
         while {
             table.last = table.last.wrapping_add(1);
             table.granted.contains_key(&table.last)
         } {}
         let number = table.last;
-        table.granted.insert(number, Granted { memory: memory.clone(), first, bytes, access });
+        table.granted.insert(number, granted);
         drop(table);
         let key = Key { number, base: 0 };
-        Ok(Grant::new(key, Revoke { grants: self.clone(), number }))
+        Grant::new(key, Revoke { grants: self.clone(), number })
     }
 
     /// Reads for the peer.
     pub(super) fn read(&self, wanted: Wanted, into: &mut [u8]) -> Result<(), Forbidden> {
         let table = self.0.lock();
-        let (memory, at) = table.find(wanted)?;
-        memory.read(at, into).map_err(|_| Forbidden)
+        match table.find(wanted)? {
+            (Memory::Shared(words), at) => words.read(at, into).map_err(|_| Forbidden),
+            (Memory::Lent(bytes), at) => {
+                let bytes = bytes.get(at as usize..).ok_or(Forbidden)?;
+                into.copy_from_slice(bytes.get(..into.len()).ok_or(Forbidden)?);
+                Ok(())
+            }
+        }
     }
 
     /// Writes for the peer.
     pub(super) fn write(&self, wanted: Wanted, from: &[u8]) -> Result<(), Forbidden> {
         let table = self.0.lock();
-        let (memory, at) = table.find(wanted)?;
-        memory.write(at, from).map_err(|_| Forbidden)
+        let (words, at) = table.find_shared(wanted)?;
+        words.write(at, from).map_err(|_| Forbidden)
     }
 
     /// Does what is atomic for the peer, and returns what the word was.
     pub(super) fn act(&self, wanted: Wanted) -> Result<u64, Forbidden> {
         let table = self.0.lock();
-        let (memory, at) = table.find(wanted)?;
-        let word = memory.word(at).map_err(|_| Forbidden)?;
+        let (words, at) = table.find_shared(wanted)?;
+        let word = words.word(at).map_err(|_| Forbidden)?;
         let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
         match wanted.kind {
             Kind::FetchAdd(more) => Ok(word.fetch_add(more, done)),
@@ -100,7 +123,7 @@ impl Grants {
 }
 
 impl Table {
-    fn find(&self, Wanted { kind, key, at, bytes }: Wanted) -> Result<(&Words, u64), Forbidden> {
+    fn find(&self, Wanted { kind, key, at, bytes }: Wanted) -> Result<(&Memory, u64), Forbidden> {
         let granted = self.granted.get(&key.number).ok_or(Forbidden)?;
         let end = at.checked_add(bytes.into()).ok_or(Forbidden)?;
         let within = key.base == 0 && end <= granted.bytes;
@@ -108,6 +131,15 @@ impl Table {
             Ok((&granted.memory, granted.first + at))
         } else {
             Err(Forbidden)
+        }
+    }
+}
+
+impl Table {
+    fn find_shared(&self, wanted: Wanted) -> Result<(&Words, u64), Forbidden> {
+        match self.find(wanted)? {
+            (Memory::Shared(words), at) => Ok((words, at)),
+            (Memory::Lent(_), _) => Err(Forbidden),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::device::{Device, check};
 use super::machine;
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Key};
-use crate::memory::Words;
+use crate::memory::{Buffer, Words};
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;
@@ -74,8 +74,8 @@ impl Registration {
     /// Registers `bytes` bytes; work requests count them from `place` on.
     ///
     /// # Safety
-    /// They are mapped until the registration has ended. Where `access` lets peers in, they are
-    /// words that are shared (ME-10).
+    /// They are mapped until the registration has ended. Where `access` lets peers write, they are
+    /// words that are shared (ME-10); where it lets them read, nothing else writes them but words.
     pub(super) unsafe fn new(
         domain: &Arc<Domain>,
         (start, bytes): (*mut u8, usize),
@@ -125,10 +125,21 @@ impl Drop for Registration {
     }
 }
 
-/// Words that the peer of the one queue pair of a domain may reach, as long as this lives (PV-13).
+/// Memory that the peer of the one queue pair of a domain may reach, as long as this lives (PV-13).
 pub(super) struct Granted {
     registration: Registration,
-    memory: Option<Arc<Words>>,
+    memory: Option<Memory>,
+}
+
+/// What keeps the memory of a grant.
+enum Memory {
+    Shared {
+        _words: Arc<Words>,
+    },
+    /// Bytes that are only ever read.
+    Lent {
+        _bytes: Arc<Buffer>,
+    },
 }
 
 impl Granted {
@@ -148,7 +159,23 @@ impl Granted {
         let registration =
             unsafe { Registration::new(domain, (start, bytes), base, remote(access)) }?;
         let key = Key { number: registration.remote_key(), base };
-        Ok((Granted { registration, memory: Some(memory.clone()) }, key))
+        Ok((Granted { registration, memory: Some(Memory::Shared { _words: memory.clone() }) }, key))
+    }
+
+    /// Grants reads of these bytes, of which there is at least one.
+    pub(super) fn lend(
+        domain: &Arc<Domain>,
+        bytes: &Arc<Buffer>,
+    ) -> Result<(Self, Key), FabricError> {
+        let start = bytes.as_ptr().cast_mut();
+        let base = (start.addr() % PAGE) as u64;
+        // SAFETY: the buffer is counted here until the registration has ended (VB-10), and a shared
+        // one is not written, nor moves its bytes (ME-12). Devices only read them: neither this
+        // side nor the peer is given more.
+        let registration =
+            unsafe { Registration::new(domain, (start, bytes.len()), base, remote(Access::READ)) }?;
+        let key = Key { number: registration.remote_key(), base };
+        Ok((Granted { registration, memory: Some(Memory::Lent { _bytes: bytes.clone() }) }, key))
     }
 }
 

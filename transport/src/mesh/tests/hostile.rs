@@ -212,12 +212,13 @@ fn number(violation: Violation) -> usize {
         Violation::Confirm => 11,
         Violation::Goodbye => 12,
         Violation::Flood => 13,
+        Violation::Loan => 14,
     }
 }
 
 #[test]
 fn there_is_a_breach_for_every_violation() {
-    let mut provoked = [0; 14];
+    let mut provoked = [0; 15];
     for breach in breaches::all() {
         if let LinkCause::Violation(violation) = breach.cause {
             provoked[number(violation)] += 1;

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Lease};
 use crate::note::Note;
 use crate::open_request::OpenRequest;
 use crate::proto::error::Refusal;
 use crate::proto::fate::Sent;
+use crate::proto::fetches::Lent;
 use crate::proto::frame::Tells;
 use crate::proto::header::{record_bytes, record_ordinal};
 use crate::proto::lanes::Entry;
@@ -40,6 +41,8 @@ pub(crate) enum Event<W> {
     Delivered(u64),
     /// The peer added so many slots to its ring.
     Granted(u32),
+    /// The peer has lent a message: it is to be fetched.
+    Lent(Lent),
     /// The peer said goodbye.
     Goodbye,
 }
@@ -92,6 +95,8 @@ pub(crate) enum Body {
     /// Put together from fragments. Its memory is kept when it is dropped, not freed: that may be
     /// under the link's lock.
     Whole(Buffer),
+    /// Where they were fetched to.
+    Fetched(Lease),
 }
 
 impl Body {
@@ -99,6 +104,7 @@ impl Body {
         match self {
             Body::Part(range) => range.len(),
             Body::Whole(bytes) => bytes.len(),
+            Body::Fetched(bytes) => bytes.len(),
         }
     }
 }

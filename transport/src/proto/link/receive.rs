@@ -142,12 +142,23 @@ impl LinkProtocol {
                 self.ledger.grow_peer(header.total)?;
                 events.push(Event::Granted(header.total));
             }
+            RecordKind::Lend if self.handshake.goodbye_sent.is_none() => {
+                events.push(Event::Lent(self.fetches.begin(&header, self.sizes.message_max)?));
+            }
+            // It finds out by the goodbye that it is on its own (FE-1).
+            RecordKind::Lend => {}
+            RecordKind::Fetched => out.handle_fetched(header.ordinal, header.total)?,
+            RecordKind::Unlent => drop(self.fetches.take(header.ordinal.into())?),
             RecordKind::Probe => {}
             RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Goodbye => {
                 if self.assembling() > 0 {
                     return Err(Violation::Fragment);
                 }
+                if !self.fetches.is_empty() {
+                    return Err(Violation::Loan);
+                }
+                out.handle_goodbye();
                 self.handshake.goodbye_received = Some(arrived.number);
                 self.handshake.leave = true;
                 events.push(Event::Goodbye);
@@ -176,6 +187,10 @@ impl LinkProtocol {
             return arrived.whole(place, (&first, deadline), Body::Whole(body.into()), out, events);
         }
         let deadline = arrived.deadline(&header);
+        if header.lent {
+            let body = Body::Fetched(self.fetches.take(header.total)?);
+            return arrived.whole(place, (&header, deadline), body, out, events);
+        }
         if header.total == 0 {
             if bytes.len() > self.sizes.message_max as usize {
                 return Err(Violation::Fragment);

@@ -180,6 +180,9 @@ impl LinkProtocol {
             class = Some(Class::Control);
             let answer = matches!(header.kind, RecordKind::Opened | RecordKind::OpenRefused);
             self.open_answers -= usize::from(answer && !header.more);
+            if header.kind == RecordKind::Fetched {
+                self.fetches.answered(header.ordinal);
+            }
             self.control.pop_front();
         }
         class
@@ -208,10 +211,11 @@ impl LinkProtocol {
             self.probe = false;
             answer_now = true;
         }
-        let idle = out.is_empty() && self.control.is_empty();
+        let idle = out.is_finished() && self.control.is_empty();
         let leaves = self.handshake.leave && !self.handshake.held;
         if leaves && idle && push(RecordKind::Goodbye) {
             self.handshake.goodbye_sent = Some(frame);
+            self.fetches.stop();
             answer_now = true;
         }
         answer_now

@@ -1,6 +1,7 @@
 //! The filler of frames, in the order of service: control, small answers, then in turn
 //! small messages, the large message under way and the large answer under way.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::{SendQueue, Turn};
@@ -11,6 +12,7 @@ use crate::proto::fate::{Sent, What};
 use crate::proto::frame::FrameWriter;
 use crate::proto::header::{RecordHeader, RecordKind, Stream};
 use crate::proto::lanes::{Bulk, Entry};
+use crate::proto::loans::{Lending, Loans};
 #[cfg(feature = "steps")]
 use crate::proto::steps;
 use crate::proto::window::Count;
@@ -61,9 +63,17 @@ impl Filling<'_, '_> {
 }
 
 impl<W> SendQueue<W> {
-    /// Returns true if anything waits.
+    /// Returns true if nothing waits that could be written now.
     pub(crate) fn is_empty(&self) -> bool {
         self.has_no_control() && self.queues.replies.is_empty() && !self.has_data()
+    }
+
+    /// Returns true if nothing waits, not even for the peer's answer to a loan.
+    pub(crate) fn is_finished(&self) -> bool {
+        let q = &self.queues;
+        let has_large = q.message.is_some() || q.reply.is_some();
+        let waits = has_large || !q.bulk.is_empty() || !q.bulk_replies.is_empty();
+        self.is_empty() && !waits && self.loans.is_empty()
     }
 
     fn has_no_control(&self) -> bool {
@@ -108,8 +118,15 @@ impl<W> SendQueue<W> {
     /// Returns true if anything waits that needs the credits of a message.
     fn has_data(&self) -> bool {
         let q = &self.queues;
-        let under_way = q.message.is_some() || q.reply.is_some();
-        under_way || !q.eager.is_empty() || !q.bulk.is_empty() || !q.bulk_replies.is_empty()
+        !q.eager.is_empty()
+            || self.may_go(&q.message, &q.bulk)
+            || self.may_go(&q.reply, &q.bulk_replies)
+    }
+
+    /// Returns true if the next large message, or answer, does not wait for the peer to fetch it.
+    fn may_go(&self, under_way: &Option<Bulk>, queue: &VecDeque<Bulk>) -> bool {
+        let next = under_way.as_ref().or(queue.front());
+        next.is_some_and(|bulk| !self.loans.is_awaited(bulk.lending))
     }
 
     fn fill_data(&mut self, to: &mut Filling<'_, '_>) {
@@ -243,14 +260,18 @@ impl<W> SendQueue<W> {
             // One that was begun is sent to its end.
             if bulk.sent == 0 && self.is_unwanted(&bulk.entry, to.now) {
                 self.mailboxes[key].bulk -= 1;
-                if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
+                if let Some(Bulk { entry, body, lending, .. }) = self.queues.message.take() {
+                    self.forgo_loan(lending);
                     self.drop_entry(entry, body.len() as u32, to);
                 }
                 continue;
             }
+            if self.loans.is_awaited(bulk.lending) {
+                return;
+            }
             let Some(bulk) = &mut self.queues.message else { return };
             let at = (self.mailboxes[key].index, self.mailboxes[key].generation);
-            match write_part(bulk, at, Stream::Messages, to) {
+            match write(bulk, &mut self.loans, at, Stream::Messages, to) {
                 Part::Last(place) => {
                     self.mailboxes[key].bulk -= 1;
                     if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
@@ -280,19 +301,23 @@ impl<W> SendQueue<W> {
                 self.queues.reply = self.queues.bulk_replies.pop_front();
             }
             let Some(bulk) = &mut self.queues.reply else { return };
-            let correlation = bulk.entry.correlation;
+            let (correlation, lending) = (bulk.entry.correlation, bulk.lending);
             let unwanted = !self.open_asks.is_wanted(correlation, to.now);
             let part = if bulk.sent == 0 && unwanted {
                 let expired = Entry { ordinal: REPLY_EXPIRED, ..bulk.entry.clone() };
                 let header = expired.header((0, 0), to.now);
                 if to.writer.fits(&header, 0) {
                     to.wrote(Class::Data);
-                    Part::Last(to.writer.push(header, &[]))
+                    let place = to.writer.push(header, &[]);
+                    self.forgo_loan(lending);
+                    Part::Last(place)
                 } else {
                     Part::NoRoom
                 }
+            } else if self.loans.is_awaited(lending) {
+                Part::NoRoom
             } else {
-                write_part(bulk, (0, 0), Stream::Replies, to)
+                write(bulk, &mut self.loans, (0, 0), Stream::Replies, to)
             };
             match part {
                 Part::Last(_) => {
@@ -366,12 +391,46 @@ impl Turn {
     }
 }
 
+/// Writes a large message or answer that the peer has fetched, or else the next part of it.
+fn write(
+    bulk: &mut Bulk,
+    loans: &mut Loans,
+    at: (u32, u32),
+    stream: Stream,
+    to: &mut Filling<'_, '_>,
+) -> Part {
+    let header = first_header(bulk, at, to.now);
+    if let Lending::Loan(_) = bulk.lending {
+        if !to.writer.fits(&header, 0) {
+            return Part::NoRoom;
+        }
+        let fetched = loans.end(bulk.lending);
+        bulk.lending = Lending::Parts;
+        if let Some(number) = fetched {
+            let header = RecordHeader { lent: true, total: number.into(), ..header };
+            to.wrote(Class::Data);
+            return Part::Last(to.writer.push(header, &[]));
+        }
+    }
+    write_part(bulk, header, stream, to)
+}
+
+/// Returns the header of the first record of a large message or answer.
+fn first_header(bulk: &Bulk, at: (u32, u32), now: Instant) -> RecordHeader {
+    let note = bulk.note.as_ref().map(Note::bytes);
+    RecordHeader { note, ..bulk.entry.header(at, now) }
+}
+
 /// Writes the next part of a large message or answer.
-fn write_part(bulk: &mut Bulk, at: (u32, u32), stream: Stream, to: &mut Filling<'_, '_>) -> Part {
+fn write_part(
+    bulk: &mut Bulk,
+    first: RecordHeader,
+    stream: Stream,
+    to: &mut Filling<'_, '_>,
+) -> Part {
     let left = bulk.remaining().len();
     let header = if bulk.sent == 0 {
-        let note = bulk.note.as_ref().map(Note::bytes);
-        RecordHeader { note, ..bulk.entry.header(at, to.now) }
+        first
     } else {
         RecordHeader { ordinal: stream as u16, ..RecordHeader::new(RecordKind::Fragment) }
     };

@@ -337,16 +337,20 @@ impl<W> SendQueue<W> {
         let q = &mut self.queues;
         q.eager.take_out(closed, &mut all);
         let small = all.len();
+        let mut forgone = Vec::new();
         let unbegun = q.message.take_if(|bulk| bulk.sent == 0 && closed(&bulk.entry));
+        forgone.extend(unbegun.as_ref().map(|bulk| bulk.lending));
         all.extend(unbegun.map(|bulk| bulk.entry));
         q.bulk.retain(|bulk| {
             let leaves = closed(&bulk.entry);
             all.extend(leaves.then(|| bulk.entry.clone()));
+            forgone.extend(leaves.then_some(bulk.lending));
             !leaves
         });
         for entry in &all[small..] {
             self.mailboxes[entry.mailbox as usize].bulk -= 1;
         }
+        forgone.into_iter().for_each(|lending| self.forgo_loan(lending));
         all
     }
 }

@@ -15,7 +15,7 @@ use crate::fabric::verbs::registration::{Domain, Granted};
 use crate::fabric::{FabricError, Notify, PostError, Status};
 use crate::limits::POLL_BATCH;
 use crate::log_limiter::LogLimiter;
-use crate::memory::Words;
+use crate::memory::{Buffer, Words};
 
 /// A connected queue pair. Once it failed the device's part is gone, and what is posted is flushed
 /// here (VB-6).
@@ -78,6 +78,11 @@ impl OneSided for Connected {
         }
         let place = (at as usize, bytes as usize);
         let (granted, key) = Granted::new(&self.domain, memory, place, access)?;
+        Ok(Grant::new(key, granted))
+    }
+
+    fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
+        let (granted, key) = Granted::lend(&self.domain, bytes)?;
         Ok(Grant::new(key, granted))
     }
 

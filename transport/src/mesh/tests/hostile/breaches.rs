@@ -91,7 +91,7 @@ fn opened(window: [u32; 4]) -> Vec<u8> {
 
 /// Returns the table.
 pub(super) fn all() -> Vec<Breach> {
-    [headers(), counts(), mailboxes(), fragments(), openings(), ends(), beside()]
+    [headers(), counts(), mailboxes(), fragments(), loans(), openings(), ends(), beside()]
         .into_iter()
         .flatten()
         .collect()
@@ -232,6 +232,33 @@ fn fragments() -> Vec<Breach> {
         }),
         frames("a goodbye between two parts", Fragment, || {
             to_stuck(&[(first(9), &[1]), (head(RecordKind::Goodbye), &[])])
+        }),
+    ]
+}
+
+fn loans() -> Vec<Breach> {
+    use Violation::Loan;
+    fn lend(ordinal: u16, total: u32) -> (RecordHeader, &'static [u8]) {
+        (RecordHeader { ordinal, total, ..head(RecordKind::Lend) }, &[])
+    }
+    vec![
+        frames("the answer to no loan", Loan, || only(head(RecordKind::Fetched))),
+        frames("the end of no loan", Loan, || only(head(RecordKind::Unlent))),
+        frames("a loan of nothing", Loan, || vec![frame(&[lend(0, 0)])]),
+        frames("a loan beyond the limit", Loan, || vec![frame(&[lend(0, 1 << 30)])]),
+        frames("a loan twice", Loan, || vec![frame(&[lend(7, 9), lend(7, 9)])]),
+        frames("too many loans", Loan, || {
+            vec![frame(&[lend(0, 9), lend(1, 9), lend(2, 9), lend(3, 9), lend(4, 9)])]
+        }),
+        frames("loans of too many bytes", Loan, || {
+            vec![frame(&[lend(0, 60 << 20), lend(1, 60 << 20)])]
+        }),
+        frames("a goodbye with a loan", Loan, || {
+            vec![frame(&[lend(0, 9), (head(RecordKind::Goodbye), &[])])]
+        }),
+        frames("a message that was not fetched", Loan, || {
+            let lent = RecordHeader { lent: true, total: 3, ..at(RecordKind::Tell, 0, 1) };
+            to_stuck(&[(lent, &[])])
         }),
     ]
 }

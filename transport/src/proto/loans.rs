@@ -1,0 +1,213 @@
+//! Loans: large messages and answers whose bytes stay where they are until the peer has fetched
+//! them, by one-sided reads. Kept by the side that sends them; [`fetches`](super::fetches) is the
+//! other one.
+//!
+//! LEND tells the peer where the bytes lie, ahead of the message's turn. The peer says FETCHED when
+//! it has them; then the message is sent in its turn, by a record without bytes. So order, windows,
+//! fates and cancellation are those of every message, and a message of which only the bytes were
+//! fetched was not sent.
+//!
+//! - **LO-1 until answered**: memory is lent until the peer has answered, or has said goodbye and so
+//!   answers nothing, or the link ends: what an honest peer wants was not taken back.
+//! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes. So
+//!   much memory the peer has to have for them.
+//! - **LO-3 parts carry on**: what is not fetched goes in parts, as it does without loans; nothing
+//!   waits for a queue pair that is not there.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::mem::{replace, take};
+use std::sync::Arc;
+
+use super::error::Violation;
+use super::header::{RecordHeader, RecordKind};
+use crate::limits::{LENT_BYTES_MAX, LOANS_MAX};
+
+/// How a large message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lending {
+    /// It may be lent, and nothing of it was sent.
+    Undecided,
+    /// In parts.
+    Parts,
+    /// By this loan.
+    Loan(u16),
+}
+
+/// What keeps memory lent as long as it lives.
+pub(crate) type Held = Arc<dyn Any + Send + Sync>;
+
+/// Where the peer finds what is lent: a queue pair for one-sided access, by its number, and a key
+/// of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LentAt {
+    pub(crate) pair: u32,
+    pub(crate) key: (u32, u64),
+}
+
+/// Why bytes are not lent, or not fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotLent {
+    /// These are not; others may be.
+    Now,
+    /// None are on this link any more.
+    Ever,
+}
+
+/// The loans of one side.
+#[cfg_attr(test, derive(Clone))]
+pub(crate) struct Loans {
+    /// Bytes from which a message is lent; `None`: none is.
+    from: Option<usize>,
+    open: VecDeque<Loan>,
+    /// The number of the next one.
+    next: u16,
+    /// What need not be lent any more.
+    returned: Vec<Held>,
+}
+
+#[cfg_attr(test, derive(Clone))]
+struct Loan {
+    number: u16,
+    bytes: usize,
+    stage: Stage,
+    /// Its message is still to be sent.
+    is_wanted: bool,
+}
+
+#[cfg_attr(test, derive(Clone))]
+enum Stage {
+    /// The peer has not answered.
+    Lent(Held),
+    Fetched,
+    NotFetched,
+}
+
+impl Stage {
+    fn into_held(self) -> Option<Held> {
+        if let Stage::Lent(held) = self { Some(held) } else { None }
+    }
+}
+
+impl Loans {
+    pub(crate) fn new(from: Option<usize>) -> Self {
+        let (open, returned) = (VecDeque::new(), Vec::new());
+        Loans { from, open, next: 0, returned }
+    }
+
+    /// Returns how a message of so many bytes may go.
+    pub(crate) fn lending(&self, bytes: usize) -> Lending {
+        let lends = self.from.is_some_and(|from| (from..=LENT_BYTES_MAX).contains(&bytes));
+        if lends { Lending::Undecided } else { Lending::Parts }
+    }
+
+    /// Returns true if so many bytes may be lent now (LO-2).
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let lent: usize = self.open.iter().map(|loan| loan.bytes).sum();
+        self.from.is_some() && self.open.len() < LOANS_MAX && lent + bytes <= LENT_BYTES_MAX
+    }
+
+    /// Returns true if there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Begins a loan; returns its number, and the record that tells the peer.
+    pub(crate) fn begin(&mut self, bytes: usize, at: LentAt, held: Held) -> (u16, RecordHeader) {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        self.open.push_back(Loan { number, bytes, stage: Stage::Lent(held), is_wanted: true });
+        let header = RecordHeader {
+            ordinal: number,
+            mailbox: at.pair,
+            generation: at.key.0,
+            correlation: at.key.1,
+            total: bytes as u32,
+            ..RecordHeader::new(RecordKind::Lend)
+        };
+        (number, header)
+    }
+
+    /// Lends nothing more.
+    pub(crate) fn stop(&mut self) {
+        self.from = None;
+    }
+
+    /// Returns true if the peer has not answered it: its message waits.
+    pub(crate) fn is_awaited(&self, lending: Lending) -> bool {
+        let Lending::Loan(number) = lending else { return false };
+        self.find(number).is_some_and(|loan| matches!(loan.stage, Stage::Lent(_)))
+    }
+
+    /// Ends the loan of a message whose turn has come, if the peer has answered it. Returns its
+    /// number if the bytes were fetched.
+    pub(crate) fn end(&mut self, lending: Lending) -> Option<u16> {
+        let Lending::Loan(number) = lending else { return None };
+        let loan = self.remove(number)?;
+        matches!(loan.stage, Stage::Fetched).then_some(number)
+    }
+
+    /// Ends the loan of a message that is not sent, once the peer has answered it (LO-1). Returns
+    /// what the peer is to be told.
+    pub(crate) fn forgo(&mut self, lending: Lending) -> Option<RecordHeader> {
+        let Lending::Loan(number) = lending else { return None };
+        let loan = self.open.iter_mut().find(|loan| loan.number == number)?;
+        loan.is_wanted = false;
+        self.close_unwanted(number)
+    }
+
+    /// Handles the peer's answer to a loan. Returns what it is to be told of it.
+    pub(crate) fn answered(
+        &mut self,
+        number: u16,
+        cause: u32,
+    ) -> Result<Option<RecordHeader>, Violation> {
+        let loan = self.open.iter_mut().find(|loan| loan.number == number);
+        let loan = loan.ok_or(Violation::Loan)?;
+        if cause > 2 || !matches!(loan.stage, Stage::Lent(_)) {
+            return Err(Violation::Loan);
+        }
+        let answer = if cause == 0 { Stage::Fetched } else { Stage::NotFetched };
+        self.returned.extend(replace(&mut loan.stage, answer).into_held());
+        if cause == 2 {
+            self.stop();
+        }
+        Ok(self.close_unwanted(number))
+    }
+
+    /// Handles the peer's goodbye: it answers nothing any more.
+    pub(crate) fn peer_left(&mut self) {
+        self.stop();
+        for loan in &mut self.open {
+            if matches!(loan.stage, Stage::Lent(_)) {
+                self.returned.extend(replace(&mut loan.stage, Stage::NotFetched).into_held());
+            }
+        }
+        self.open.retain(|loan| loan.is_wanted);
+    }
+
+    /// Takes what need not be lent any more: to be dropped without a lock, as a device takes its
+    /// time.
+    pub(crate) fn take_returned(&mut self) -> Vec<Held> {
+        take(&mut self.returned)
+    }
+
+    fn close_unwanted(&mut self, number: u16) -> Option<RecordHeader> {
+        let loan = self.find(number)?;
+        if loan.is_wanted || matches!(loan.stage, Stage::Lent(_)) {
+            return None;
+        }
+        let was_fetched = matches!(self.remove(number)?.stage, Stage::Fetched);
+        let header = RecordHeader { ordinal: number, ..RecordHeader::new(RecordKind::Unlent) };
+        was_fetched.then_some(header)
+    }
+
+    fn find(&self, number: u16) -> Option<&Loan> {
+        self.open.iter().find(|loan| loan.number == number)
+    }
+
+    fn remove(&mut self, number: u16) -> Option<Loan> {
+        let at = self.open.iter().position(|loan| loan.number == number)?;
+        self.open.remove(at)
+    }
+}

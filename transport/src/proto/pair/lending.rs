@@ -1,0 +1,104 @@
+//! Loans between the two sides: what a device and its driver do for them, by chance.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use super::{FRAME_MAX, Pair, Side};
+use crate::memory::{Buffer, Lease, Pool, Region};
+use crate::proto::fetches::Lent;
+use crate::proto::loans::{LentAt, NotLent};
+
+/// Bytes from which the sides lend.
+const FROM: u32 = FRAME_MAX as u32 + 80;
+/// The longest message that a side fetches which its peer did not lend.
+const UNKNOWN_MAX: u32 = 1 << 16;
+
+/// What a side has lent, and what it is about to fetch.
+#[derive(Default)]
+pub(super) struct Device {
+    /// Chooses what is refused; `None`: nothing is lent.
+    chance: Option<fastrand::Rng>,
+    lent: Vec<Weak<Arc<Buffer>>>,
+    fetches: VecDeque<Lent>,
+    /// Loans that this side fetched, and those that it refused.
+    pub(super) fetched: [usize; 2],
+}
+
+impl Device {
+    pub(super) fn wants(&mut self, lent: Lent) {
+        self.fetches.push_back(lent);
+    }
+}
+
+impl Side {
+    /// Lends what waits, but one in five, and in the end perhaps nothing more.
+    pub(super) fn lend(&mut self) {
+        let device = &mut self.device;
+        let Some(chance) = &mut device.chance else { return };
+        while let Some(body) = self.out.next_to_lend() {
+            let lent = match chance.u8(..50) {
+                0 => Err(NotLent::Ever),
+                1..10 => Err(NotLent::Now),
+                _ => {
+                    let held = Arc::new(body.clone());
+                    let key = (device.lent.len() as u32, 7);
+                    device.lent.push(Arc::downgrade(&held));
+                    Ok((LentAt { pair: 3, key }, held as _))
+                }
+            };
+            self.out.lent(&body, lent);
+        }
+    }
+
+    /// Reads what the peer lent, which has to be there unless it `has_left` (LO-1).
+    fn read(&self, lent: &Lent, has_left: bool) -> Option<Lease> {
+        let LentAt { pair: 3, key: (key, 7) } = lent.at else { return None };
+        let body = self.device.lent.get(key as usize)?.upgrade();
+        assert!(body.is_some() || has_left, "what is lent is there until it was fetched");
+        body.map(|body| lease(&body))
+    }
+}
+
+impl Pair {
+    /// Two sides that have had each other's confirmation, and lend large messages.
+    pub(crate) fn lending(seed: u64) -> Self {
+        let mut pair = Pair::confirmed();
+        for (side, seed) in pair.sides.iter_mut().zip([seed, !seed]) {
+            let out = std::mem::replace(&mut side.out, Side::new(8).out);
+            side.out = out.lending_from(Some(FROM));
+            side.device.chance = Some(fastrand::Rng::with_seed(seed));
+        }
+        pair
+    }
+
+    /// A side fetches the next message that its peer lent, or does not, one in eight times.
+    pub(crate) fn fetch(&mut self, side: usize) -> bool {
+        let Some(lent) = self.sides[side].device.fetches.pop_front() else { return false };
+        let has_left = self.sides[side].link.has_left();
+        let body = self.sides[1 - side].read(&lent, has_left);
+        let device = &mut self.sides[side].device;
+        let chance = device.chance.as_mut().map_or(7, |chance| chance.u8(..64));
+        let unknown = || (lent.bytes <= UNKNOWN_MAX).then(|| lease(&vec![0; lent.bytes as usize]));
+        let fetched = match chance {
+            0 => Err(NotLent::Ever),
+            1..7 => Err(NotLent::Now),
+            _ => body.or_else(unknown).ok_or(NotLent::Now),
+        };
+        device.fetched[usize::from(fetched.is_err())] += 1;
+        self.sides[side].link.fetched(lent.number, fetched);
+        true
+    }
+
+    /// Returns how many loans were fetched, and how many were refused.
+    pub(crate) fn fetched(&self) -> [usize; 2] {
+        let [left, right] = &self.sides;
+        [0, 1].map(|which| left.device.fetched[which] + right.device.fetched[which])
+    }
+}
+
+fn lease(bytes: &[u8]) -> Lease {
+    let mut slots = Region::heap(bytes.len().max(1)).into_slots(bytes.len().next_multiple_of(16));
+    let mut slot = slots.swap_remove(0);
+    slot[..bytes.len()].copy_from_slice(bytes);
+    Pool::new(Vec::new()).lease(slot, bytes.len())
+}

@@ -1,0 +1,84 @@
+//! Large messages that are lent instead of sent in parts: [`loans`](super::super::loans).
+
+use std::sync::Arc;
+
+use super::SendQueue;
+use crate::limits::LOANS_MAX;
+use crate::memory::Buffer;
+use crate::proto::error::Violation;
+use crate::proto::lanes::Bulk;
+use crate::proto::loans::{Held, Lending, LentAt, Loans, NotLent};
+
+impl<W> SendQueue<W> {
+    /// Lends messages and answers of `from` bytes on; with `None`, none.
+    pub(crate) fn lending_from(self, from: Option<u32>) -> Self {
+        SendQueue { loans: Loans::new(from.map(|from| from as usize)), ..self }
+    }
+
+    /// Returns the bytes of a message that may be lent now, ahead of its turn: of one of the first
+    /// that wait. To be followed by [`lent`](Self::lent) before anything is written.
+    #[inline]
+    pub(crate) fn next_to_lend(&mut self) -> Option<Arc<Buffer>> {
+        let q = &self.queues;
+        if q.bulk.is_empty() && q.bulk_replies.is_empty() { None } else { self.find_to_lend() }
+    }
+
+    fn find_to_lend(&mut self) -> Option<Arc<Buffer>> {
+        let SendQueue { queues, loans, .. } = self;
+        let fits =
+            |bulk: &&Bulk| bulk.lending == Lending::Undecided && loans.has_room(bulk.body.len());
+        let messages = queues.bulk.iter().take(LOANS_MAX);
+        let mut first = messages.chain(queues.bulk_replies.iter().take(LOANS_MAX));
+        first.find(fits).map(|bulk| bulk.body.clone())
+    }
+
+    /// Records where a message is lent, or why it is not (LO-3).
+    pub(crate) fn lent(&mut self, body: &Arc<Buffer>, lent: Result<(LentAt, Held), NotLent>) {
+        let SendQueue { queues, loans, .. } = self;
+        let mut all = queues.bulk.iter_mut().chain(&mut queues.bulk_replies);
+        let Some(bulk) = all.find(|bulk| Arc::ptr_eq(&bulk.body, body)) else { return };
+        bulk.lending = match lent {
+            Ok((at, held)) => {
+                let (number, header) = loans.begin(body.len(), at, held);
+                queues.control.push_back((header, Vec::new()));
+                Lending::Loan(number)
+            }
+            Err(why) => {
+                if why == NotLent::Ever {
+                    loans.stop();
+                }
+                Lending::Parts
+            }
+        };
+    }
+
+    /// Handles the peer's answer to a loan.
+    pub(crate) fn handle_fetched(&mut self, number: u16, cause: u32) -> Result<(), Violation> {
+        let told = self.loans.answered(number, cause)?;
+        self.queues.control.extend(told.map(|header| (header, Vec::new())));
+        Ok(())
+    }
+
+    /// Handles the peer's goodbye.
+    pub(crate) fn handle_goodbye(&mut self) {
+        self.loans.peer_left();
+    }
+
+    /// Takes what need not be lent any more, to be dropped without a lock.
+    #[inline]
+    pub(crate) fn take_returned(&mut self) -> Vec<Held> {
+        self.loans.take_returned()
+    }
+
+    /// Returns true if something is lent, or was fetched and not sent.
+    #[cfg(test)]
+    pub(crate) fn lends(&self) -> bool {
+        !self.loans.is_empty()
+    }
+
+    /// Records that a message is not sent.
+    pub(super) fn forgo_loan(&mut self, lending: Lending) {
+        let told = self.loans.forgo(lending);
+        self.queues.control.extend(told.map(|header| (header, Vec::new())));
+    }
+}
