@@ -176,6 +176,7 @@ fn profile(rng: &mut Rng) -> Profile {
         mailbox_window_bytes: rng.u32(2_000..=60_000),
         // Often less than what the mailboxes together could have.
         link_window_bytes: [rng.u32(5_000..=30_000), rng.u32(20_000..=200_000)][rng.usize(0..2)],
+        lend_from: rng.bool().then(|| rng.u32(4096..=30_000)),
         ..Profile::default()
     }
 }

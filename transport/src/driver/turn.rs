@@ -117,6 +117,10 @@ impl Driver {
             pipe.proto.probe();
         }
         for (loan, fetched) in requests.fetched {
+            let counters = self.link.counters();
+            let counter =
+                fetched.as_ref().map_or(&counters.fetches_refused, |_| &counters.messages_fetched);
+            Counters::add(counter, 1);
             pipe.proto.fetched(loan, fetched);
         }
         Ok(())

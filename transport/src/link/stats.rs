@@ -36,6 +36,10 @@ pub struct LinkStats {
     pub rings: RingStats,
     /// Fragmented messages of which parts had come when the link ended.
     pub fragments_cut: u64,
+    /// Large messages and answers that were read from the memory of the peer.
+    pub messages_fetched: u64,
+    /// Large messages and answers that the peer had lent, and that came in parts after all.
+    pub fetches_refused: u64,
     /// Times the count of sent frames wrapped around (it starts close before it).
     pub count_wraps: u64,
 }
@@ -127,6 +131,8 @@ counters!(
     ring_growths_refused => rings.growths_refused,
     rings_at_bound => rings.at_bound,
     fragments_cut => fragments_cut,
+    messages_fetched => messages_fetched,
+    fetches_refused => fetches_refused,
     count_wraps => count_wraps,
 );
 
