@@ -446,7 +446,8 @@ impl<W> SendQueue<W> {
     pub(crate) fn has_urgent(&self) -> bool {
         let q = &self.queues;
         let control = q.control.len() + q.signals.len() + q.cancels.len();
-        control > 0 || (!q.replies.is_empty() && !self.yields())
+        let answers = !q.replies.is_empty() && !self.yields();
+        control > 0 || answers || self.next_to_lend().is_some()
     }
 
     /// Returns the number of messages and answers that are not wholly in frames yet; one more where

@@ -63,9 +63,10 @@ impl Filling<'_, '_> {
 }
 
 impl<W> SendQueue<W> {
-    /// Returns true if nothing waits that could be written now.
+    /// Returns true if nothing waits that could be written, or lent, now.
     pub(crate) fn is_empty(&self) -> bool {
-        self.has_no_control() && self.queues.replies.is_empty() && !self.has_data()
+        let has_none = self.has_no_control() && self.queues.replies.is_empty() && !self.has_data();
+        has_none && self.next_to_lend().is_none()
     }
 
     /// Returns true if nothing waits, not even for the peer's answer to a loan.

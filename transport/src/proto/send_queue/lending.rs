@@ -18,12 +18,12 @@ impl<W> SendQueue<W> {
     /// Returns the bytes of a message that may be lent now, ahead of its turn: of one of the first
     /// that wait. To be followed by [`lent`](Self::lent) before anything is written.
     #[inline]
-    pub(crate) fn next_to_lend(&mut self) -> Option<Arc<Buffer>> {
+    pub(crate) fn next_to_lend(&self) -> Option<Arc<Buffer>> {
         let q = &self.queues;
         if q.bulk.is_empty() && q.bulk_replies.is_empty() { None } else { self.find_to_lend() }
     }
 
-    fn find_to_lend(&mut self) -> Option<Arc<Buffer>> {
+    fn find_to_lend(&self) -> Option<Arc<Buffer>> {
         let SendQueue { queues, loans, .. } = self;
         let fits =
             |bulk: &&Bulk| bulk.lending == Lending::Undecided && loans.has_room(bulk.body.len());
