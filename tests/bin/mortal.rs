@@ -6,6 +6,8 @@
 //!
 //! - `ask PATH BYTES`: asks a counter
 //! - `tell PATH BYTES COUNT`: tells a counter, and waits for what becomes of each tell
+//! - `lend PATH`: asks a counter on and on, what is large enough to be lent
+//! - `unlend PATH`: the same, and gives each ask up soon
 //! - `block`: holds all threads
 //! - `look PATH`: looks a counter up
 //! - `stop PATH`: stops a quitter, and goes on telling it until that fails
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use ringpost::Profile;
 use ringpost::prelude::*;
-use ringpost_tests::actors::{Counter, Mute, host, quit, stuff, tell};
+use ringpost_tests::actors::{Counter, LEND_FROM, Mute, ask_large, host, quit, stuff, tell};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 const THREADS: usize = 2;
@@ -40,7 +42,8 @@ async fn main() -> ExitCode {
 }
 
 async fn live(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
-    let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
+    let (down_after, lend_from) = (Duration::from_secs(3), Some(LEND_FROM));
+    let profile = Profile { down_after, lend_from, ..Profile::default() };
     let listen = std::env::var("RINGPOST_LISTEN")?;
     let mut builder = Node::builder(name).listen(listen).seeds(seeds).profile(profile);
     if let Ok(address) = std::env::var("RINGPOST_ADVERTISE") {
@@ -79,6 +82,8 @@ async fn obey(node: &Node, line: &str) -> Result<(), BoxError> {
         ["tell", path, bytes, count] => {
             tell(&node.actor(path).await?, bytes.parse()?, count.parse()?).await;
         }
+        ["lend", path] => ask_large(&node.actor(path).await?, false).await,
+        ["unlend", path] => ask_large(&node.actor(path).await?, true).await,
         ["block"] => {
             for _ in 0..THREADS {
                 tokio::spawn(async { std::thread::sleep(BLOCKED) });

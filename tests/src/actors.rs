@@ -177,3 +177,27 @@ pub async fn stuff(mute: &ActorRef<Mute>) {
         number += 1;
     }
 }
+
+/// Bytes from which the nodes lend what they send.
+pub const LEND_FROM: u32 = 100_000;
+
+/// Asks a counter on and on what is large enough to be lent, and is asked back; ends when an ask
+/// fails. An ask that is given up takes longer each time, so that it comes to every step.
+pub async fn ask_large(counter: &ActorRef<Counter>, gives_up: bool) {
+    const ASKERS: u64 = 3;
+    let mut askers = tokio::task::JoinSet::new();
+    for asker in 0..ASKERS {
+        let counter = counter.clone();
+        askers.spawn(async move {
+            for round in asker.. {
+                let ask = counter.echo("x".repeat(2 * LEND_FROM as usize));
+                let time =
+                    Duration::from_micros(if gives_up { round % 64 * 300 } else { u64::MAX });
+                if let Ok(Err(_)) = tokio::time::timeout(time, ask).await {
+                    return;
+                }
+            }
+        });
+    }
+    askers.join_all().await;
+}

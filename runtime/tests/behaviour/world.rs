@@ -54,10 +54,15 @@ impl World {
 
     pub async fn node(&self, name: &str, seeds: &[&Node]) -> Node {
         let node = self.builder(name, seeds).start().await.unwrap();
-        if let World::Sim(cluster) = self {
-            cluster.adopt(&node);
-        }
+        self.adopt(&node);
         node
+    }
+
+    /// Takes part in the life of a node that was started with its own builder.
+    pub fn adopt(&self, node: &Node) {
+        if let World::Sim(cluster) = self {
+            cluster.adopt(node);
+        }
     }
 
     /// Starts two nodes, `alpha` and `beta`, that are linked by the fabric.

@@ -29,6 +29,10 @@ pub(super) enum Work {
     Line(&'static str),
     /// It is asked something that takes several frames, and so does the answer.
     LargeAsk,
+    /// It is asked on and on what is large enough to be lent.
+    Lend,
+    /// The same, and each ask is given up soon.
+    Unlend,
     /// It is told more than half a window.
     Flood,
     /// It is told so much that credits have to return.
@@ -121,6 +125,12 @@ fn working(step: Step) -> Vec<Run> {
         OpenRefusedReceived => &[Line("look mid-a/nobody")],
         FirstPartSent | MiddlePartSent | LastPartSent | FirstPartReceived | MiddlePartReceived
         | LastPartReceived => &[Line("ask mid-a/counter 40000"), LargeAsk],
+        LendSent | FetchedReceived => &[Line("lend mid-a/counter")],
+        LendReceived | FetchedSent => &[Lend],
+        // Of an ask, and of an answer.
+        Fetched => &[Lend, Line("lend mid-a/counter")],
+        UnlentSent => &[Line("unlend mid-a/counter")],
+        UnlentReceived => &[Unlend],
         SignalSent | ClosedReceived => &[Line("stop mid-a/quitter0")],
         RefusalReceived => &[Line("quit mid-a")],
         SignalReceived | ClosedSent | RefusalSent => &[Quit],

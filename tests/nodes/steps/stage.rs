@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use ringpost::Profile;
 use ringpost::prelude::*;
-use ringpost_tests::actors::{Counter, MUTES, Mute, QUITTERS, host, quit, stuff, tell};
+use ringpost_tests::actors::{
+    Counter, LEND_FROM, MUTES, Mute, QUITTERS, ask_large, host, quit, stuff, tell,
+};
 use ringpost_transport::steps::Step;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -215,6 +217,13 @@ impl Stage {
                 let counter = near.actor::<Counter>(&counter).await?;
                 Ok(counter.echo("x".repeat(40_000)).await?)
             }),
+            Work::Lend | Work::Unlend => {
+                let gives_up = self.run.work == Work::Unlend;
+                self.spawn(async move {
+                    ask_large(&near.actor(&counter).await?, gives_up).await;
+                    Ok(())
+                });
+            }
             Work::Flood => self.spawn(async move { flood(&near.actor(&counter).await?, 10).await }),
             Work::Heavy => {
                 self.spawn(async move { flood(&near.actor(&counter).await?, 5000).await })
@@ -382,7 +391,8 @@ fn name(run: Run) -> &'static str {
 
 /// A node of this test, at this address, with the actors of the process.
 async fn node(at: &str, name: &str, seeds: &[String]) -> Node {
-    let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
+    let (down_after, lend_from) = (Duration::from_secs(3), Some(LEND_FROM));
+    let profile = Profile { down_after, lend_from, ..Profile::default() };
     let builder = Node::builder(name).listen(format!("{at}:0")).seeds(seeds.to_vec());
     let node = builder.profile(profile).start().await.unwrap();
     host(&node).await.unwrap();

@@ -1,0 +1,135 @@
+//! Large messages, which stay with their sender until the receiver has read them from there.
+
+use std::pin::pin;
+
+use futures::future::{join_all, select};
+use ringpost::prelude::*;
+use ringpost::{NodeBuilder, Profile};
+
+use super::world::{World, end};
+use crate::cause;
+
+const LEND_FROM: usize = 64 << 10;
+/// Small ones, those that are lent, and those that are just not.
+const SIZES: [usize; 9] =
+    [LEND_FROM - 200, LEND_FROM, 9, 200_001, 1 << 20, 0, (5 << 20) + 3, 100, 3 * LEND_FROM];
+
+#[message]
+pub struct Blob {
+    pub number: u64,
+    pub bytes: Vec<u8>,
+}
+
+#[actor]
+#[derive(Default)]
+pub struct Keeper {
+    seen: Vec<(u64, u64)>,
+}
+
+#[handlers]
+impl Keeper {
+    #[handler]
+    pub fn keep(&mut self, msg: View<Blob>) {
+        self.seen.push((msg.number.to_native(), digest(&msg.bytes)));
+    }
+
+    #[handler]
+    pub fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
+    #[handler]
+    pub fn seen(&self) -> Vec<(u64, u64)> {
+        self.seen.clone()
+    }
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(bytes.len() as u64, |sum, byte| {
+        sum.rotate_left(5).wrapping_add(u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    })
+}
+
+fn bytes(number: u64, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at as u64).wrapping_mul(number + 7) as u8).collect()
+}
+
+fn builder(world: &World, name: &str, seeds: &[&Node]) -> NodeBuilder {
+    let lend_from = Some(LEND_FROM as u32);
+    let profile = Profile { lend_from, mailbox_window_bytes: 4 << 20, ..Profile::default() };
+    world.builder(name, seeds).profile(profile)
+}
+
+async fn pair(world: &World) -> [Node; 2] {
+    let alpha = builder(world, "alpha", &[]).start().await.unwrap();
+    world.adopt(&alpha);
+    let beta = builder(world, "beta", &[&alpha]).start().await.unwrap();
+    world.adopt(&beta);
+    alpha.ready(1).await;
+    [alpha, beta]
+}
+
+/// How many messages and answers the node has read from the memory of its peer.
+fn fetched(node: &Node) -> u64 {
+    node.snapshot().peers.iter().map(|peer| peer.carried.messages_fetched).sum()
+}
+
+/// Messages of all sizes arrive in their order, and so do answers; the large ones were fetched.
+pub async fn messages_that_are_lent_arrive_whole_and_in_order(world: &World) {
+    let [alpha, beta] = pair(world).await;
+    beta.spawn("keeper", Keeper::default()).await.unwrap();
+    let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    let mut expected = Vec::new();
+    // The first ones open the queue pair, and go in parts.
+    while fetched(&beta) < 8 {
+        for length in SIZES {
+            let number = expected.len() as u64;
+            let bytes = bytes(number, length);
+            expected.push((number, digest(&bytes)));
+            keeper.tell(Blob { number, bytes }).await.unwrap();
+        }
+        assert_eq!(keeper.seen().await.unwrap(), expected);
+    }
+    let before = fetched(&alpha);
+    let asks = SIZES.map(|length| {
+        let (keeper, sent) = (keeper.clone(), bytes(3, length));
+        async move { assert!(keeper.echo(sent.clone()).await.unwrap() == sent, "{length}") }
+    });
+    join_all(asks).await;
+    assert!(fetched(&alpha) > before, "large answers are fetched, too");
+    end([alpha, beta]).await;
+}
+
+/// An asker that gives up, and an actor that ends, while messages are lent: each has its fate, and
+/// what follows is not held up.
+pub async fn what_is_lent_is_given_up_like_every_message(world: &World) {
+    let [alpha, beta] = pair(world).await;
+    let there = beta.spawn("keeper", Keeper::default()).await.unwrap();
+    let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    while fetched(&beta) < 1 {
+        keeper.echo(bytes(1, 4 * LEND_FROM)).await.unwrap();
+    }
+    for round in 0..20 {
+        let asks = (0..4).map(|ask| keeper.echo(bytes(ask, 4 * LEND_FROM)));
+        let asks = pin!(join_all(asks.map(IntoFuture::into_future)));
+        let soon = pin!(keeper.echo(vec![round; 3]).into_future());
+        drop(select(asks, soon).await);
+    }
+    assert_eq!(keeper.echo(vec![7; 3]).await.unwrap(), [7; 3]);
+
+    // It ends while one message is being handed over, and others wait.
+    let tells = (0..6).map(|number| {
+        let blob = Blob { number, bytes: bytes(number, 4 * LEND_FROM) };
+        keeper.tell(blob).confirmed().into_future()
+    });
+    let stopping = async {
+        there.stop().await.unwrap();
+        there.wait_stopped().await;
+    };
+    let (fates, ()) = tokio::join!(join_all(tells), stopping);
+    println!("{} of 6 were delivered to an actor that ended", fates.iter().flatten().count());
+    beta.spawn("keeper", Keeper::default()).await.unwrap();
+    let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    assert!(cause(keeper.echo(bytes(9, 4 * LEND_FROM)).await).is_ok());
+    end([alpha, beta]).await;
+}
