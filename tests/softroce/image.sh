@@ -9,7 +9,7 @@
 # Tools of the host that the guest has too.
 guest_tools=(
     bash ip rdma ibv_devinfo rping
-    ib_send_lat ib_send_bw ib_read_lat ib_write_lat
+    ib_send_lat ib_send_bw ib_read_lat ib_read_bw ib_write_lat ib_atomic_lat
 )
 
 # Modules, without those that they ask for. Without crc32_generic no rxe link can be made.

@@ -144,21 +144,6 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Box<dyn one_sided::Opening>, FabricError> {
         one_sided::emulated::open(self, config)
     }
-
-    /// Returns memory to which operations of one-sided access bring what they read, and for nothing
-    /// else.
-    ///
-    /// # Errors
-    /// As of [`alloc`](Self::alloc).
-    fn alloc_one_sided(&self, bytes: usize) -> Result<Region, FabricError> {
-        self.alloc(bytes)
-    }
-
-    /// Returns true if reads of the peer's memory are faster than frames for large messages: a
-    /// device executes them.
-    fn lends(&self) -> bool {
-        false
-    }
 }
 
 /// The protection of frames from a stranger between the nodes.
@@ -197,6 +182,8 @@ pub struct Limits {
     pub inline_bytes_max: u32,
     /// True if a send may carry bytes from outside of its slot (PV-12).
     pub splices: bool,
+    /// True if reads of [one-sided access](one_sided) are faster than frames for large messages.
+    pub lends: bool,
 }
 
 /// The demands on a new queue pair. Its completion queue holds the sum of both queues.

@@ -5,8 +5,9 @@
 //! a frame may be sent and [`trip`] when more slots would help, [`window`] when a message may be
 //! committed, [`remote_mailbox`] and [`inlet`] are the two ends of an opened mailbox, [`asks`]
 //! counts asks and [`age`] their deadlines, [`fragment`] is about messages larger than a slot,
-//! [`loans`] and [`fetches`] about those that the peer fetches, [`lanes`] about the order of service, [`fate`] about what became of what was sent; [`error`] is
-//! what can go wrong; [`send_queue`] and [`link`] put them together.
+//! [`loans`] and [`fetches`] about those that the peer fetches, [`lanes`] about the order of
+//! service, [`fate`] about what became of what was sent; [`error`] is what can go wrong;
+//! [`send_queue`] and [`link`] put them together.
 
 pub(crate) mod age;
 pub(crate) mod asks;

@@ -71,7 +71,7 @@ async fn pair(world: &World) -> [Node; 2] {
 
 /// How many messages and answers the node has read from the memory of its peer.
 fn fetched(node: &Node) -> u64 {
-    node.snapshot().peers.iter().map(|peer| peer.carried.messages_fetched).sum()
+    node.snapshot().peers.iter().map(|peer| peer.carried.fetches.fetched).sum()
 }
 
 /// Messages of all sizes arrive in their order, and so do answers; the large ones were fetched.

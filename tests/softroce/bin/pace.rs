@@ -8,6 +8,8 @@
 //! pace ask ADDRESS SPIN_US     the same
 //! pace small ADDRESS           prints `tells_per_s` and its value
 //! pace large ADDRESS           prints `mib_per_s` and its value
+//! pace huge ADDRESS            prints `mib_per_s` and its value, of tells of 1 MiB
+//! pace region ADDRESS          prints `mib_per_s` and its value, of reads of 1 MiB of a region
 //! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
 //! ```
 
@@ -15,21 +17,24 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ringpost::Profile;
 use ringpost::prelude::*;
+use ringpost::{Access, Profile, Region, RemoteRegion};
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | pace small|large ADDRESS | \
-    pace flood ADDRESS NODES";
+const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
+    pace small|large|huge|region ADDRESS | pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
 const SMALL_BYTES: usize = 32;
 
 /// Bytes of a large one: with its headers it fills about half a slot.
 const LARGE_BYTES: usize = 4096;
+
+/// Bytes of those that a link fetches, and of a read of a region.
+const HUGE_BYTES: usize = 1 << 20;
 
 /// Asks before the clock counts, and those that count.
 const ASKS_WARM: usize = 50;
@@ -98,6 +103,21 @@ impl Sink {
     }
 }
 
+/// Shares memory.
+#[actor]
+struct Store {
+    _owned: Region<u64>,
+    shared: RemoteRegion<u64>,
+}
+
+#[handlers]
+impl Store {
+    #[handler]
+    fn memory(&self) -> RemoteRegion<u64> {
+        self.shared.clone()
+    }
+}
+
 /// Takes its time over each message, and checks that each sender's come in order.
 #[actor]
 #[derive(Default)]
@@ -145,7 +165,9 @@ async fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         ["small", address] => small(address).await,
-        ["large", address] => large(address).await,
+        ["large", address] => large(address, LARGE_BYTES).await,
+        ["huge", address] => large(address, HUGE_BYTES).await,
+        ["region", address] => region(address).await,
         ["flood", address, nodes] => flood(address, nodes).await,
         _ => Err(USAGE.into()),
     };
@@ -168,6 +190,9 @@ async fn serve(address: &str, profile: Profile) -> Outcome {
         node.spawn(&format!("sink{number}"), Sink::default()).await?;
     }
     let _slow = node.spawn("slow", Slow::default()).await?;
+    let owned = node.region(HUGE_BYTES / 8)?;
+    let shared = owned.share(Access::READ)?;
+    let _store = node.spawn("store", Store { _owned: owned, shared }).await?;
     println!("serving");
     std::future::pending().await
 }
@@ -203,10 +228,37 @@ async fn small(address: &str) -> Outcome {
     Ok(())
 }
 
-async fn large(address: &str) -> Outcome {
-    let message = || Large { payload: vec![7; LARGE_BYTES] };
-    let bytes = tells_per_second(address, message).await? * LARGE_BYTES as f64;
+async fn large(address: &str, length: usize) -> Outcome {
+    let message = move || Large { payload: vec![7; length] };
+    let bytes = tells_per_second(address, message).await? * length as f64;
     println!("mib_per_s {:.3}", bytes / f64::from(1 << 20));
+    Ok(())
+}
+
+/// Two tasks, so that one reads while the other looks at what it has read.
+async fn region(address: &str) -> Outcome {
+    let node = guest("client", address).await?;
+    let store: ActorRef<Store> = node.actor("server/store").await?;
+    let region = store.memory().await?;
+    let start = Instant::now();
+    let mut readers = JoinSet::new();
+    for _ in 0..2 {
+        let region = region.clone();
+        readers.spawn(async move {
+            let mut bytes = 0;
+            while start.elapsed() < SEND_FOR {
+                bytes += region.read(0..HUGE_BYTES / 8).await?.len() * 8;
+            }
+            Ok::<_, ringpost::RegionError>(bytes)
+        });
+    }
+    let mut bytes = 0;
+    while let Some(read) = readers.join_next().await {
+        bytes += read??;
+    }
+    let rate = bytes as f64 / start.elapsed().as_secs_f64();
+    println!("mib_per_s {:.3}", rate / f64::from(1 << 20));
+    node.shutdown(PATIENCE).await;
     Ok(())
 }
 

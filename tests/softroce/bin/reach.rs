@@ -4,6 +4,7 @@
 //! ```text
 //! reach read       prints `read_us` and its value, the median of reads of 8 bytes
 //! reach write      prints `write_us` and its value, the median of writes of 8 bytes
+//! reach fetch_add  prints `fetch_add_us` and its value, the median of additions to a word
 //! ```
 
 use std::error::Error;
@@ -37,8 +38,9 @@ async fn main() -> ExitCode {
     let kind = match arguments.as_slice() {
         [what] if what == "read" => Kind::Read,
         [what] if what == "write" => Kind::Write,
+        [what] if what == "fetch_add" => Kind::FetchAdd(3),
         _ => {
-            eprintln!("usage: reach read|write");
+            eprintln!("usage: reach read|write|fetch_add");
             return ExitCode::from(2);
         }
     };

@@ -137,8 +137,8 @@ fn note_goodbyes(lives: &[Life], reached: &mut Reached) {
 
 fn note_link(reached: &mut Reached, stats: &LinkStats) {
     reached.note("fragment cut by link loss", stats.fragments_cut);
-    reached.note("message fetched", stats.messages_fetched);
-    reached.note("fetch refused", stats.fetches_refused);
+    reached.note("message fetched", stats.fetches.fetched);
+    reached.note("fetch refused", stats.fetches.refused);
     reached.note("credit-only frame", stats.credit_frames_sent);
     reached.note("sender blocked on window", stats.window_stalls);
     reached.note("sender blocked on the link's window", u64::from(stats.waits.link_us > 0));

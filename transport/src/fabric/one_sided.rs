@@ -64,7 +64,7 @@ use futures::future::BoxFuture;
 use zeroize::Zeroizing;
 
 use super::{FabricError, PostError, Side, Status};
-use crate::memory::{Buffer, Slot, Words};
+use crate::memory::{Buffer, Region, Slot, Words};
 
 /// The demands on a new queue pair for one-sided access.
 #[derive(Debug, Clone)]
@@ -199,12 +199,18 @@ pub trait OneSided: Send {
         access: Access,
     ) -> Result<Grant, FabricError>;
 
-    /// Lets the peer read these bytes, and nothing else, as long as the grant lives (PV-13). Nothing
-    /// writes them meanwhile. As for [`grant`](Self::grant) a device takes its time.
+    /// Lets the peer read these bytes, and nothing else, as long as the grant lives (PV-13).
+    /// Nothing writes them meanwhile. As for [`grant`](Self::grant) a device takes its time.
     ///
     /// # Errors
     /// [`FabricError`] when the device refuses, or may not lock so much memory.
     fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError>;
+
+    /// Returns memory for operations of this queue pair alone, which locks it when it is used.
+    ///
+    /// # Errors
+    /// [`FabricError`] when there is not that much.
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError>;
 
     /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
     ///

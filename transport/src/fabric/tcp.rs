@@ -117,6 +117,7 @@ impl Fabric for TcpFabric {
             frame_bytes_max: TCP_FRAME_BYTES_MAX,
             inline_bytes_max: TCP_INLINE_BYTES_MAX,
             splices: true,
+            lends: false,
         }
     }
 

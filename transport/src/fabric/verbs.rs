@@ -243,15 +243,6 @@ impl Fabric for VerbsFabric {
         memory::slab(self.rails.domains(), bytes.max(1), kind)
     }
 
-    /// Registered by the queue pair that reads into it, in its own domain, and nowhere else.
-    fn alloc_one_sided(&self, bytes: usize) -> Result<Region, FabricError> {
-        memory::slab(Arc::new([]), bytes.max(1), PageKind::Ordinary)
-    }
-
-    fn lends(&self) -> bool {
-        true
-    }
-
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError> {
         let Limits { send_queue_max, recv_queue_max, inline_bytes_max, .. } = self.limits();
         check("send queue", config.send_queue, send_queue_max)?;

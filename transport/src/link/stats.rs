@@ -36,12 +36,19 @@ pub struct LinkStats {
     pub rings: RingStats,
     /// Fragmented messages of which parts had come when the link ended.
     pub fragments_cut: u64,
-    /// Large messages and answers that were read from the memory of the peer.
-    pub messages_fetched: u64,
-    /// Large messages and answers that the peer had lent, and that came in parts after all.
-    pub fetches_refused: u64,
+    /// Messages and answers that the peer had lent.
+    pub fetches: FetchStats,
     /// Times the count of sent frames wrapped around (it starts close before it).
     pub count_wraps: u64,
+}
+
+/// The large messages and answers that the peer of a link has lent; part of [`LinkStats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FetchStats {
+    /// Those that were read from the memory of the peer.
+    pub fetched: u64,
+    /// Those that came in parts after all.
+    pub refused: u64,
 }
 
 /// Time that the senders of a link, and what they committed, waited; part of [`LinkStats`].
@@ -131,8 +138,8 @@ counters!(
     ring_growths_refused => rings.growths_refused,
     rings_at_bound => rings.at_bound,
     fragments_cut => fragments_cut,
-    messages_fetched => messages_fetched,
-    fetches_refused => fetches_refused,
+    messages_fetched => fetches.fetched,
+    fetches_refused => fetches.refused,
     count_wraps => count_wraps,
 );
 

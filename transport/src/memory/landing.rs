@@ -42,7 +42,7 @@ impl Landing {
     /// Returns memory for so many bytes that was used before.
     ///
     /// # Errors
-    /// The bytes of a region that is to be [added](Self::add); `None` where there is no room for it.
+    /// The bytes of a region that is to be [added](Self::add); `None` where there is no room.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<Runway, Option<usize>> {
         let size = size_of(bytes);
         for (&size, at) in self.sizes.range_mut(size..2 * size) {

@@ -119,8 +119,8 @@ pub(crate) enum RecordKind {
     Cancel = 16,
     /// The sender of this record posted `total` more receive slots: so many more credits.
     Grant = 17,
-    /// A message or an answer of `total` bytes waits here, to be fetched: `ordinal` is the number of
-    /// the loan, `mailbox` that of the queue pair for one-sided access, `generation` and
+    /// A message or an answer of `total` bytes waits here, to be fetched: `ordinal` is the number
+    /// of the loan, `mailbox` that of the queue pair for one-sided access, `generation` and
     /// `correlation` are the key.
     Lend = 18,
     /// A loan was fetched, or will not be: `ordinal` is its number, `total` the cause.

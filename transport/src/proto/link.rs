@@ -44,9 +44,7 @@ pub(crate) struct LinkProtocol {
     told: VecDeque<(u32, Refused)>,
     /// Frames dispatched whose slots are posted again.
     dispatched: u32,
-    /// The fragmented message and the fragmented answer of which parts have come (FR-1).
-    assemblies: [Option<Assembly>; 2],
-    fetches: Fetches,
+    incoming: Incoming,
     age: Age,
     trip: Trip,
     /// The count that this side tells the peer in its CONFIRM (WI-4).
@@ -60,6 +58,14 @@ pub(crate) struct LinkProtocol {
     /// Messages wait for credits.
     uncredited: bool,
     distrusted: bool,
+}
+
+/// Large messages that have not come whole.
+#[derive(Default)]
+struct Incoming {
+    /// The fragmented message and the fragmented answer of which parts have come (FR-1).
+    assemblies: [Option<Assembly>; 2],
+    fetches: Fetches,
 }
 
 /// Sizes both sides know.
@@ -100,8 +106,7 @@ impl LinkProtocol {
             refusals: VecDeque::new(),
             told: VecDeque::new(),
             dispatched: FIRST_COUNT,
-            assemblies: [None, None],
-            fetches: Fetches::default(),
+            incoming: Incoming::default(),
             age: Age::new(start),
             trip: Trip::default(),
             carried,
@@ -171,7 +176,7 @@ impl LinkProtocol {
 
     /// Returns how many fragmented messages and answers there are of which parts have come.
     pub(crate) fn assembling(&self) -> usize {
-        self.assemblies.iter().flatten().count()
+        self.incoming.assemblies.iter().flatten().count()
     }
 
     /// Returns true if what this side's mailboxes have to say may be written now. As long as not,
@@ -189,7 +194,7 @@ impl LinkProtocol {
 
     /// Takes what came of the fetch of a message that the peer had lent.
     pub(crate) fn fetched(&mut self, number: u16, fetched: Result<Lease, NotLent>) {
-        if let Some(answer) = self.fetches.done(number, fetched) {
+        if let Some(answer) = self.incoming.fetches.done(number, fetched) {
             self.control(answer);
         }
     }

@@ -7,8 +7,8 @@
 //! fates and cancellation are those of every message, and a message of which only the bytes were
 //! fetched was not sent.
 //!
-//! - **LO-1 until answered**: memory is lent until the peer has answered, or has said goodbye and so
-//!   answers nothing, or the link ends: what an honest peer wants was not taken back.
+//! - **LO-1 until answered**: memory is lent until the peer has answered, or has said goodbye and
+//!   so answers nothing, or the link ends: what an honest peer wants was not taken back.
 //! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes. So
 //!   much memory the peer has to have for them.
 //! - **LO-3 parts carry on**: what is not fetched goes in parts, as it does without loans; nothing
@@ -55,6 +55,7 @@ pub(crate) enum NotLent {
 }
 
 /// The loans of one side.
+#[derive(Default)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Loans {
     /// Bytes from which a message is lent; `None`: none is.
@@ -91,8 +92,7 @@ impl Stage {
 
 impl Loans {
     pub(crate) fn new(from: Option<usize>) -> Self {
-        let (open, returned) = (VecDeque::new(), Vec::new());
-        Loans { from, open, next: 0, returned }
+        Loans { from, ..Loans::default() }
     }
 
     /// Returns how a message of so many bytes may go.

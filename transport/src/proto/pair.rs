@@ -71,8 +71,6 @@ pub(crate) struct Side {
     pub(crate) frames: VecDeque<Vec<u8>>,
     pub(crate) boxes: [Toy; 2],
     pub(crate) answers: Vec<Vec<u8>>,
-    /// The numbers of its asks.
-    pub(crate) asked: Vec<u64>,
     /// Asks that were not handled, because the mailbox had closed.
     pub(crate) unanswered: usize,
     pub(crate) refused: Vec<u128>,
@@ -84,9 +82,15 @@ pub(crate) struct Side {
     inlets: Inlets<usize>,
     windows: LinkRecvWindow,
     peer_blocked: bool,
-    plan: [VecDeque<(Vec<u8>, bool)>; 2],
-    sent: [usize; 2],
+    plan: Plan,
     device: lending::Device,
+}
+
+/// What is to be sent to each mailbox, asks among it, and how many were.
+#[derive(Default)]
+struct Plan {
+    left: [VecDeque<(Vec<u8>, bool)>; 2],
+    sent: [usize; 2],
 }
 
 impl Side {
@@ -112,7 +116,6 @@ impl Side {
             frames: VecDeque::new(),
             boxes: [toy(), toy()],
             answers: Vec::new(),
-            asked: Vec::new(),
             unanswered: 0,
             confirmed: Vec::new(),
             refused: Vec::new(),
@@ -121,21 +124,20 @@ impl Side {
             inlets: Inlets::new(),
             windows: LinkRecvWindow::new(LINK_WINDOW, Count::default()),
             peer_blocked: false,
-            plan: Default::default(),
-            sent: [0; 2],
+            plan: Plan::default(),
             device: Default::default(),
         }
     }
 
     pub(crate) fn committed(&self, mailbox: usize) -> usize {
-        self.sent[mailbox]
+        self.plan.sent[mailbox]
     }
 
     /// Commits a message, unless its mailbox is not open or has no room.
     pub(crate) fn send(&mut self, to: &Arc<OpenRequest>, bytes: &[u8], kind: RecordKind) -> bool {
         let outlet = self.out.outlet(to, &mut 0);
         let Some((mailbox, _)) = self.out.mailbox(outlet) else { return false };
-        let tells = &mut self.sent[usize::from(*to == name("1"))];
+        let tells = &mut self.plan.sent[usize::from(*to == name("1"))];
         let note = note_of(bytes);
         let at_once = kind == RecordKind::Tell && note.is_none() && tells.is_multiple_of(2);
         if at_once && self.out.commit_at_once(mailbox, 0, type_of(*tells), bytes) {
@@ -148,12 +150,12 @@ impl Side {
             return false;
         }
         self.out.reserve(mailbox, bytes.len() as u32);
-        let sent = &mut self.sent[usize::from(*to == name("1"))];
+        let sent = &mut self.plan.sent[usize::from(*to == name("1"))];
         let message = type_of(*sent);
         *sent += 1;
         let ask = kind == RecordKind::Ask;
         let correlation = if ask { self.out.asks.insert(()).expect("few asks") } else { 0 };
-        self.asked.extend(ask.then_some(correlation));
+        self.device.asked = ask.then_some(correlation).or(self.device.asked);
         let entry = Entry { kind, mailbox, ordinal: 0, correlation, message, deadline: None };
         let mut archive = AlignedVec::new();
         archive.extend_from_slice(bytes);
@@ -168,12 +170,12 @@ impl Side {
 
     /// Sends the next planned message to a mailbox.
     fn send_next(&mut self, mailbox: usize) -> bool {
-        let Some((bytes, ask)) = self.plan[mailbox].pop_front() else { return false };
+        let Some((bytes, ask)) = self.plan.left[mailbox].pop_front() else { return false };
         let kind = if ask { RecordKind::Ask } else { RecordKind::Tell };
         // A mailbox that closed is not opened again.
         let sent = !self.is_closed() && self.send(&name(&mailbox.to_string()), &bytes, kind);
         if !sent {
-            self.plan[mailbox].push_front((bytes, ask));
+            self.plan.left[mailbox].push_front((bytes, ask));
         }
         sent
     }
@@ -308,7 +310,8 @@ impl Pair {
         for (side, sizes) in self.sides.iter_mut().zip(sizes) {
             for (mailbox, sizes) in sizes.iter().enumerate() {
                 let messages = sizes.iter().enumerate();
-                side.plan[mailbox] = messages.map(|(n, s)| (body(mailbox, n, s.0), s.1)).collect();
+                side.plan.left[mailbox] =
+                    messages.map(|(n, s)| (body(mailbox, n, s.0), s.1)).collect();
             }
         }
     }
@@ -432,7 +435,7 @@ impl Pair {
     /// Everything that is planned happens.
     pub(crate) fn settle(&mut self) {
         while (0..32).fold(false, |any, choice| self.step(choice) | any) {}
-        let stuck = |side: &Side| side.plan.iter().any(|plan| !plan.is_empty());
+        let stuck = |side: &Side| side.plan.left.iter().any(|plan| !plan.is_empty());
         assert!(
             !self.sides.iter().any(|side| stuck(side) && !side.is_closed()),
             "a sender waits for ever"

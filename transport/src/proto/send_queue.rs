@@ -38,7 +38,7 @@ mod lending;
 mod modelled;
 mod opening;
 
-pub(crate) use fill::{Filling, REPLY_EXPIRED};
+pub(crate) use fill::{Fence, Filling, REPLY_EXPIRED};
 use opening::{ByRequest, Refused};
 
 /// Everything that waits to be put into frames, and the windows it had to pass. `W` is what waits
@@ -59,7 +59,6 @@ pub(crate) struct SendQueue<W> {
     pub(crate) asks: PendingAsks<W>,
     /// Asks of the peer.
     pub(crate) open_asks: OpenAsks,
-    loans: Loans,
     /// The most that is sent ahead to one mailbox.
     mailbox_window: WindowSize,
     /// Largest payload that goes into one record.
@@ -107,6 +106,7 @@ struct Queues {
     /// The large message and the large answer under way.
     message: Option<Bulk>,
     reply: Option<Bulk>,
+    loans: Loans,
     /// Bytes of answers that wait.
     reply_bytes: usize,
     /// Frames in a row that had small answers and no message, although messages waited.
@@ -121,15 +121,6 @@ enum Turn {
     Small,
     Messages,
     Replies,
-}
-
-/// The messages that were committed up to some moment: see [`SendQueue::fence`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fence {
-    /// The mark in the eager lane.
-    eager: u64,
-    /// Large messages that were ever queued.
-    bulk: u64,
 }
 
 /// A notice that something happened for which senders wait.
@@ -182,25 +173,12 @@ impl<W> SendQueue<W> {
             closing: false,
             asks: PendingAsks::default(),
             open_asks: OpenAsks::default(),
-            loans: Loans::new(None),
             mailbox_window,
             eager_max,
             notices: Vec::new(),
             freed: Vec::new(),
             leaving: false,
         }
-    }
-
-    /// Returns what has [passed](Self::has_passed) when all messages that are committed now were
-    /// written, or are not sent.
-    pub(crate) fn fence(&self) -> Fence {
-        Fence { eager: self.queues.eager.mark(), bulk: self.queues.bulk_count }
-    }
-
-    pub(crate) fn has_passed(&self, fence: Fence) -> bool {
-        let q = &self.queues;
-        let first = q.message.as_ref().or(q.bulk.front());
-        q.eager.passed(fence.eager) && first.is_none_or(|first| first.number >= fence.bulk)
     }
 
     /// Returns whether a message of `bytes` may be committed to the mailbox now (OB-2).
@@ -286,7 +264,7 @@ impl<W> SendQueue<W> {
         mailbox.bulk += 1;
         let mark = self.queues.eager.mark();
         let (copied, number) = (is_small && note.is_some(), self.queues.bulk_count);
-        let lending = self.loans.lending(archive.len());
+        let lending = self.queues.loans.lending(archive.len());
         let bulk = Bulk::new((entry, note), archive, copied);
         self.queues.bulk.push_back(Bulk { mark, number, lending, ..bulk });
         self.queues.bulk_count += 1;
@@ -329,7 +307,7 @@ impl<W> SendQueue<W> {
         if archive.len() <= self.eager_max {
             self.queues.replies.push(entry, (0, 0), archive);
         } else {
-            let lending = self.loans.lending(archive.len());
+            let lending = self.queues.loans.lending(archive.len());
             let bulk = Bulk::new((entry, None), archive, false);
             self.queues.bulk_replies.push_back(Bulk { lending, ..bulk });
         }
@@ -456,7 +434,7 @@ impl<W> SendQueue<W> {
         let q = &self.queues;
         let under_way = usize::from(q.message.is_some()) + usize::from(q.reply.is_some());
         let large = q.bulk.len() + q.bulk_replies.len() + under_way;
-        q.eager.len() + q.replies.len() + large + usize::from(!self.loans.is_empty())
+        q.eager.len() + q.replies.len() + large + usize::from(!self.queues.loans.is_empty())
     }
 
     /// Returns the request that first opened a mailbox.

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::pair::{Fetched, Posted, Purpose};
-use super::{Means, Reach, Stage, State};
+use super::{Reach, Stage, State};
 use crate::fabric::Status;
 use crate::fabric::one_sided::{Key, Kind, Operation};
 use crate::limits::FETCH_BYTES;
@@ -58,18 +58,18 @@ impl Reach {
     ) {
         let means = self.state.lock().means.clone();
         let Some(means) = means else { return done(Err(NotLent::Now)) };
-        let (reach, runtime) = (self.clone(), means.runtime.clone());
-        runtime.spawn(async move {
+        let reach = self.clone();
+        means.runtime.spawn(async move {
             let fetching = Fetching::new(&reach);
-            let fetched = reach.fetch_all(&means, lent).await;
+            let fetched = reach.fetch_all(lent).await;
             drop(fetching);
             done(fetched);
         });
     }
 
-    async fn fetch_all(&self, means: &Means, lent: Lent) -> Result<Lease, NotLent> {
+    async fn fetch_all(&self, lent: Lent) -> Result<Lease, NotLent> {
         let bytes = lent.bytes as usize;
-        let (mut runway, room) = self.runway(means, &lent)?;
+        let (mut runway, room) = self.runway(&lent)?;
         // What is beyond the message is not read into.
         let (mut rest, mut beyond) = (Some(runway.slot), None);
         let end = bytes.next_multiple_of(16);
@@ -110,26 +110,19 @@ impl Reach {
 
     /// Returns memory for a message, and the room for operations of the queue pair by which it is
     /// lent.
-    fn runway(&self, means: &Means, lent: &Lent) -> Result<(Runway, Arc<Semaphore>), NotLent> {
-        let size = {
-            let mut state = self.state.lock();
-            if state.lends_no_more {
-                return Err(NotLent::Ever);
-            }
-            let pair = state.pair(lent.at.pair).ok_or(NotLent::Now)?;
-            match pair.landing.take(lent.bytes as usize) {
-                Ok(runway) => return Ok((runway, pair.room.clone())),
-                Err(size) => size.ok_or(NotLent::Now)?,
-            }
+    fn runway(&self, lent: &Lent) -> Result<(Runway, Arc<Semaphore>), NotLent> {
+        let state = &mut *self.state.lock();
+        if state.lends_no_more {
+            return Err(NotLent::Ever);
+        }
+        let pair = state.pair(lent.at.pair).ok_or(NotLent::Now)?;
+        let room = pair.room.clone();
+        let size = match pair.landing.take(lent.bytes as usize) {
+            Ok(runway) => return Ok((runway, room)),
+            Err(size) => size.ok_or(NotLent::Now)?,
         };
-        let region = means.fabric.alloc_one_sided(size);
-        let mut state = self.state.lock();
-        match region {
-            Ok(region) => {
-                let pair = state.pair(lent.at.pair).ok_or(NotLent::Now)?;
-                let runway = pair.landing.add(region, size).ok_or(NotLent::Now)?;
-                Ok((runway, pair.room.clone()))
-            }
+        match pair.one_sided.alloc(size) {
+            Ok(region) => Ok((pair.landing.add(region, size).ok_or(NotLent::Now)?, room)),
             Err(error) => Err(state.lend_no_more(&error.to_string())),
         }
     }

@@ -169,6 +169,10 @@ impl OneSided for MuteSide {
         Ok(Grant::new(Key { number: 2, base: 0 }, ()))
     }
 
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        Ok(Region::heap(bytes))
+    }
+
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         match self.1 {
             Posts::Kept => self.0.append(batch),

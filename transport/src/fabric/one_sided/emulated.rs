@@ -29,7 +29,7 @@ use crate::fabric::{
     Status, Work,
 };
 use crate::limits::{ONE_SIDED_FRAME_BYTES, ONE_SIDED_WINDOW};
-use crate::memory::{Buffer, Slot, Words};
+use crate::memory::{Buffer, Region, Slot, Words};
 
 /// Requests without an answer (EM-1).
 const WINDOW: usize = ONE_SIDED_WINDOW;
@@ -221,6 +221,10 @@ impl OneSided for Emulated {
 
     fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
         Ok(self.grants.lend(bytes))
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        Ok(Region::heap(bytes))
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {

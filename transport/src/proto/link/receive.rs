@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Arrival, Body, Event, LinkProtocol};
+use super::{Arrival, Body, Event, Incoming, LinkProtocol};
 use crate::limits;
 use crate::mutants::planted;
 use crate::note::Note;
@@ -142,27 +142,35 @@ impl LinkProtocol {
                 self.ledger.grow_peer(header.total)?;
                 events.push(Event::Granted(header.total));
             }
-            RecordKind::Lend if self.handshake.goodbye_sent.is_none() => {
-                events.push(Event::Lent(self.fetches.begin(&header, self.sizes.message_max)?));
+            RecordKind::Lend | RecordKind::Fetched | RecordKind::Unlent => {
+                self.handle_loan(&header, out, events)?;
             }
-            // It finds out by the goodbye that it is on its own (FE-1).
-            RecordKind::Lend => {}
-            RecordKind::Fetched => out.handle_fetched(header.ordinal, header.total)?,
-            RecordKind::Unlent => drop(self.fetches.take(header.ordinal.into())?),
             RecordKind::Probe => {}
             RecordKind::Confirm => return Err(Violation::Confirm),
             RecordKind::Goodbye => {
-                if self.assembling() > 0 {
-                    return Err(Violation::Fragment);
-                }
-                if !self.fetches.is_empty() {
-                    return Err(Violation::Loan);
-                }
+                self.incoming.check_end()?;
                 out.handle_goodbye();
                 self.handshake.goodbye_received = Some(arrived.number);
                 self.handshake.leave = true;
                 events.push(Event::Goodbye);
             }
+        }
+        Ok(())
+    }
+
+    fn handle_loan<W>(
+        &mut self,
+        header: &RecordHeader,
+        out: &mut SendQueue<W>,
+        events: &mut Vec<Event<W>>,
+    ) -> Result<(), Violation> {
+        let fetches = &mut self.incoming.fetches;
+        match header.kind {
+            RecordKind::Fetched => out.handle_fetched(header.ordinal, header.total)?,
+            RecordKind::Unlent => drop(fetches.take(header.ordinal.into())?),
+            // The peer finds out by the goodbye that no answer comes (FE-1).
+            _ if self.handshake.goodbye_sent.is_some() => {}
+            _ => events.push(Event::Lent(fetches.begin(header, self.sizes.message_max)?)),
         }
         Ok(())
     }
@@ -179,7 +187,7 @@ impl LinkProtocol {
         let Record { header, place, ref payload } = *record;
         let bytes = &frame[payload.clone()];
         if header.kind == RecordKind::Fragment {
-            let assembly = &mut self.assemblies[Stream::of(header.ordinal)? as usize];
+            let assembly = &mut self.incoming.assemblies[Stream::of(header.ordinal)? as usize];
             let last = assembly.as_mut().ok_or(Violation::Fragment)?.add(bytes)?;
             step!(any steps::part_received(last));
             let Some(whole) = assembly.take_if(|_| last) else { return Ok(()) };
@@ -188,7 +196,7 @@ impl LinkProtocol {
         }
         let deadline = arrived.deadline(&header);
         if header.lent {
-            let body = Body::Fetched(self.fetches.take(header.total)?);
+            let body = Body::Fetched(self.incoming.fetches.take(header.total)?);
             return arrived.whole(place, (&header, deadline), body, out, events);
         }
         if header.total == 0 {
@@ -199,7 +207,7 @@ impl LinkProtocol {
             return arrived.whole(place, (&header, deadline), body, out, events);
         }
         // FR-1.
-        let assembly = &mut self.assemblies[stream_of(header.kind) as usize];
+        let assembly = &mut self.incoming.assemblies[stream_of(header.kind) as usize];
         if assembly.is_some() {
             return Err(Violation::Fragment);
         }
@@ -217,6 +225,16 @@ impl LinkProtocol {
         let sent = self.in_flight.refuse(header.mailbox, place)?;
         events.push(Event::Refused(sent, refusal));
         Ok(())
+    }
+}
+
+impl Incoming {
+    /// Checks that nothing large is under way, at the goodbye of the peer.
+    fn check_end(&self) -> Result<(), Violation> {
+        if self.assemblies.iter().any(Option::is_some) {
+            return Err(Violation::Fragment);
+        }
+        if self.fetches.is_empty() { Ok(()) } else { Err(Violation::Loan) }
     }
 }
 

@@ -181,7 +181,7 @@ impl LinkProtocol {
             let answer = matches!(header.kind, RecordKind::Opened | RecordKind::OpenRefused);
             self.open_answers -= usize::from(answer && !header.more);
             if header.kind == RecordKind::Fetched {
-                self.fetches.answered(header.ordinal);
+                self.incoming.fetches.answered(header.ordinal);
             }
             self.control.pop_front();
         }
@@ -215,7 +215,7 @@ impl LinkProtocol {
         let leaves = self.handshake.leave && !self.handshake.held;
         if leaves && idle && push(RecordKind::Goodbye) {
             self.handshake.goodbye_sent = Some(frame);
-            self.fetches.stop();
+            self.incoming.fetches.stop();
             answer_now = true;
         }
         answer_now

@@ -20,6 +20,8 @@ pub(super) struct Device {
     chance: Option<fastrand::Rng>,
     lent: Vec<Weak<Arc<Buffer>>>,
     fetches: VecDeque<Lent>,
+    /// The number of the side's last ask.
+    pub(super) asked: Option<u64>,
     /// Loans that this side fetched, and those that it refused.
     pub(super) fetched: [usize; 2],
 }
@@ -48,6 +50,11 @@ impl Side {
             };
             self.out.lent(&body, lent);
         }
+    }
+
+    /// Gives its last ask up.
+    pub(crate) fn give_up(&mut self) {
+        self.device.asked.map(|ask| self.out.give_up(ask));
     }
 
     /// Reads what the peer lent, which has to be there unless it `has_left` (LO-1).

@@ -62,7 +62,28 @@ impl Filling<'_, '_> {
     }
 }
 
+/// The messages that were committed up to some moment: see [`SendQueue::fence`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fence {
+    /// The mark in the eager lane.
+    eager: u64,
+    /// Large messages that were ever queued.
+    bulk: u64,
+}
+
 impl<W> SendQueue<W> {
+    /// Returns what has [passed](Self::has_passed) when all messages that are committed now were
+    /// written, or are not sent.
+    pub(crate) fn fence(&self) -> Fence {
+        Fence { eager: self.queues.eager.mark(), bulk: self.queues.bulk_count }
+    }
+
+    pub(crate) fn has_passed(&self, fence: Fence) -> bool {
+        let q = &self.queues;
+        let first = q.message.as_ref().or(q.bulk.front());
+        q.eager.passed(fence.eager) && first.is_none_or(|first| first.number >= fence.bulk)
+    }
+
     /// Returns true if nothing waits that could be written, or lent, now.
     pub(crate) fn is_empty(&self) -> bool {
         let has_none = self.has_no_control() && self.queues.replies.is_empty() && !self.has_data();
@@ -74,7 +95,7 @@ impl<W> SendQueue<W> {
         let q = &self.queues;
         let has_large = q.message.is_some() || q.reply.is_some();
         let waits = has_large || !q.bulk.is_empty() || !q.bulk_replies.is_empty();
-        self.is_empty() && !waits && self.loans.is_empty()
+        self.is_empty() && !waits && self.queues.loans.is_empty()
     }
 
     fn has_no_control(&self) -> bool {
@@ -127,7 +148,7 @@ impl<W> SendQueue<W> {
     /// Returns true if the next large message, or answer, does not wait for the peer to fetch it.
     fn may_go(&self, under_way: &Option<Bulk>, queue: &VecDeque<Bulk>) -> bool {
         let next = under_way.as_ref().or(queue.front());
-        next.is_some_and(|bulk| !self.loans.is_awaited(bulk.lending))
+        next.is_some_and(|bulk| !self.queues.loans.is_awaited(bulk.lending))
     }
 
     fn fill_data(&mut self, to: &mut Filling<'_, '_>) {
@@ -267,12 +288,12 @@ impl<W> SendQueue<W> {
                 }
                 continue;
             }
-            if self.loans.is_awaited(bulk.lending) {
+            if self.queues.loans.is_awaited(bulk.lending) {
                 return;
             }
             let Some(bulk) = &mut self.queues.message else { return };
             let at = (self.mailboxes[key].index, self.mailboxes[key].generation);
-            match write(bulk, &mut self.loans, at, Stream::Messages, to) {
+            match write(bulk, &mut self.queues.loans, at, Stream::Messages, to) {
                 Part::Last(place) => {
                     self.mailboxes[key].bulk -= 1;
                     if let Some(Bulk { entry, body, .. }) = self.queues.message.take() {
@@ -315,10 +336,10 @@ impl<W> SendQueue<W> {
                 } else {
                     Part::NoRoom
                 }
-            } else if self.loans.is_awaited(lending) {
+            } else if self.queues.loans.is_awaited(lending) {
                 Part::NoRoom
             } else {
-                write(bulk, &mut self.loans, (0, 0), Stream::Replies, to)
+                write(bulk, &mut self.queues.loans, (0, 0), Stream::Replies, to)
             };
             match part {
                 Part::Last(_) => {

@@ -63,10 +63,7 @@ fn loans_end_in_every_way_there_is() {
                 3 | 4 => seen.receive(&mut pair, side),
                 5 => drop(pair.fetch(side)),
                 6 => drop(pair.sides[side].take(0)),
-                _ if chance.u8(..4) == 0 => {
-                    let from = &mut pair.sides[side];
-                    from.asked.last().map(|ask| from.out.give_up(*ask));
-                }
+                _ if chance.u8(..4) == 0 => pair.sides[side].give_up(),
                 _ => {}
             }
             if step == closes {

@@ -10,12 +10,13 @@ use crate::fabric::one_sided::{Access, Grant, Key, OneSided, Operation, Outcome,
 use crate::fabric::verbs::completions::Ended;
 use crate::fabric::verbs::ledger::Ledger;
 use crate::fabric::verbs::live::{Alarm, Live};
+use crate::fabric::verbs::memory::{self, PageKind};
 use crate::fabric::verbs::queue_pair::{QueuePair, SEND};
 use crate::fabric::verbs::registration::{Domain, Granted};
 use crate::fabric::{FabricError, Notify, PostError, Status};
 use crate::limits::POLL_BATCH;
 use crate::log_limiter::LogLimiter;
-use crate::memory::{Buffer, Words};
+use crate::memory::{Buffer, Region, Words};
 
 /// A connected queue pair. Once it failed the device's part is gone, and what is posted is flushed
 /// here (VB-6).
@@ -84,6 +85,10 @@ impl OneSided for Connected {
     fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
         let (granted, key) = Granted::lend(&self.domain, bytes)?;
         Ok(Grant::new(key, granted))
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        memory::slab(Arc::new([]), bytes, PageKind::Ordinary)
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
