@@ -9,6 +9,7 @@
 //! pace small ADDRESS           prints `tells_per_s` and its value
 //! pace large ADDRESS           prints `mib_per_s` and its value
 //! pace huge ADDRESS            prints `mib_per_s` and its value, of tells of 1 MiB
+//! pace giant ADDRESS           prints `told N` when N tells of 60 MiB were handled
 //! pace region ADDRESS          prints `mib_per_s` and its value, of reads of 1 MiB of a region
 //! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
 //! ```
@@ -25,7 +26,7 @@ use tracing_subscriber::EnvFilter;
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
-    pace small|large|huge|region ADDRESS | pace flood ADDRESS NODES";
+    pace small|large|huge|giant|region ADDRESS | pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
 const SMALL_BYTES: usize = 32;
@@ -35,6 +36,11 @@ const LARGE_BYTES: usize = 4096;
 
 /// Bytes of those that a link fetches, and of a read of a region.
 const HUGE_BYTES: usize = 1 << 20;
+
+/// Bytes of those that little lockable memory has no room for, and how many there are: the first
+/// one opens the queue pair by which the others would be read.
+const GIANT_BYTES: usize = 60 << 20;
+const GIANTS: u64 = 3;
 
 /// Asks before the clock counts, and those that count.
 const ASKS_WARM: usize = 50;
@@ -167,6 +173,7 @@ async fn main() -> ExitCode {
         ["small", address] => small(address).await,
         ["large", address] => large(address, LARGE_BYTES).await,
         ["huge", address] => large(address, HUGE_BYTES).await,
+        ["giant", address] => giant(address).await,
         ["region", address] => region(address).await,
         ["flood", address, nodes] => flood(address, nodes).await,
         _ => Err(USAGE.into()),
@@ -232,6 +239,19 @@ async fn large(address: &str, length: usize) -> Outcome {
     let message = move || Large { payload: vec![7; length] };
     let bytes = tells_per_second(address, message).await? * length as f64;
     println!("mib_per_s {:.3}", bytes / f64::from(1 << 20));
+    Ok(())
+}
+
+async fn giant(address: &str) -> Outcome {
+    let node = guest("client", address).await?;
+    let sink: ActorRef<Sink> = node.actor("server/sink0").await?;
+    let mut taken = 0;
+    for _ in 0..GIANTS {
+        sink.tell(Large { payload: vec![7; GIANT_BYTES] }).await?;
+        taken += sink.taken().timeout(PATIENCE).await?;
+    }
+    println!("told {taken}");
+    node.shutdown(PATIENCE).await;
     Ok(())
 }
 

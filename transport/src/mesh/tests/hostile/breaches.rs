@@ -115,7 +115,7 @@ fn headers() -> Vec<Breach> {
             patched(head(RecordKind::Probe), 2, &[0])
         }),
         frames("a record of kind 0", Record, || patched(head(RecordKind::Probe), 16, &[0])),
-        frames("a record of kind 18", Record, || patched(head(RecordKind::Probe), 16, &[18])),
+        frames("a record of kind 21", Record, || patched(head(RecordKind::Probe), 16, &[21])),
         frames("a header that is not aligned", Record, || {
             patched(head(RecordKind::Probe), 18, &[40])
         }),
