@@ -361,5 +361,8 @@ pub const LENT_BYTES_MAX: usize = 72 * 1024 * 1024;
 /// Bytes in which the messages land that a node fetches from one peer, until they are handled, and
 /// that are kept for the next ones. Where they do not suffice messages come in parts.
 pub const LANDING_BYTES_MAX: usize = 96 * 1024 * 1024;
+/// Reads of fetches that are under way from one peer. They have room of their own, so that no
+/// message waits for a task that uses memory of the peer.
+pub const FETCH_OPERATIONS: u32 = 8;
 /// Bytes that one read of a fetch moves. Every device that has reads takes as many.
 pub const FETCH_BYTES: usize = 1024 * 1024;

@@ -99,8 +99,8 @@ struct State {
     answered: Option<Instant>,
     /// Messages of the peer that are being fetched.
     fetching: usize,
-    /// Messages are not lent, or not fetched, any more; the log says why.
-    lends_no_more: bool,
+    /// The log says why large messages go in parts.
+    has_warned_of_parts: bool,
 }
 
 #[derive(Default)]
@@ -275,11 +275,20 @@ impl Reach {
                 granted.iter().filter(|(_, it)| is_over(it)).map(|(share, _)| *share).collect();
             over.into_iter().filter_map(|share| granted.remove(&share)).collect()
         };
-        let unused = match &mut self.state.lock().stage {
-            Stage::Connected(pair) => pair.landing.take_unused(),
-            _ => Vec::new(),
-        };
-        drop((over, unused));
+        drop(over);
+        self.free_landing();
+    }
+
+    /// Gives back memory in which nothing has landed for a while.
+    fn free_landing(&self) {
+        let mut state = self.state.lock();
+        if let Stage::Connected(pair) = &mut state.stage {
+            let unused = pair.landing.take_unused();
+            if !unused.is_empty() {
+                drop(unused);
+                pair.one_sided.give_back();
+            }
+        }
     }
 
     fn give_up_stuck(&self) {

@@ -212,6 +212,9 @@ pub trait OneSided: Send {
     /// [`FabricError`] when there is not that much.
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError>;
 
+    /// Unlocks memory of operations of which no slot is left.
+    fn give_back(&mut self) {}
+
     /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
     ///
     /// # Errors

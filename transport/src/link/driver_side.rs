@@ -91,8 +91,11 @@ impl LinkHandle {
         let mut state = self.state.lock();
         while let Some(body) = state.send_queue.next_to_lend() {
             drop(state);
-            let lent = self.reach.lend(&body);
+            let (lent, is_failure) = self.reach.lend(&body);
             state = self.state.lock();
+            if is_failure {
+                state.send_queue.note_not_lendable();
+            }
             state.send_queue.lent(&body, lent);
         }
         let mut transmit = None;
@@ -160,7 +163,10 @@ impl LinkHandle {
         let link = self.clone();
         self.reach.fetch(lent, move |fetched| {
             step!(any fetched.is_ok().then_some(crate::steps::Step::Fetched));
-            link.request(|requests| requests.fetched.push((lent.number, fetched)));
+            // A link that has ended has no driver to take it.
+            if !link.has_ended() {
+                link.request(|requests| requests.fetched.push((lent.number, fetched)));
+            }
         });
     }
 
@@ -243,8 +249,9 @@ impl LinkHandle {
         let doubts = doubts.collect();
         // Confirmations are left only where a turn panicked: their fates are unknown.
         let unsaid = std::mem::take(&mut state.confirms);
+        let fetched = std::mem::take(&mut state.requests.fetched);
         drop(state);
-        drop((memory, unsaid));
+        drop((memory, unsaid, fetched));
         let uncredited = uncredited.map(|since| (WaitsFor::Credits, since.elapsed()));
         for (for_what, waited) in waited.into_iter().chain(uncredited) {
             self.counters.waited(for_what, waited);

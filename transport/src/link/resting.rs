@@ -21,15 +21,22 @@ use crate::open_request::{MessageForms, OpenRequest};
 impl LinkHandle {
     /// Has the link rest, if nothing uses it. Returns true if it does.
     pub(crate) fn rest(&self) -> bool {
+        // Not under the state's lock: the reach's is held for as long as a device takes (LN-1).
+        let reach_rests = self.reach.rest();
         let mut state = self.state.lock();
-        state.resting |= !self.has_ended() && state.is_unused() && self.reach.rest();
-        state.resting
+        state.resting |= !self.has_ended() && state.is_unused() && reach_rests;
+        let rests = state.resting;
+        drop(state);
+        if reach_rests && !rests {
+            self.reach.end_rest();
+        }
+        rests
     }
 
     /// Returns true if something uses the link, or waited on it since the last call.
     pub(crate) fn take_use(&self) -> bool {
-        let mut state = self.state.lock();
         let reached = self.reach.take_use();
+        let mut state = self.state.lock();
         state.waiting.take_joined() || !state.is_unused() || reached
     }
 

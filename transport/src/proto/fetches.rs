@@ -34,7 +34,10 @@ struct Fetch {
 
 enum Stage {
     Begun,
+    /// They are here, and the peer is to be told.
     Here(Lease),
+    /// It was told: their message may come.
+    Told(Lease),
     /// They will not be here, and the peer is to be told.
     Refused,
 }
@@ -68,20 +71,22 @@ impl Fetches {
         let fetch = self.open.iter_mut().find(|fetch| fetch.number == number)?;
         let (stage, cause) = match fetched {
             Ok(body) => (Stage::Here(body), 0),
-            Err(NotLent::Now) => (Stage::Refused, 1),
-            Err(NotLent::Ever) => (Stage::Refused, 2),
+            Err(NotLent) => (Stage::Refused, 1),
         };
         fetch.stage = stage;
         let answer = RecordHeader::new(RecordKind::Fetched);
         Some(RecordHeader { ordinal: number, total: cause, ..answer })
     }
 
-    /// Records that the answer to a loan was written: of one that is refused nothing is left. Not
-    /// before, as a peer that takes no answers could have any number of them wait.
+    /// Records that the answer to a loan was written. Only now is nothing left of one that was
+    /// refused, and may the message of another come: a peer that takes no answers could else have
+    /// any number of them wait.
     pub(crate) fn answered(&mut self, number: u16) {
-        let is_over =
-            |fetch: &Fetch| fetch.number == number && matches!(fetch.stage, Stage::Refused);
-        self.open.retain(|fetch| !is_over(fetch));
+        let Some(at) = self.open.iter().position(|fetch| fetch.number == number) else { return };
+        match std::mem::replace(&mut self.open[at].stage, Stage::Refused) {
+            Stage::Here(body) => self.open[at].stage = Stage::Told(body),
+            Stage::Begun | Stage::Told(_) | Stage::Refused => drop(self.open.remove(at)),
+        }
     }
 
     /// Takes the bytes of a message that comes now, or that will not come.
@@ -89,14 +94,14 @@ impl Fetches {
         let at = self.open.iter().position(|fetch| u32::from(fetch.number) == number);
         let at = at.ok_or(Violation::Loan)?;
         match self.open.remove(at).stage {
-            Stage::Here(body) => Ok(body),
-            Stage::Begun | Stage::Refused => Err(Violation::Loan),
+            Stage::Told(body) => Ok(body),
+            Stage::Begun | Stage::Here(_) | Stage::Refused => Err(Violation::Loan),
         }
     }
 
     /// Answers nothing more: this side says goodbye.
     pub(crate) fn stop(&mut self) {
-        self.open.retain(|fetch| matches!(fetch.stage, Stage::Here(_)));
+        self.open.retain(|fetch| matches!(fetch.stage, Stage::Told(_)));
     }
 
     /// Returns true if there is none.

@@ -7,12 +7,12 @@
 //! fates and cancellation are those of every message, and a message of which only the bytes were
 //! fetched was not sent.
 //!
-//! - **LO-1 until answered**: memory is lent until the peer has answered, or has said goodbye and
-//!   so answers nothing, or the link ends: what an honest peer wants was not taken back.
+//! - **LO-1 until answered**: memory is lent until the peer has answered, or the link ends: what an
+//!   honest peer reads was not taken back.
 //! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes. So
 //!   much memory the peer has to have for them.
 //! - **LO-3 parts carry on**: what is not fetched goes in parts, as it does without loans; nothing
-//!   waits for a queue pair that is not there.
+//!   waits for a queue pair that is not there. After loans that came to nothing fewer are tried.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -22,6 +22,9 @@ use std::sync::Arc;
 use super::error::Violation;
 use super::header::{RecordHeader, RecordKind};
 use crate::limits::{LENT_BYTES_MAX, LOANS_MAX};
+
+/// The longest pause is of so many messages, as a power of two.
+const PAUSE_BITS_MAX: u32 = 12;
 
 /// How a large message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +48,9 @@ pub(crate) struct LentAt {
     pub(crate) key: (u32, u64),
 }
 
-/// Why bytes are not lent, or not fetched.
+/// Bytes could not be lent, or not fetched: the message goes in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotLent {
-    /// These are not; others may be.
-    Now,
-    /// None are on this link any more.
-    Ever,
-}
+pub(crate) struct NotLent;
 
 /// The loans of one side.
 #[derive(Default)]
@@ -65,6 +63,11 @@ pub(crate) struct Loans {
     next: u16,
     /// What need not be lent any more.
     returned: Vec<Held>,
+    /// What the peer may still be reading when it has said goodbye: lent until the link ends.
+    kept: Vec<Held>,
+    /// Loans in a row that came to nothing, and how many messages are not lent now.
+    failures: u32,
+    pause: u32,
 }
 
 #[cfg_attr(test, derive(Clone))]
@@ -96,9 +99,17 @@ impl Loans {
     }
 
     /// Returns how a message of so many bytes may go.
-    pub(crate) fn lending(&self, bytes: usize) -> Lending {
+    pub(crate) fn lending(&mut self, bytes: usize) -> Lending {
         let lends = self.from.is_some_and(|from| (from..=LENT_BYTES_MAX).contains(&bytes));
-        if lends { Lending::Undecided } else { Lending::Parts }
+        let pauses = lends && self.pause > 0;
+        self.pause -= u32::from(pauses);
+        if lends && !pauses { Lending::Undecided } else { Lending::Parts }
+    }
+
+    /// Records that a loan came to nothing: fewer and fewer are tried (LO-3).
+    pub(crate) fn fail(&mut self) {
+        self.failures += 1;
+        self.pause = 1 << (2 * self.failures).min(PAUSE_BITS_MAX);
     }
 
     /// Returns true if so many bytes may be lent now (LO-2).
@@ -126,11 +137,6 @@ impl Loans {
             ..RecordHeader::new(RecordKind::Lend)
         };
         (number, header)
-    }
-
-    /// Lends nothing more.
-    pub(crate) fn stop(&mut self) {
-        self.from = None;
     }
 
     /// Returns true if the peer has not answered it: its message waits.
@@ -164,23 +170,25 @@ impl Loans {
     ) -> Result<Option<RecordHeader>, Violation> {
         let loan = self.open.iter_mut().find(|loan| loan.number == number);
         let loan = loan.ok_or(Violation::Loan)?;
-        if cause > 2 || !matches!(loan.stage, Stage::Lent(_)) {
+        if cause > 1 || !matches!(loan.stage, Stage::Lent(_)) {
             return Err(Violation::Loan);
         }
         let answer = if cause == 0 { Stage::Fetched } else { Stage::NotFetched };
         self.returned.extend(replace(&mut loan.stage, answer).into_held());
-        if cause == 2 {
-            self.stop();
+        if cause == 0 {
+            self.failures = 0;
+        } else {
+            self.fail();
         }
         Ok(self.close_unwanted(number))
     }
 
-    /// Handles the peer's goodbye: it answers nothing any more.
+    /// Handles the peer's goodbye: it answers nothing any more, and may still be reading.
     pub(crate) fn peer_left(&mut self) {
-        self.stop();
+        self.from = None;
         for loan in &mut self.open {
             if matches!(loan.stage, Stage::Lent(_)) {
-                self.returned.extend(replace(&mut loan.stage, Stage::NotFetched).into_held());
+                self.kept.extend(replace(&mut loan.stage, Stage::NotFetched).into_held());
             }
         }
         self.open.retain(|loan| loan.is_wanted);

@@ -18,16 +18,11 @@ use crate::proto::loans::{Held, LentAt, NotLent};
 
 impl Reach {
     /// Lends a message to the peer. Where there is no queue pair yet, one is opened for the next
-    /// messages.
-    ///
-    /// # Errors
-    /// [`NotLent`]: the message is to go in parts.
-    pub(crate) fn lend(&self, body: &Arc<Buffer>) -> Result<(LentAt, Held), NotLent> {
+    /// messages. Returns true beside it if that failed for another reason.
+    pub(crate) fn lend(&self, body: &Arc<Buffer>) -> (Result<(LentAt, Held), NotLent>, bool) {
         let state = &mut *self.state.lock();
-        let means = state.means.clone().filter(|_| !state.resting).ok_or(NotLent::Now)?;
-        if state.lends_no_more {
-            return Err(NotLent::Ever);
-        }
+        let not_yet = (Err(NotLent), false);
+        let Some(means) = state.means.clone().filter(|_| !state.resting) else { return not_yet };
         let number = state.number;
         match &mut state.stage {
             Stage::Connected(pair) if state.peer_connected => {
@@ -35,18 +30,18 @@ impl Reach {
                 match pair.one_sided.lend(body) {
                     Ok(grant) => {
                         let Key { number: key, base } = grant.key();
-                        Ok((LentAt { pair: number, key: (key, base) }, Arc::new(grant)))
+                        (Ok((LentAt { pair: number, key: (key, base) }, Arc::new(grant))), false)
                     }
-                    Err(error) => Err(state.lend_no_more(&error.to_string())),
+                    Err(error) => (Err(state.warn_of_parts(&error.to_string())), true),
                 }
             }
             // One that did not come up once is left to those who cannot do without.
             Stage::Closed if state.failures == 0 => {
                 self.begin(state, &means);
                 self.outgoing.notify_one();
-                Err(NotLent::Now)
+                not_yet
             }
-            _ => Err(NotLent::Now),
+            _ => not_yet,
         }
     }
 
@@ -56,14 +51,14 @@ impl Reach {
         lent: Lent,
         done: impl FnOnce(Result<Lease, NotLent>) + Send + 'static,
     ) {
+        let done = Done(Some(done));
         let means = self.state.lock().means.clone();
-        let Some(means) = means else { return done(Err(NotLent::Now)) };
-        let reach = self.clone();
+        let Some(means) = means else { return };
+        let fetching = Fetching::new(self.clone());
         means.runtime.spawn(async move {
-            let fetching = Fetching::new(&reach);
-            let fetched = reach.fetch_all(lent).await;
+            let fetched = fetching.0.fetch_all(lent).await;
             drop(fetching);
-            done(fetched);
+            done.call(fetched);
         });
     }
 
@@ -93,37 +88,34 @@ impl Reach {
         }
         let mut whole: Option<Slot> = None;
         for part in parts {
-            let (status, slot) = part.await.map_err(|_| NotLent::Now)?;
+            let (status, slot) = part.await.map_err(|_| NotLent)?;
             if status != Status::Success {
-                return Err(NotLent::Now);
+                return Err(NotLent);
             }
             whole = Some(join(whole, slot)?);
         }
         if let Some(beyond) = beyond {
             whole = Some(join(whole, beyond)?);
         }
-        runway.slot = whole.ok_or(NotLent::Now)?;
+        runway.slot = whole.ok_or(NotLent)?;
         let mut state = self.state.lock();
-        let pair = state.pair(lent.at.pair).ok_or(NotLent::Now)?;
-        pair.landing.lease(runway, bytes).ok_or(NotLent::Now)
+        let pair = state.pair(lent.at.pair).ok_or(NotLent)?;
+        pair.landing.lease(runway, bytes).ok_or(NotLent)
     }
 
     /// Returns memory for a message, and the room for operations of the queue pair by which it is
     /// lent.
     fn runway(&self, lent: &Lent) -> Result<(Runway, Arc<Semaphore>), NotLent> {
         let state = &mut *self.state.lock();
-        if state.lends_no_more {
-            return Err(NotLent::Ever);
-        }
-        let pair = state.pair(lent.at.pair).ok_or(NotLent::Now)?;
-        let room = pair.room.clone();
+        let pair = state.pair(lent.at.pair).ok_or(NotLent)?;
+        let room = pair.fetch_room.clone();
         let size = match pair.landing.take(lent.bytes as usize) {
             Ok(runway) => return Ok((runway, room)),
-            Err(size) => size.ok_or(NotLent::Now)?,
+            Err(size) => size.ok_or(NotLent)?,
         };
         match pair.one_sided.alloc(size) {
-            Ok(region) => Ok((pair.landing.add(region, size).ok_or(NotLent::Now)?, room)),
-            Err(error) => Err(state.lend_no_more(&error.to_string())),
+            Ok(region) => Ok((pair.landing.add(region, size).ok_or(NotLent)?, room)),
+            Err(error) => Err(state.warn_of_parts(&error.to_string())),
         }
     }
 
@@ -135,15 +127,15 @@ impl Reach {
         slot: Slot,
         room: &Arc<Semaphore>,
     ) -> Result<oneshot::Receiver<Fetched>, NotLent> {
-        let permit = room.clone().acquire_owned().await.map_err(|_| NotLent::Now)?;
+        let permit = room.clone().acquire_owned().await.map_err(|_| NotLent)?;
         let state = &mut *self.state.lock();
-        let pair = state.pair(lent.at.pair).ok_or(NotLent::Now)?;
+        let pair = state.pair(lent.at.pair).ok_or(NotLent)?;
         let key = Key { number: lent.at.key.0, base: lent.at.key.1 };
         let (at, bytes) = (at as u64, wanted as u32);
         let mut batch = vec![Operation { slot, bytes, key, at, kind: Kind::Read }];
         // There is a permit for each operation that it takes, so what it refuses is the memory.
         if let Err(error) = pair.one_sided.post(&mut batch) {
-            return Err(state.lend_no_more(&error.to_string()));
+            return Err(state.warn_of_parts(&error.to_string()));
         }
         if pair.posted.is_empty() {
             pair.waiting = Instant::now();
@@ -156,15 +148,34 @@ impl Reach {
 }
 
 impl State {
-    /// Lends and fetches no more over this link, and says why, once.
-    fn lend_no_more(&mut self, reason: &str) -> NotLent {
-        if !replace(&mut self.lends_no_more, true) {
+    /// Says, once for each link, why large messages go in parts.
+    fn warn_of_parts(&mut self, reason: &str) -> NotLent {
+        if !replace(&mut self.has_warned_of_parts, true) {
             tracing::warn!(
                 %reason,
                 "large messages go in parts: memory for one-sided reads could not be registered"
             );
         }
-        NotLent::Ever
+        NotLent
+    }
+}
+
+/// What is to be called when a fetch has ended, in whatever way.
+struct Done<F: FnOnce(Result<Lease, NotLent>)>(Option<F>);
+
+impl<F: FnOnce(Result<Lease, NotLent>)> Done<F> {
+    fn call(mut self, fetched: Result<Lease, NotLent>) {
+        if let Some(done) = self.0.take() {
+            done(fetched);
+        }
+    }
+}
+
+impl<F: FnOnce(Result<Lease, NotLent>)> Drop for Done<F> {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err(NotLent));
+        }
     }
 }
 
@@ -172,21 +183,21 @@ fn join(front: Option<Slot>, behind: Slot) -> Result<Slot, NotLent> {
     match front {
         None => Ok(behind),
         // They were cut from one slot, in this order.
-        Some(front) => front.join(behind).map_err(|_| NotLent::Now),
+        Some(front) => front.join(behind).map_err(|_| NotLent),
     }
 }
 
 /// A message that is being fetched, in the count of those.
-struct Fetching<'a>(&'a Reach);
+struct Fetching(Arc<Reach>);
 
-impl<'a> Fetching<'a> {
-    fn new(reach: &'a Reach) -> Self {
+impl Fetching {
+    fn new(reach: Arc<Reach>) -> Self {
         reach.state.lock().fetching += 1;
         Fetching(reach)
     }
 }
 
-impl Drop for Fetching<'_> {
+impl Drop for Fetching {
     fn drop(&mut self) {
         self.0.state.lock().fetching -= 1;
     }

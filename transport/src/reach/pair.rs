@@ -16,12 +16,13 @@ use crate::fabric::one_sided::{OneSided, OneSidedConfig, Opening, Outcome};
 use crate::fabric::{FabricError, Status};
 use crate::id::ShareId;
 use crate::limits::{
-    CONNECT_TIMEOUT, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE, ONE_SIDED_SLOT_BYTES,
+    CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE,
+    ONE_SIDED_SLOT_BYTES,
 };
 use crate::memory::{Landing, Slot};
 
 /// Outcomes that are polled at once.
-const BATCH: usize = ONE_SIDED_OPERATIONS as usize;
+const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 
 /// A connected queue pair, before it is driven, and slots for its operations.
 type Made = (Box<dyn OneSided>, Vec<Slot>);
@@ -32,6 +33,8 @@ pub(super) struct Pair {
     /// Slots of no operation. There is one for each permit of `room`.
     pub(super) slots: Vec<Slot>,
     pub(super) room: Arc<Semaphore>,
+    /// The room of fetches.
+    pub(super) fetch_room: Arc<Semaphore>,
     /// Operations without an outcome, in their order (PV-14).
     pub(super) posted: VecDeque<Posted>,
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
@@ -126,7 +129,7 @@ impl Means {
     pub(super) fn open(&self, number: u32) -> Result<Box<dyn Opening>, FabricError> {
         let binding = [&self.binding[..], b"one-sided", &number.to_le_bytes()].concat();
         self.fabric.open_one_sided(OneSidedConfig {
-            operations: ONE_SIDED_OPERATIONS,
+            operations: ONE_SIDED_OPERATIONS + FETCH_OPERATIONS,
             // None comes; with a place for one a device tells of a refusal at once.
             notices: 1,
             side: self.side.clone(),
@@ -185,8 +188,17 @@ impl Reach {
                 let room = Arc::new(Semaphore::new(slots.len()));
                 let (posted, waiting) = (VecDeque::new(), Instant::now());
                 let landing = Landing::default();
-                let pair =
-                    Pair { one_sided, slots, room, posted, waiting, landing, _driver: driver };
+                let fetch_room = Arc::new(Semaphore::new(FETCH_OPERATIONS as usize));
+                let pair = Pair {
+                    one_sided,
+                    slots,
+                    room,
+                    fetch_room,
+                    posted,
+                    waiting,
+                    landing,
+                    _driver: driver,
+                };
                 state.stage = Stage::Connected(pair);
                 state.outbox.push(Sharing::Connected { number });
                 None

@@ -117,14 +117,18 @@ impl OwnRegistrations {
         if let Some((registration, _)) = self.0.iter().find(|(_, it)| Arc::ptr_eq(it, region)) {
             return Ok(Some(registration.local_key()));
         }
-        // Of the others all slots are gone: none can be posted any more.
-        self.0.retain(|(_, region)| Arc::strong_count(region) > 1);
+        self.forget_unused();
         let Some(registered) = region.backing::<Registered>() else { return Ok(None) };
         let registration = registered.pages.register(domain)?;
         let key = registration.local_key();
         // The registration before what keeps its pages: it is given back first (VB-1).
         self.0.push((registration, region.clone()));
         Ok(Some(key))
+    }
+
+    /// Gives back those of which all slots are gone: none can be posted any more.
+    pub(super) fn forget_unused(&mut self) {
+        self.0.retain(|(_, region)| Arc::strong_count(region) > 1);
     }
 }
 

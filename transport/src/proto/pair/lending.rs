@@ -33,14 +33,13 @@ impl Device {
 }
 
 impl Side {
-    /// Lends what waits, but one in five, and in the end perhaps nothing more.
+    /// Lends what waits, but one in five.
     pub(super) fn lend(&mut self) {
         let device = &mut self.device;
         let Some(chance) = &mut device.chance else { return };
         while let Some(body) = self.out.next_to_lend() {
             let lent = match chance.u8(..50) {
-                0 => Err(NotLent::Ever),
-                1..10 => Err(NotLent::Now),
+                0..10 => Err(NotLent),
                 _ => {
                     let held = Arc::new(body.clone());
                     let key = (device.lent.len() as u32, 7);
@@ -57,12 +56,11 @@ impl Side {
         self.device.asked.map(|ask| self.out.give_up(ask));
     }
 
-    /// Reads what the peer lent, which has to be there unless it `has_left` (LO-1).
-    fn read(&self, lent: &Lent, has_left: bool) -> Option<Lease> {
+    /// Reads what the peer lent, which has to be there (LO-1).
+    fn read(&self, lent: &Lent) -> Option<Lease> {
         let LentAt { pair: 3, key: (key, 7) } = lent.at else { return None };
         let body = self.device.lent.get(key as usize)?.upgrade();
-        assert!(body.is_some() || has_left, "what is lent is there until it was fetched");
-        body.map(|body| lease(&body))
+        Some(lease(&body.expect("what is lent is there until it was fetched")))
     }
 }
 
@@ -81,19 +79,26 @@ impl Pair {
     /// A side fetches the next message that its peer lent, or does not, one in eight times.
     pub(crate) fn fetch(&mut self, side: usize) -> bool {
         let Some(lent) = self.sides[side].device.fetches.pop_front() else { return false };
-        let has_left = self.sides[side].link.has_left();
-        let body = self.sides[1 - side].read(&lent, has_left);
+        let body = self.sides[1 - side].read(&lent);
         let device = &mut self.sides[side].device;
         let chance = device.chance.as_mut().map_or(7, |chance| chance.u8(..64));
         let unknown = || (lent.bytes <= UNKNOWN_MAX).then(|| lease(&vec![0; lent.bytes as usize]));
         let fetched = match chance {
-            0 => Err(NotLent::Ever),
-            1..7 => Err(NotLent::Now),
-            _ => body.or_else(unknown).ok_or(NotLent::Now),
+            0..7 => Err(NotLent),
+            _ => body.or_else(unknown).ok_or(NotLent),
         };
         device.fetched[usize::from(fetched.is_err())] += 1;
         self.sides[side].link.fetched(lent.number, fetched);
         true
+    }
+
+    /// Returns true if the next so many loans of either side are not refused.
+    pub(crate) fn refuses_none(&self, count: usize) -> bool {
+        self.sides.iter().all(|side| {
+            let mut chance = side.device.chance.clone();
+            let mut draws = std::iter::repeat_with(|| chance.as_mut().map_or(63, |it| it.u8(..64)));
+            draws.by_ref().take(count).all(|draw| draw >= 13)
+        })
     }
 
     /// Returns how many loans were fetched, and how many were refused.

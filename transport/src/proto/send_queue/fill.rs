@@ -145,6 +145,11 @@ impl<W> SendQueue<W> {
             || self.may_go(&q.reply, &q.bulk_replies)
     }
 
+    /// Returns true if a message may be lent now, so that it does not go in parts.
+    pub(super) fn may_lend(&self, bulk: &Bulk) -> bool {
+        bulk.lending == Lending::Undecided && self.queues.loans.has_room(bulk.body.len())
+    }
+
     /// Returns true if the next large message, or answer, does not wait for the peer to fetch it.
     fn may_go(&self, under_way: &Option<Bulk>, queue: &VecDeque<Bulk>) -> bool {
         let next = under_way.as_ref().or(queue.front());
@@ -271,8 +276,9 @@ impl<W> SendQueue<W> {
                 if planted!(OneStream) && self.queues.reply.is_some() {
                     return;
                 }
-                let passed = |bulk: &Bulk| self.queues.eager.passed(bulk.mark);
-                if !self.queues.bulk.front().is_some_and(passed) {
+                let ready =
+                    |bulk: &Bulk| self.queues.eager.passed(bulk.mark) && !self.may_lend(bulk);
+                if !self.queues.bulk.front().is_some_and(ready) {
                     return;
                 }
                 self.queues.message = self.queues.bulk.pop_front();
@@ -318,6 +324,10 @@ impl<W> SendQueue<W> {
         loop {
             if self.queues.reply.is_none() {
                 if planted!(OneStream) && self.queues.message.is_some() {
+                    return;
+                }
+                let ready = |bulk: &Bulk| !self.may_lend(bulk);
+                if !self.queues.bulk_replies.front().is_some_and(ready) {
                     return;
                 }
                 self.queues.reply = self.queues.bulk_replies.pop_front();

@@ -6,7 +6,6 @@ use super::{Queues, SendQueue};
 use crate::limits::LOANS_MAX;
 use crate::memory::Buffer;
 use crate::proto::error::Violation;
-use crate::proto::lanes::Bulk;
 use crate::proto::loans::{Held, Lending, LentAt, Loans, NotLent};
 
 impl<W> SendQueue<W> {
@@ -25,11 +24,9 @@ impl<W> SendQueue<W> {
     }
 
     fn find_to_lend(&self) -> Option<Arc<Buffer>> {
-        let Queues { bulk, bulk_replies, loans, .. } = &self.queues;
-        let fits =
-            |bulk: &&Bulk| bulk.lending == Lending::Undecided && loans.has_room(bulk.body.len());
+        let Queues { bulk, bulk_replies, .. } = &self.queues;
         let mut first = bulk.iter().take(LOANS_MAX).chain(bulk_replies.iter().take(LOANS_MAX));
-        first.find(fits).map(|bulk| bulk.body.clone())
+        first.find(|bulk| self.may_lend(bulk)).map(|bulk| bulk.body.clone())
     }
 
     /// Records where a message is lent, or why it is not (LO-3).
@@ -43,13 +40,13 @@ impl<W> SendQueue<W> {
                 control.push_back((header, Vec::new()));
                 Lending::Loan(number)
             }
-            Err(why) => {
-                if why == NotLent::Ever {
-                    loans.stop();
-                }
-                Lending::Parts
-            }
+            Err(NotLent) => Lending::Parts,
         };
+    }
+
+    /// Records that a message could not be lent, though there was a queue pair for it.
+    pub(crate) fn note_not_lendable(&mut self) {
+        self.queues.loans.fail();
     }
 
     /// Handles the peer's answer to a loan.

@@ -91,6 +91,12 @@ impl OneSided for Connected {
         memory::slab(Arc::new([]), bytes, PageKind::Ordinary)
     }
 
+    fn give_back(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.queue_pair.forget_unused();
+        }
+    }
+
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         let refused = batch.iter().enumerate().find_map(|(place, operation)| {
             operation.check().and(self.check(place, operation)).err().map(|why| (place, why))

@@ -70,6 +70,13 @@ impl QueuePair {
         self.settle(posted).and(result)
     }
 
+    /// Gives back the registrations of regions of which no slot is left.
+    pub(in crate::fabric::verbs) fn forget_unused(&mut self) {
+        if let Some(own) = &mut self.own {
+            own.forget_unused();
+        }
+    }
+
     /// Returns the key by which it reaches `slot` itself.
     #[cfg(test)]
     pub(in crate::fabric::verbs) fn local_key(&mut self, slot: &Slot) -> u32 {
