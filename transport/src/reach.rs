@@ -18,7 +18,11 @@
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
 //!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
 //!   which the peer does not say what is its turn to say.
+//! - **RE-7 not in the way**: memory is registered with a device, and given back to it, by a thread
+//!   that may block, without the lock: neither the session nor a driver waits for it. One share is
+//!   registered at a time, and a peer that waits for one hears LATER meanwhile.
 
+mod granting;
 mod operating;
 mod pair;
 mod requests;
@@ -37,12 +41,13 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::bootstrap::Sharing;
-use crate::fabric::one_sided::{Access, Grant, Key, Opening};
+use crate::fabric::one_sided::{Access, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::ShareId;
 use crate::limits;
-use crate::shares::{Grantee, Holder, Shares};
+use crate::shares::Shares;
 
+use granting::{Granted, Grants};
 pub(crate) use operating::{NotPosted, Ready, Unready};
 pub(crate) use pair::Finished;
 use pair::Pair;
@@ -87,8 +92,8 @@ struct State {
     trouble: String,
     /// Shares of the peer.
     keys: BTreeMap<ShareId, Known>,
-    /// Shares of this node that the peer reaches.
-    granted: BTreeMap<ShareId, Granted>,
+    /// Shares of this node.
+    grants: Grants,
     /// ASKs and REVOKEs that were sent and have no answer.
     unanswered: usize,
     /// Time of the last answer.
@@ -143,14 +148,6 @@ type Askers = Vec<oneshot::Sender<Result<(), Denied>>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Denied(String);
 
-/// A share of this node that the peer was granted.
-struct Granted {
-    grant: Grant,
-    /// Time at which the peer was told that it ends (RE-3).
-    revoked: Option<Instant>,
-    _holder: Holder,
-}
-
 /// What a queue pair leaves: dropped when the state's lock is free.
 type Leftovers = (Stage, BTreeMap<ShareId, Known>, BTreeMap<ShareId, Granted>);
 
@@ -172,7 +169,7 @@ impl State {
         }
         // What else was to be said is about what ends here.
         self.outbox.retain(Sharing::is_about_opening);
-        (replace(&mut self.stage, stage), take(&mut self.keys), take(&mut self.granted))
+        (replace(&mut self.stage, stage), take(&mut self.keys), self.grants.leave())
     }
 
     /// Records that a queue pair did not come up.
@@ -189,7 +186,7 @@ impl State {
             Stage::Wanted(_) | Stage::Offered(..) | Stage::Connecting(_) => false,
         };
         let asks = self.keys.values().any(|known| matches!(known, Known::Asked(..)));
-        idle && self.outbox.is_empty() && !asks
+        idle && self.outbox.is_empty() && !asks && !self.grants.is_asked(self.number)
     }
 
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
@@ -254,20 +251,14 @@ impl Reach {
         }
     }
 
-    /// Takes back what the peer was granted and did not give back in time (RE-3), and gives up a
-    /// queue pair that brings nothing (RE-6).
+    /// Takes back what the peer was granted and did not give back in time (RE-3), gives up a queue
+    /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7).
     pub(crate) fn look(&self) {
         self.give_up_stuck();
-        let is_over = |granted: &Granted| {
-            granted.revoked.is_some_and(|since| since.elapsed() >= limits::REVOKE_PATIENCE)
-        };
-        let over: Vec<_> = {
-            let granted = &mut self.state.lock().granted;
-            let over: Vec<_> =
-                granted.iter().filter(|(_, it)| is_over(it)).map(|(share, _)| *share).collect();
-            over.into_iter().filter_map(|share| granted.remove(&share)).collect()
-        };
-        drop(over);
+        self.take_back_late();
+        if self.state.lock().reassure() {
+            self.outgoing.notify_one();
+        }
     }
 
     fn give_up_stuck(&self) {
@@ -318,23 +309,5 @@ impl Reach {
         let leftovers = self.state.lock().leave(Stage::Ended);
         drop(leftovers);
         self.changed.notify_waiters();
-    }
-}
-
-impl Grantee for Reach {
-    /// Tells the peer that this share of this node ends (RE-3).
-    fn revoke(&self, share: ShareId) {
-        {
-            let state = &mut *self.state.lock();
-            let Some(granted) = state.granted.get_mut(&share) else { return };
-            granted.revoked = Some(Instant::now());
-            state.outbox.push(Sharing::Revoke(share));
-        }
-        self.outgoing.notify_one();
-    }
-
-    fn take_back(&self, share: ShareId) {
-        let granted = self.state.lock().granted.remove(&share);
-        drop(granted);
     }
 }

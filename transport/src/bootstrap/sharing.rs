@@ -59,6 +59,8 @@ pub(crate) enum Sharing {
     Revoke(ShareId),
     /// Answers REVOKE, when no operation on the memory is under way.
     Revoked(ShareId),
+    /// The sender is at an ASK that it has not answered.
+    Later,
 }
 
 /// The kinds, as the first byte says.
@@ -72,6 +74,7 @@ mod kind {
     pub(super) const DENIED: u8 = 6;
     pub(super) const REVOKE: u8 = 7;
     pub(super) const REVOKED: u8 = 8;
+    pub(super) const LATER: u8 = 9;
 }
 
 impl Sharing {
@@ -123,6 +126,7 @@ impl Sharing {
             }
             Sharing::Revoke(share) => put(out, kind::REVOKE, share),
             Sharing::Revoked(share) => put(out, kind::REVOKED, share),
+            Sharing::Later => out.push(kind::LATER),
         }
     }
 
@@ -154,6 +158,7 @@ impl Sharing {
             }
             kind::REVOKE => Sharing::Revoke(ShareId(reader.u128()?)),
             kind::REVOKED => Sharing::Revoked(ShareId(reader.u128()?)),
+            kind::LATER => Sharing::Later,
             other => return Err(bad("kind of message about shared memory", other)),
         })
     }
@@ -176,6 +181,7 @@ impl fmt::Debug for Sharing {
             Sharing::Denied { .. } => "Denied",
             Sharing::Revoke(_) => "Revoke",
             Sharing::Revoked(_) => "Revoked",
+            Sharing::Later => "Later",
         })
     }
 }

@@ -99,10 +99,21 @@ pub struct Key {
     pub base: u64,
 }
 
-/// Memory that the peer may reach, as long as this lives (PV-13).
+/// Memory that the peer may reach, as long as this lives (PV-13). Where it
+/// [is slow](Grant::is_slow), dropping it takes a thread that may block.
 pub struct Grant {
     key: Key,
+    is_slow: bool,
     _held: Box<dyn Any + Send + Sync>,
+}
+
+/// A grant that is asked for: it is made, or a device has yet to lock the memory, which takes
+/// fractions of a second for each GiB.
+pub enum Granting {
+    /// It is made, or refused: when that is not in the memory, or the fabric does not take it.
+    Done(Result<Grant, FabricError>),
+    /// Makes it, on a thread that may block, and without a lock that others wait for.
+    Slow(Box<dyn FnOnce() -> Result<Grant, FabricError> + Send>),
 }
 
 /// One operation on the peer's memory.
@@ -186,18 +197,9 @@ pub trait Opening: Send {
 /// `grant` and `post` under the owner's lock.
 pub trait OneSided: Send {
     /// Grants the peer access to `bytes` bytes from `at` on, a multiple of 8, of this memory, which
-    /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it: so
-    /// grant a large piece once rather than a small one for each operation.
-    ///
-    /// # Errors
-    /// [`FabricError`] when that is not in the memory, or the device refuses.
-    fn grant(
-        &mut self,
-        memory: &Arc<Words>,
-        at: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Grant, FabricError>;
+    /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it, as
+    /// [`Granting`] says: so grant a large piece once rather than a small one for each operation.
+    fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting;
 
     /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
     ///
@@ -222,12 +224,35 @@ pub trait OneSided: Send {
 impl Grant {
     /// A grant that ends when `held` is dropped.
     pub(crate) fn new(key: Key, held: impl Any + Send + Sync) -> Self {
-        Grant { key, _held: Box::new(held) }
+        Grant { key, is_slow: false, _held: Box::new(held) }
+    }
+
+    /// A grant that ends when `held` is dropped, which takes a thread that may block.
+    pub(crate) fn slow(key: Key, held: impl Any + Send + Sync) -> Self {
+        Grant { key, is_slow: true, _held: Box::new(held) }
+    }
+
+    /// Returns true if its end takes a device fractions of a second for each GiB.
+    pub fn is_slow(&self) -> bool {
+        self.is_slow
     }
 
     /// Returns the name by which the peer reaches the memory.
     pub fn key(&self) -> Key {
         self.key
+    }
+}
+
+impl Granting {
+    /// Returns the grant, which is made here, on a thread that may block.
+    ///
+    /// # Errors
+    /// [`FabricError`] when what is asked for is not in the memory, or the device refuses.
+    pub fn finish(self) -> Result<Grant, FabricError> {
+        match self {
+            Granting::Done(made) => made,
+            Granting::Slow(make) => make(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::{Askers, Denied, Granted, Known, Leftovers, Means, Reach, Stage, State};
+use super::{Askers, Denied, Known, Leftovers, Means, Reach, Stage, State};
 use crate::bootstrap::Sharing;
 use crate::fabric::Side;
 use crate::fabric::one_sided::Opening;
@@ -55,7 +55,8 @@ impl Reach {
             Sharing::Unable { number, reason } => {
                 leftovers = state.heed_unable(number, reason);
             }
-            Sharing::Ask(share) => self.answer(&mut state, &means, share),
+            Sharing::Ask(share) => state.answer(self, &means, share),
+            Sharing::Later => state.answered = Some(Instant::now()),
             Sharing::Granted { share, key, bytes, access } => {
                 state.note_answer();
                 let held = Known::Held { key, bytes, access, running: 0, is_ending: false };
@@ -71,7 +72,7 @@ impl Reach {
             Sharing::Revoke(share) => state.heed_revoke(share),
             Sharing::Revoked(share) => {
                 state.note_answer();
-                if let Some(granted) = state.granted.remove(&share) {
+                if let Some(granted) = state.grants.granted.remove(&share) {
                     leftovers =
                         Some((Stage::Closed, Default::default(), [(share, granted)].into()));
                 }
@@ -139,33 +140,6 @@ impl Reach {
                 state.note_failure(reason);
             }
         }
-    }
-
-    /// Grants the peer a share of this node that it asked for, if there is such a one. Where there
-    /// is no queue pair the peer is about to hear that, and asks anew (RE-1).
-    fn answer(self: &Arc<Self>, state: &mut State, means: &Means, share: ShareId) {
-        let Stage::Connected(pair) = &mut state.stage else { return };
-        // One that has ended is not found, also while the peer still holds it.
-        let Some((piece, holder)) = means.shares.open_for(share, &(self.clone() as _)) else {
-            return state.outbox.push(Sharing::Denied { share, reason: String::new() });
-        };
-        let (bytes, access) = (piece.bytes, piece.access);
-        let key = match state.granted.get(&share) {
-            Some(granted) => granted.grant.key(),
-            None => match pair.one_sided.grant(&piece.memory, piece.at, bytes, access) {
-                Ok(grant) => {
-                    let key = grant.key();
-                    let granted = Granted { grant, revoked: None, _holder: holder };
-                    state.granted.insert(share, granted);
-                    key
-                }
-                Err(error) => {
-                    let reason = error.to_string();
-                    return state.outbox.push(Sharing::Denied { share, reason });
-                }
-            },
-        };
-        state.outbox.push(Sharing::Granted { share, key, bytes, access });
     }
 }
 

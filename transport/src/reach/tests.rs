@@ -1,5 +1,8 @@
 //! Peers that do not keep to the protocol.
 
+mod slow;
+
+use std::fmt;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +12,9 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::fabric::one_sided::{Kind, OneSided, OneSidedConfig, Operation, Outcome};
+use crate::fabric::one_sided::{
+    Grant, Granting, Kind, OneSided, OneSidedConfig, Operation, Outcome,
+};
 use crate::fabric::sim::{self, World};
 use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig};
 use crate::memory::{Region, Words};
@@ -36,7 +41,7 @@ fn any_message(world: &World, shares: &[ShareId], offer: &Zeroizing<Vec<u8>>) ->
     let below = |most| world.entropy().below(most);
     let number = below(6) as u32;
     let share = shares[below(shares.len() as u64) as usize];
-    match below(9) {
+    match below(10) {
         0 => Sharing::Want,
         1 => {
             let is_garbage = below(3) == 0;
@@ -52,6 +57,7 @@ fn any_message(world: &World, shares: &[ShareId], offer: &Zeroizing<Vec<u8>>) ->
         }
         6 => Sharing::Denied { share, reason: String::new() },
         7 => Sharing::Revoke(share),
+        8 => Sharing::Later,
         _ => Sharing::Revoked(share),
     }
 }
@@ -91,9 +97,9 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
                 tokio::time::sleep(Duration::from_micros(world.entropy().below(300))).await;
                 let state = alpha.reach.state.lock();
                 met[2] += usize::from(matches!(state.stage, Stage::Connected(_)));
-                assert!(state.granted.len() <= 1 && state.keys.len() <= 1);
+                assert!(state.grants.granted.len() <= 1 && state.keys.len() <= 1);
                 let is_connected = matches!(state.stage, Stage::Connected(_));
-                assert!(is_connected || state.granted.is_empty());
+                assert!(is_connected || state.grants.granted.is_empty());
             }
             alpha.reach.end();
             let _ended = task.await.unwrap();
@@ -108,14 +114,21 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
 }
 
 /// A fabric whose one-sided access connects and brings nothing.
-#[derive(Debug)]
 struct Mute(Arc<dyn Fabric>, Posts);
 
+impl fmt::Debug for Mute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mute")
+    }
+}
+
 /// What becomes of operations there.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 enum Posts {
     Kept,
     Refused,
+    /// They are kept, and grants are made by this device.
+    Slow(Arc<slow::Device>),
 }
 
 impl Fabric for Mute {
@@ -136,7 +149,7 @@ impl Fabric for Mute {
     }
 
     fn open_one_sided(&self, _: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
-        Ok(Box::new(MuteSide(Vec::new(), self.1)))
+        Ok(Box::new(MuteSide(Vec::new(), self.1.clone())))
     }
 }
 
@@ -161,13 +174,16 @@ impl Opening for MuteSide {
 }
 
 impl OneSided for MuteSide {
-    fn grant(&mut self, _: &Arc<Words>, _: u64, _: u64, _: Access) -> Result<Grant, FabricError> {
-        Ok(Grant::new(Key { number: 1, base: 0 }, ()))
+    fn grant(&mut self, _: &Arc<Words>, _: u64, _: u64, _: Access) -> Granting {
+        match &self.1 {
+            Posts::Slow(device) => slow::Device::lock(device),
+            _ => Granting::Done(Ok(Grant::new(Key { number: 1, base: 0 }, ()))),
+        }
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         match self.1 {
-            Posts::Kept => self.0.append(batch),
+            Posts::Kept | Posts::Slow(_) => self.0.append(batch),
             Posts::Refused => return Err(PostError::Full),
         }
         Ok(())

@@ -116,6 +116,7 @@ fn sharing() -> impl Strategy<Value = Sharing> {
         (share(), "[ -~]{0,255}").prop_map(|(share, reason)| Sharing::Denied { share, reason }),
         share().prop_map(Sharing::Revoke),
         share().prop_map(Sharing::Revoked),
+        Just(Sharing::Later),
     ]
 }
 

@@ -92,8 +92,8 @@ async fn by_chance(world: World, seed: u64, met: &mut Met) {
     let mut pair = OneSidedPair::new(&world).await;
     let memories = [0, 1].map(|_| Arc::new(Words::zeroed(BYTES)));
     let grants = [
-        pair.b.one_sided.grant(&memories[0], 0, BYTES as u64, Access::ALL).unwrap(),
-        pair.a.one_sided.grant(&memories[1], 0, BYTES as u64, Access::ALL).unwrap(),
+        pair.b.one_sided.grant(&memories[0], 0, BYTES as u64, Access::ALL).finish().unwrap(),
+        pair.a.one_sided.grant(&memories[1], 0, BYTES as u64, Access::ALL).finish().unwrap(),
     ];
     if chance.bool() {
         let verdicts = [
