@@ -21,6 +21,9 @@
 //! - **RE-7 not in the way**: memory is registered with a device, and given back to it, by a thread
 //!   that may block, without the lock: neither the session nor a driver waits for it. One share is
 //!   registered at a time, and a peer that waits for one hears LATER meanwhile.
+//! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
+//!   read, its *fence*. A write is done when a read of it is that was posted after the write: then
+//!   the owner's threads find what was written, whatever tells them to look.
 
 mod granting;
 mod operating;
@@ -48,7 +51,7 @@ use crate::limits;
 use crate::shares::Shares;
 
 use granting::{Granted, Grants};
-pub(crate) use operating::{NotPosted, Ready, Unready};
+pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
 pub(crate) use pair::Finished;
 use pair::Pair;
 pub(crate) use requests::Unexpected;
@@ -65,6 +68,8 @@ pub(crate) struct Reach {
 /// The means of a link to connect a queue pair for one-sided access.
 pub(crate) struct Means {
     pub(crate) fabric: Arc<dyn Fabric>,
+    /// The number of the link's way to the peer, which leads there: another one may not.
+    pub(crate) way: Option<u32>,
     pub(crate) side: Side,
     /// What both sides know of this link, and no other link has.
     pub(crate) binding: Vec<u8>,
@@ -82,6 +87,8 @@ struct State {
     number: u32,
     /// The peer's side of it is connected.
     peer_connected: bool,
+    /// The word of the peer that is read after writes (RE-8).
+    fence: Option<Key>,
     outbox: Vec<Sharing>,
     /// RE-5.
     resting: bool,
@@ -112,6 +119,8 @@ enum Stage {
     Connecting(Task),
     /// It is connected, and usable once the peer's is, too.
     Connected(Pair),
+    /// The peer cannot share memory: its version does not know how.
+    Barred,
     /// The link has ended.
     Ended,
 }
@@ -130,14 +139,23 @@ enum Known {
     /// It was asked for at that time; these tasks wait.
     Asked(Instant, Askers),
     Held {
-        key: Key,
-        bytes: u64,
-        access: Access,
+        terms: Terms,
         /// Operations under way.
         running: usize,
         /// The owner has revoked it.
         is_ending: bool,
     },
+}
+
+/// What a share of the peer allows.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    key: Key,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+    pub(crate) access: Access,
+    /// It is shared for what is atomic, which another executor does.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// Tasks that wait for a share.
@@ -162,11 +180,8 @@ impl State {
 
     /// Ends the queue pair, and all that belongs to it (RE-1).
     fn leave(&mut self, stage: Stage) -> Leftovers {
-        self.peer_connected = false;
+        (self.peer_connected, self.fence) = (false, None);
         self.unanswered = 0;
-        if let Stage::Connected(pair) = &self.stage {
-            pair.room.close();
-        }
         // What else was to be said is about what ends here.
         self.outbox.retain(Sharing::is_about_opening);
         (replace(&mut self.stage, stage), take(&mut self.keys), self.grants.leave())
@@ -181,7 +196,7 @@ impl State {
     /// Returns true if nothing is under way.
     fn is_unused(&self) -> bool {
         let idle = match &self.stage {
-            Stage::Closed | Stage::Ended => true,
+            Stage::Closed | Stage::Barred | Stage::Ended => true,
             Stage::Connected(pair) => self.peer_connected && pair.posted.is_empty(),
             Stage::Wanted(_) | Stage::Offered(..) | Stage::Connecting(_) => false,
         };
@@ -201,7 +216,7 @@ impl State {
             Stage::Wanted(since) | Stage::Offered(since, _) => is_late(since),
             Stage::Connected(pair) if self.peer_connected => pair.is_stuck(),
             Stage::Connected(pair) => is_late(&pair.waiting),
-            Stage::Closed | Stage::Connecting(_) | Stage::Ended => false,
+            Stage::Closed | Stage::Connecting(_) | Stage::Barred | Stage::Ended => false,
         }
     }
 
@@ -235,6 +250,11 @@ impl Reach {
     /// Gives it its means, before the link is up.
     pub(crate) fn attach(&self, means: Means) {
         self.state.lock().means = Some(Arc::new(means));
+    }
+
+    /// Bars it, before the link is up: the peer does not know SHARING.
+    pub(crate) fn bar(&self) {
+        self.state.lock().stage = Stage::Barred;
     }
 
     /// Waits until there is something to send, and takes it.

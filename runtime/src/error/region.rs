@@ -38,6 +38,17 @@ pub enum RegionError {
     /// The link was lost: it may have been done, or a part of it.
     #[error("the link to {0} was lost: the operation may have been done, or a part of it")]
     Unknown(Arc<str>),
+    /// What is atomic on the region is done by another device, or by the processor of its node: it
+    /// would not be atomic with what this node does. Nothing was done.
+    #[error(
+        "what is atomic on the region is done by another device or processor of {0}, with which \
+        this would not be atomic: have all that count reach it over one RDMA device, or all over \
+        TCP, and share it anew; or leave it to an actor of {0}"
+    )]
+    OtherExecutor(Arc<str>),
+    /// Its node runs a version that shares no memory. Nothing was done.
+    #[error("the node {0} cannot share memory: its version does not know how, so update it")]
+    Unsupported(Arc<str>),
     /// The link has no means for it. Nothing was done.
     #[error("the link to {node} gives no access to memory: {why}")]
     Unable {

@@ -100,6 +100,8 @@ impl<T> RemoteRegion<T> {
             AccessError::NotShared => RegionError::Revoked,
             AccessError::NodeDown(down) => RegionError::NodeDown { node: node(), down },
             AccessError::Unknown => RegionError::Unknown(node()),
+            AccessError::OtherExecutor => RegionError::OtherExecutor(node()),
+            AccessError::Unsupported => RegionError::Unsupported(node()),
             AccessError::Unable(why) => RegionError::Unable { node: node(), why },
             // A peer may name more elements than there are.
             _ => out_of_range(range, self.len()),
@@ -146,8 +148,8 @@ impl<T: Pod> RemoteRegion<T> {
     }
 
     /// Writes `elements` to those from `at` on. They are there when this returns: what is sent
-    /// after it finds them. (No RDMA adapter has shown this yet: one may answer before the memory
-    /// has the bytes.)
+    /// after it finds them. (Over RDMA a word is read behind them, which no device answers before
+    /// the memory has them.)
     ///
     /// # Errors
     /// [`RegionError`].
@@ -191,9 +193,10 @@ impl<T: Pod> RemoteRegion<T> {
     }
 }
 
-/// Operations that are atomic among all tasks that reach the region in the same way: by the
-/// processor of its owner (its own node, links over TCP), or by one RDMA device. This is not
-/// checked: a word that some nodes reach over RDMA and others over TCP loses changes.
+/// Operations that are atomic with each other, whichever tasks of whatever nodes do them: the
+/// processor of the region's node executes them (for its own tasks and over TCP), or one RDMA
+/// device does. While nodes that it is shared with for this are linked over the one, the others
+/// have [`RegionError::OtherExecutor`].
 impl RemoteRegion<u64> {
     /// Adds `n` to an element, which wraps around. Returns what it was.
     ///

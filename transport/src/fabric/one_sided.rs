@@ -23,9 +23,9 @@
 //!   far as the device keeps to that. Of longer pieces a reader may find some words from before a
 //!   write and others from after it.
 //! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word,
-//!   and are atomic with the operations of all peers that reach it over this fabric, on verbs over
-//!   one device of it. What the owner does to the word by itself is not promised to be atomic with
-//!   them.
+//!   and are atomic with those of all queue pairs of the same [`Executor`]: a device, or the
+//!   processor of the owner. What the owner's threads do to the word by atomic instructions is
+//!   atomic with what the processor executes, and with nothing else.
 //! - **PV-17 notices**: after a write with a notice is done, the peer's owner polls
 //!   [`Outcome::Notice`]; it then reads what that write, and all before it, wrote. As many notices
 //!   as [`OneSidedConfig::notices`] may wait to be polled: a write whose notice finds no place ends
@@ -77,6 +77,17 @@ pub struct OneSidedConfig {
     pub side: Side,
     /// As in [`QueuePairConfig`](super::QueuePairConfig).
     pub binding: Vec<u8>,
+}
+
+/// What executes operations on granted memory. Atomic ones of one executor are atomic with each
+/// other (PV-16).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Executor {
+    /// The processor of the memory's owner, by atomic instructions: the same as of other threads.
+    Processor,
+    /// The device of this name, of the owner's machine. When it says that a write is done, the
+    /// owner's threads may not see it before an operation that reads, and comes after it, is done.
+    Device(Arc<str>),
 }
 
 /// What a peer may do with granted memory.
@@ -200,6 +211,9 @@ pub trait OneSided: Send {
     /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it, as
     /// [`Granting`] says: so grant a large piece once rather than a small one for each operation.
     fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting;
+
+    /// Returns what executes the peer's operations on the memory of this side.
+    fn executor(&self) -> Executor;
 
     /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
     ///

@@ -13,7 +13,7 @@ use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Grant, Granting, Key};
 use crate::id::ShareId;
 use crate::limits;
-use crate::shares::{Grantee, Holder};
+use crate::shares::{Grantee, Holder, Piece};
 
 /// Shares of this node as far as the peer asked for them.
 #[derive(Default)]
@@ -41,15 +41,29 @@ pub(super) struct Granted {
     /// `None` when it is being dropped. The grant ends before the share counts one holder less.
     held: Option<(Grant, Holder)>,
     key: Key,
+    terms: Terms,
     /// Time at which the peer was told that it ends (RE-3).
     revoked: Option<Instant>,
     runtime: Handle,
 }
 
+/// What the peer is told of a share beside its key.
+#[derive(Clone, Copy)]
+struct Terms {
+    bytes: u64,
+    access: Access,
+    is_elsewhere: bool,
+}
+
 impl Granted {
-    fn new(grant: Grant, holder: Holder, runtime: &Handle) -> Self {
-        let key = grant.key();
-        Granted { held: Some((grant, holder)), key, revoked: None, runtime: runtime.clone() }
+    fn new(grant: Grant, holder: Holder, terms: Terms, runtime: &Handle) -> Self {
+        let (key, held, runtime) = (grant.key(), Some((grant, holder)), runtime.clone());
+        Granted { held, key, terms, revoked: None, runtime }
+    }
+
+    fn message(&self, share: ShareId) -> Sharing {
+        let Terms { bytes, access, is_elsewhere } = self.terms;
+        Sharing::Granted { share, key: self.key, bytes, access, is_elsewhere }
     }
 }
 
@@ -84,15 +98,15 @@ impl State {
     /// is no queue pair the peer is about to hear that, and asks anew (RE-1).
     pub(super) fn answer(&mut self, reach: &Arc<Reach>, means: &Arc<Means>, share: ShareId) {
         let Stage::Connected(pair) = &mut self.stage else { return };
+        let executor = pair.one_sided.executor();
         // One that has ended is not found, also while the peer still holds it.
-        let Some((piece, holder)) = means.shares.open_for(share, &(reach.clone() as _)) else {
+        let opened = means.shares.open_for(share, &executor, &(reach.clone() as _));
+        let Some((piece, holder)) = opened else {
             return self.outbox.push(Sharing::Denied { share, reason: String::new() });
         };
-        let (bytes, access) = (piece.bytes, piece.access);
         let grants = &mut self.grants;
         if let Some(granted) = grants.granted.get(&share) {
-            let key = granted.key;
-            return self.outbox.push(Sharing::Granted { share, key, bytes, access });
+            return self.outbox.push(granted.message(share));
         }
         if let Some(registering) = &grants.registering {
             // One that is asked for again has its answer to come.
@@ -102,10 +116,12 @@ impl State {
             }
             return;
         }
-        match pair.one_sided.grant(&piece.memory, piece.at, bytes, access) {
+        let Piece { memory, at, bytes, access, is_elsewhere } = piece;
+        let terms = Terms { bytes, access, is_elsewhere };
+        match pair.one_sided.grant(&memory, at, bytes, access) {
             Granting::Done(made) => {
-                let made = made.map(|grant| Granted::new(grant, holder, &means.runtime));
-                self.note_granted(share, made, (bytes, access));
+                let made = made.map(|grant| Granted::new(grant, holder, terms, &means.runtime));
+                self.note_granted(share, made);
             }
             Granting::Slow(make) => {
                 let number = self.number;
@@ -114,35 +130,26 @@ impl State {
                 let runtime = means.runtime.clone();
                 runtime.spawn_blocking(move || {
                     let made = make();
-                    let made = made.map(|grant| Granted::new(grant, holder, &means.runtime));
-                    reach.note_registered(&means, made, (bytes, access));
+                    let made = made.map(|grant| Granted::new(grant, holder, terms, &means.runtime));
+                    reach.note_registered(&means, made);
                 });
             }
         }
     }
 
-    fn note_granted(
-        &mut self,
-        share: ShareId,
-        made: Result<Granted, FabricError>,
-        (bytes, access): (u64, Access),
-    ) {
+    fn note_granted(&mut self, share: ShareId, made: Result<Granted, FabricError>) {
         self.outbox.push(match made {
             Ok(granted) => {
-                let key = granted.key;
+                let message = granted.message(share);
                 self.grants.granted.insert(share, granted);
-                Sharing::Granted { share, key, bytes, access }
+                message
             }
             Err(error) => Sharing::Denied { share, reason: error.to_string() },
         });
     }
 
     /// Takes what was registered, and returns it if it is not wanted any more.
-    fn take_registered(
-        &mut self,
-        made: Result<Granted, FabricError>,
-        size: (u64, Access),
-    ) -> Option<Granted> {
+    fn take_registered(&mut self, made: Result<Granted, FabricError>) -> Option<Granted> {
         let registering = self.grants.registering.as_mut();
         let wanted = registering.filter(|it| it.number == self.number && !it.is_answered);
         let Some(registering) = wanted.filter(|_| matches!(self.stage, Stage::Connected(_))) else {
@@ -150,7 +157,7 @@ impl State {
         };
         registering.is_answered = true;
         let share = registering.share;
-        self.note_granted(share, made, size);
+        self.note_granted(share, made);
         None
     }
 
@@ -170,13 +177,8 @@ impl State {
 impl Reach {
     /// Takes what came of registering memory, and goes on with the next one. What is not wanted any
     /// more is given back first, by this thread.
-    fn note_registered(
-        self: &Arc<Self>,
-        means: &Arc<Means>,
-        made: Result<Granted, FabricError>,
-        size: (u64, Access),
-    ) {
-        let unwanted = self.state.lock().take_registered(made, size);
+    fn note_registered(self: &Arc<Self>, means: &Arc<Means>, made: Result<Granted, FabricError>) {
+        let unwanted = self.state.lock().take_registered(made);
         drop(unwanted.map(|mut granted| granted.held.take()));
         {
             let mut state = self.state.lock();

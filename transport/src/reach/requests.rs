@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::{Askers, Denied, Known, Leftovers, Means, Reach, Stage, State};
+use super::{Askers, Denied, Known, Leftovers, Means, Reach, Stage, State, Terms};
 use crate::bootstrap::Sharing;
 use crate::fabric::Side;
-use crate::fabric::one_sided::Opening;
+use crate::fabric::one_sided::{Key, Opening};
 use crate::id::ShareId;
 
 /// The peer said something that does not belong here.
@@ -49,17 +49,16 @@ impl Reach {
                 }
                 leftovers = Some(self.accept(&mut state, &means, number, queue_pair));
             }
-            Sharing::Connected { number } => {
-                state.peer_connected |= number == state.number && state.is_connecting();
-            }
+            Sharing::Connected { number, fence } => state.heed_connected(number, fence),
             Sharing::Unable { number, reason } => {
                 leftovers = state.heed_unable(number, reason);
             }
             Sharing::Ask(share) => state.answer(self, &means, share),
             Sharing::Later => state.answered = Some(Instant::now()),
-            Sharing::Granted { share, key, bytes, access } => {
+            Sharing::Granted { share, key, bytes, access, is_elsewhere } => {
                 state.note_answer();
-                let held = Known::Held { key, bytes, access, running: 0, is_ending: false };
+                let terms = Terms { key, bytes, access, is_elsewhere };
+                let held = Known::Held { terms, running: 0, is_ending: false };
                 answered = state.take_asked(share).map(|tasks| (tasks, Ok(())));
                 if answered.is_some() {
                     state.keys.insert(share, held);
@@ -148,6 +147,12 @@ impl State {
         matches!(self.stage, Stage::Connecting(_) | Stage::Connected(_))
     }
 
+    fn heed_connected(&mut self, number: u32, fence: Option<Key>) {
+        if number == self.number && self.is_connecting() {
+            (self.peer_connected, self.fence) = (true, fence);
+        }
+    }
+
     /// Takes the queue pair that was offered to the peer.
     fn take_offered(&mut self) -> Option<Box<dyn Opening>> {
         match replace(&mut self.stage, Stage::Closed) {
@@ -176,7 +181,7 @@ impl State {
         match self.stage {
             // It may be about the last one, whose end this side has told, too.
             Stage::Wanted(_) if number > self.number => self.number = number,
-            Stage::Wanted(_) | Stage::Closed | Stage::Ended => return None,
+            Stage::Wanted(_) | Stage::Closed | Stage::Barred | Stage::Ended => return None,
             _ if number != self.number => return None,
             _ => {}
         }

@@ -23,7 +23,9 @@ use zeroize::Zeroizing;
 
 use super::frame::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request};
 use super::grants::{Grants, Wanted};
-use super::{Access, Granting, Kind, OneSided, OneSidedConfig, Opening, Operation, Outcome};
+use super::{
+    Access, Executor, Granting, Kind, OneSided, OneSidedConfig, Opening, Operation, Outcome,
+};
 use crate::fabric::{
     Completion, Fabric, FabricError, Notify, PostError, QueuePair, QueuePairConfig, SendRequest,
     Status, Work,
@@ -211,6 +213,10 @@ impl Outcomes {
 impl OneSided for Emulated {
     fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting {
         Granting::Done(self.grants.add(memory, at, bytes, access))
+    }
+
+    fn executor(&self) -> Executor {
+        Executor::Processor
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {

@@ -63,8 +63,8 @@ async fn slow_side(world: &World) -> (Arc<Reach>, Arc<Shares>, Control) {
     let reach = Reach::new();
     let fabric = Arc::new(Mute(world.network("alpha").1, Posts::Slow(device)));
     let (binding, runtime) = (Vec::new(), Handle::current());
-    let side = Side::Acceptor;
-    reach.attach(Means { fabric, side, binding, shares: shares.clone(), runtime });
+    let (way, side) = (None, Side::Acceptor);
+    reach.attach(Means { fabric, way, side, binding, shares: shares.clone(), runtime });
     offer(&reach, 1).await;
     (reach, shares, control)
 }
@@ -72,7 +72,7 @@ async fn slow_side(world: &World) -> (Arc<Reach>, Arc<Shares>, Control) {
 async fn offer(reach: &Arc<Reach>, number: u32) {
     reach.handle(Sharing::Offer { number, queue_pair: Zeroizing::default() }).unwrap();
     while !format!("{:?}", reach.outgoing().await).contains("Connected") {}
-    reach.handle(Sharing::Connected { number }).unwrap();
+    reach.handle(Sharing::Connected { number, fence: None }).unwrap();
 }
 
 fn share(shares: &Arc<Shares>) -> Share {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::fabric::one_sided::{
-    Access, Grant, Granting, Key, OneSided, Operation, Outcome, check_grant,
+    Access, Executor, Grant, Granting, Key, OneSided, Operation, Outcome, check_grant,
 };
 use crate::fabric::verbs::completions::Ended;
 use crate::fabric::verbs::ledger::Ledger;
@@ -80,6 +80,10 @@ impl OneSided for Connected {
             let (granted, key) = Granted::new(&domain, &memory, place, access)?;
             Ok(Grant::slow(key, granted))
         }))
+    }
+
+    fn executor(&self) -> Executor {
+        Executor::Device(self.domain.device.name().into())
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
