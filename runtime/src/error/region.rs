@@ -20,6 +20,22 @@ pub enum RegionError {
         /// The elements that there are.
         len: usize,
     },
+    /// There is room for another number of elements than were asked for. Nothing was done.
+    #[error("{wanted} elements do not go into a slice of {room}")]
+    OtherLength {
+        /// The elements that were asked for.
+        wanted: usize,
+        /// The elements that there is room for.
+        room: usize,
+    },
+    /// A part that is shared has to begin at a multiple of 8 bytes. Nothing was shared.
+    #[error(
+        "the element {element} does not begin at a multiple of 8 bytes: share from another one"
+    )]
+    Unaligned {
+        /// The first element.
+        element: usize,
+    },
     /// It was not shared for that. Nothing was done.
     #[error("the region was not shared to {0}: share it with more `Access`")]
     NoAccess(&'static str),
@@ -65,9 +81,56 @@ pub enum RegionError {
         /// Bytes of each.
         element_bytes: usize,
     },
-    /// This node has no network.
+    /// This node has no network, and it is not its own region.
     #[error("this node has no network: give its builder `listen` or `seed`")]
     NoNetwork,
+}
+
+impl RegionError {
+    /// Returns true if trying again can help, and cannot do it twice: the node may be back, or its
+    /// next run share anew. A region is of one run of its node: after
+    /// [`NodeDown`](Self::NodeDown) ask for the region of the next one.
+    ///
+    /// A read may be tried again after [`Unknown`](Self::Unknown), too, and so may a write that no
+    /// other node's can have come after.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            RegionError::NodeDown { .. } | RegionError::Unable { .. } => true,
+            RegionError::OutOfRange { .. }
+            | RegionError::OtherLength { .. }
+            | RegionError::Unaligned { .. }
+            | RegionError::NoAccess(_)
+            | RegionError::Revoked
+            | RegionError::Unknown(_)
+            | RegionError::OtherExecutor(_)
+            | RegionError::Unsupported(_)
+            | RegionError::TooLarge { .. }
+            | RegionError::NoNetwork => false,
+        }
+    }
+
+    /// Returns true if the operation may have been done, or a part of it, now or later.
+    pub fn may_be_done(&self) -> bool {
+        matches!(self, RegionError::Unknown(_) | RegionError::Revoked)
+    }
+}
+
+impl<M> WriteAndTellError<M> {
+    /// Returns true if trying again can help, and the actor was certainly not told.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            WriteAndTellError::NotWritten { error, .. } => error.is_retryable(),
+            WriteAndTellError::NotTold(error) => error.is_retryable(),
+        }
+    }
+
+    /// Returns true if the elements, or some of them, may have been written.
+    pub fn may_be_written(&self) -> bool {
+        match self {
+            WriteAndTellError::NotWritten { error, .. } => error.may_be_done(),
+            WriteAndTellError::NotTold(_) => true,
+        }
+    }
 }
 
 /// The reason for which an actor was not told of what was written. The message is in it.

@@ -12,14 +12,15 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::cause::{NodeDown, NodeDownCause};
+use crate::entropy::Entropy;
 use crate::fabric::one_sided::{Access, Kind};
 use crate::id::Incarnation;
 use crate::id::ShareId;
 use crate::link::LinkHandle;
-use crate::memory::OutOfRange;
+use crate::memory::{OutOfRange, Words};
 use crate::mesh::Peer;
 use crate::reach::{Act, Ready, Terms, Unready, Wanted};
-use crate::shares::{Holder, NotDone, Piece as SharedPiece, Shares};
+use crate::shares::{Holder, NotDone, Piece as SharedPiece, Share, Shares};
 
 use transfer::{Transfer, Unfinished, completed};
 
@@ -42,6 +43,35 @@ pub struct SharedMemory {
 enum Place {
     Here(Arc<Shares>),
     There(Arc<Peer>, Incarnation),
+}
+
+/// What a node without a network shares: with its own tasks.
+pub struct LocalShares(Arc<Shares>);
+
+impl LocalShares {
+    /// Returns an empty set.
+    pub fn new(entropy: Entropy) -> Self {
+        LocalShares(Shares::new(entropy))
+    }
+
+    /// Shares memory, as [`Endpoint::share`](super::Endpoint::share) does.
+    ///
+    /// # Errors
+    /// [`OutOfRange`]: that does not lie in the memory.
+    pub fn share(
+        &self,
+        memory: &Arc<Words>,
+        at: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Share, OutOfRange> {
+        self.0.share(memory, at, bytes, access)
+    }
+
+    /// Returns memory that is shared.
+    pub fn memory(&self, share: ShareId) -> SharedMemory {
+        SharedMemory::here(self.0.clone(), share)
+    }
 }
 
 /// The reason for which shared memory was not read or written.

@@ -35,6 +35,8 @@ mod services;
 #[cfg(feature = "sim")]
 mod sharing;
 #[cfg(feature = "sim")]
+mod sharing_at_random;
+#[cfg(feature = "sim")]
 mod sharing_by_device;
 #[cfg(feature = "sim")]
 mod simulated;

@@ -103,10 +103,30 @@ struct Lazy {
     slots: Vec<Slot>,
     /// Writes that were said to be done.
     late: Vec<Operation>,
-    /// Of what was posted below: true if its outcome is its user's.
-    order: VecDeque<bool>,
+    /// What has no outcome yet, in order (PV-14).
+    order: VecDeque<Expected>,
     outcomes: VecDeque<Outcome>,
     waker: Option<Waker>,
+}
+
+/// An outcome to come.
+enum Expected {
+    /// Of a write, which its user was told already.
+    Late,
+    /// Of what its user has posted.
+    Below,
+    /// Of a write, which its user is told when it has its turn.
+    Write(Slot),
+}
+
+impl Lazy {
+    /// Tells the writes that have their turn.
+    fn tell_writes(&mut self) {
+        while let Some(Expected::Write(_)) = self.order.front() {
+            let Some(Expected::Write(slot)) = self.order.pop_front() else { return };
+            self.outcomes.push_back(Outcome::Done { slot, status: Status::Success });
+        }
+    }
 }
 
 impl OneSided for Lazy {
@@ -122,8 +142,8 @@ impl OneSided for Lazy {
         self.device.doorbells.lock().push(batch.len());
         for operation in batch.drain(..) {
             if operation.kind != Kind::Write {
-                let count = self.late.len();
-                self.order.extend((0..count).map(|_| false).chain([true]));
+                self.order.extend(self.late.iter().map(|_| Expected::Late));
+                self.order.push_back(Expected::Below);
                 let mut all = std::mem::take(&mut self.late);
                 all.push(operation);
                 self.below.post(&mut all)?;
@@ -133,9 +153,9 @@ impl OneSided for Lazy {
             let mut own = self.slots.pop().unwrap();
             own[..bytes as usize].copy_from_slice(&slot[..bytes as usize]);
             self.late.push(Operation { slot: own, bytes, key, at, kind });
-            // Not before what was posted earlier: none of it is under way in these tests.
-            self.outcomes.push_back(Outcome::Done { slot, status: Status::Success });
+            self.order.push_back(Expected::Write(slot));
         }
+        self.tell_writes();
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -146,14 +166,12 @@ impl OneSided for Lazy {
         let mut below = Vec::new();
         self.below.poll(&mut below, max);
         for outcome in below {
-            match outcome {
-                Outcome::Done { slot, status: Status::Success }
-                    if self.order.pop_front() == Some(false) =>
-                {
-                    self.slots.push(slot);
-                }
-                outcome => self.outcomes.push_back(outcome),
+            let is_done = matches!(outcome, Outcome::Done { .. });
+            match (outcome, is_done.then(|| self.order.pop_front()).flatten()) {
+                (Outcome::Done { slot, .. }, Some(Expected::Late)) => self.slots.push(slot),
+                (outcome, _) => self.outcomes.push_back(outcome),
             }
+            self.tell_writes();
         }
         let count = self.outcomes.len().min(max);
         out.extend(self.outcomes.drain(..count));
