@@ -7,6 +7,7 @@
 
 mod archived;
 mod lease;
+mod lent;
 mod range;
 mod remote;
 mod slice;
@@ -28,6 +29,7 @@ use crate::shared::Counted;
 
 pub use archived::ArchivedRemoteRegion;
 pub use lease::Lease;
+pub use lent::PeerRegion;
 use range::{out_of_range, place};
 pub use remote::RemoteRegion;
 use remote::Whereabouts;

@@ -73,6 +73,19 @@ pub enum RegionError {
         /// The reason, in words.
         why: String,
     },
+    /// The node lends no memory. Nothing was done.
+    #[error("the node {0} lends no memory: have it call `lend_memory`")]
+    NotLent(Arc<str>),
+    /// The node lends this one no more. Nothing was done.
+    #[error(
+        "the node {node} lends this one {left} bytes more, and no more: drop some, or raise it"
+    )]
+    OverQuota {
+        /// The name of the node.
+        node: Arc<str>,
+        /// Bytes that are left.
+        left: u64,
+    },
     /// No memory has so many bytes.
     #[error("a region of {len} elements of {element_bytes} bytes is larger than any memory")]
     TooLarge {
@@ -95,7 +108,9 @@ impl RegionError {
     /// other node's can have come after.
     pub fn is_retryable(&self) -> bool {
         match self {
-            RegionError::NodeDown { .. } | RegionError::Unable { .. } => true,
+            RegionError::NodeDown { .. }
+            | RegionError::Unable { .. }
+            | RegionError::OverQuota { .. } => true,
             RegionError::OutOfRange { .. }
             | RegionError::OtherLength { .. }
             | RegionError::Unaligned { .. }
@@ -104,6 +119,7 @@ impl RegionError {
             | RegionError::Unknown(_)
             | RegionError::OtherExecutor(_)
             | RegionError::Unsupported(_)
+            | RegionError::NotLent(_)
             | RegionError::TooLarge { .. }
             | RegionError::NoNetwork => false,
         }

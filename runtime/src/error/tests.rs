@@ -115,6 +115,8 @@ fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
         (RegionError::OtherExecutor(node()), false, false),
         (RegionError::Unsupported(node()), false, false),
         (RegionError::Unable { node: node(), why: "none".into() }, true, false),
+        (RegionError::NotLent(node()), false, false),
+        (RegionError::OverQuota { node: node(), left: 1 }, true, false),
         (RegionError::TooLarge { len: 1, element_bytes: 1 }, false, false),
         (RegionError::NoNetwork, false, false),
     ] {

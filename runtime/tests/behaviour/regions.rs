@@ -432,3 +432,52 @@ pub async fn a_lease_ends_with_its_time_or_its_actor(world: &World) {
     assert_eq!(kept.get(0).await, Ok(4));
     end([alpha, beta]).await;
 }
+
+/// A node has another one allocate memory, within what that lends, until it is dropped or the node
+/// is down.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_node_lends_memory_to_another_one(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let peer = alpha.peer("beta");
+    let refused = peer.region::<u64>(1).await.unwrap_err();
+    assert_eq!(refused, RegionError::NotLent("beta".into()));
+    assert!(beta.lend_memory(64 * 1024));
+    // A look-up that failed may be remembered for a moment.
+    let first = loop {
+        match peer.region::<u64>(4_096).await {
+            Ok(first) => break first,
+            Err(RegionError::NotLent(_)) => {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    first.write(4_090, &[1, 2, 3]).await.unwrap();
+    assert_eq!(first.read(4_090..4_094).await, Ok(vec![1, 2, 3, 0]));
+    assert_eq!(first.fetch_add(0, 2).await, Ok(0));
+    let second = peer.region::<[u8; 3]>(10_922).await.unwrap();
+    second.write(10_921, &[[7; 3]]).await.unwrap();
+    assert_eq!(second.get(10_921).await, Ok([7; 3]));
+    let over = peer.region::<u8>(1).await.unwrap_err();
+    assert_eq!(over, RegionError::OverQuota { node: "beta".into(), left: 0 });
+    assert!(over.is_retryable());
+    let clone = (*first).clone();
+    drop(first);
+    let third = loop {
+        match peer.region::<u8>(32_768).await {
+            Ok(third) => break third,
+            Err(RegionError::OverQuota { .. }) => {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(clone.get(0).await, Err(RegionError::Revoked));
+    assert_eq!(beta.snapshot().shared.shares, 2);
+    alpha.shutdown(PATIENCE).await;
+    while beta.snapshot().shared.shares > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    drop((second, third));
+    beta.shutdown(PATIENCE).await;
+}
