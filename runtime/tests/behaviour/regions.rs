@@ -332,8 +332,7 @@ struct Courier;
 impl Courier {
     #[handler]
     async fn hand(&self, cells: RemoteRegion<u64>, to: ActorRef<Reader>) -> Result<u64, String> {
-        let found = to.look(cells, 0).await.map_err(|error| error.to_string())?;
-        found
+        to.look(cells, 0).await.map_err(|error| error.to_string())?
     }
 }
 

@@ -129,7 +129,7 @@ impl Sharing {
                 put(out, kind::GRANTED, share);
                 put_key(out, key);
                 out.extend(bytes.to_le_bytes());
-                out.push(access.bits() | u8::from(*is_elsewhere) * ELSEWHERE);
+                out.push(access.bits() | (u8::from(*is_elsewhere) * ELSEWHERE));
             }
             Sharing::Denied { share, reason } => {
                 put(out, kind::DENIED, share);

@@ -164,7 +164,7 @@ impl SharedMemory {
     pub async fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<(), AccessError> {
         let Some((piece, _holder)) = self.open_here()? else {
             for round in 1.. {
-                let parts = parts.iter_mut().map(|(at, into)| (*at, Bytes::Into(&mut **into)));
+                let parts = parts.iter_mut().map(|(at, into)| (*at, Bytes::Into(into)));
                 match self.transfer(parts.collect()).await {
                     Err(AccessError::Unknown) if round < READS_MAX => {}
                     ended => return ended,
