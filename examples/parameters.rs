@@ -8,8 +8,8 @@
 //! ```
 #![deny(warnings)]
 
+use ringpost::RegionError;
 use ringpost::prelude::*;
-use ringpost::{Access, Region, RegionError, RemoteRegion};
 
 const WORKERS: usize = 3;
 const ROUNDS: usize = 10;

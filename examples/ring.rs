@@ -11,7 +11,6 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{Access, Region, RemoteRegion};
 
 const PLACES: u64 = 16;
 const RECORDS: u64 = 1_000;

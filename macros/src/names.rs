@@ -51,6 +51,7 @@ const REFERENCE_METHODS: &[&str] = &[
 /// message of such a name would silently stand for it in the whole module.
 const PRELUDE: &[&str] = &[
     "Accepts",
+    "Access",
     "Actor",
     "ActorExit",
     "ActorRef",
@@ -105,6 +106,8 @@ const PRELUDE: &[&str] = &[
     "Protocol",
     "Recipient",
     "Ref",
+    "Region",
+    "RemoteRegion",
     "Reply",
     "ReplyTo",
     "Restart",

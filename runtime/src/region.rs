@@ -6,24 +6,34 @@
 //!   is given away keeps nothing alive.
 
 mod archived;
+mod lease;
+mod lent;
+mod range;
 mod remote;
+mod slice;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use futures::future::join_all;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use crate::error::RegionError;
 use crate::node::Node;
 use crate::remote::{Access, OutOfRange, Share, ShareId, Words};
+use crate::shared::Counted;
 
 pub use archived::ArchivedRemoteRegion;
+pub use lease::Lease;
+pub use lent::PeerRegion;
+use range::{out_of_range, place};
 pub use remote::RemoteRegion;
 use remote::Whereabouts;
+pub use slice::RegionSlice;
 
 /// Bytes of the largest region, so that no number of bytes wraps around: half of what there may be
 /// in one allocation.
@@ -36,13 +46,21 @@ const BYTES_MAX: usize = isize::MAX as usize / 2;
 /// multiple of 8, never tears: a read finds what one write left in it. Of longer pieces a reader
 /// may find some words from before a write and others from after it. What the owner writes to a
 /// word and what peers do to it by [`fetch_add`](RemoteRegion::fetch_add) and
-/// [`compare_and_swap`](RemoteRegion::compare_and_swap) is not atomic with each other.
+/// [`compare_exchange`](RemoteRegion::compare_exchange) is not atomic with each other.
 pub struct Region<T> {
     node: Node,
     memory: Arc<Words>,
     len: usize,
-    shares: Mutex<Vec<Share>>,
+    shares: Arc<Mutex<Vec<Kept>>>,
     _elements: PhantomData<fn() -> T>,
+}
+
+/// A share that a region keeps.
+struct Kept {
+    share: Share,
+    /// Dropped when it ends: the tasks that would end it are done then.
+    tasks: Vec<oneshot::Sender<()>>,
+    _counted: Counted,
 }
 
 impl Node {
@@ -54,7 +72,7 @@ impl Node {
         let element_bytes = size_of::<T>();
         let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
         let bytes = bytes.ok_or(RegionError::TooLarge { len, element_bytes })?;
-        let (memory, shares) = (Arc::new(Words::zeroed(bytes)), Mutex::default());
+        let (memory, shares) = (Arc::new(Words::zeroed(bytes)), Arc::default());
         Ok(Region { node: self.clone(), memory, len, shares, _elements: PhantomData })
     }
 
@@ -80,16 +98,50 @@ impl<T: Pod> Region<T> {
         self.len == 0
     }
 
+    /// Returns a copy of an element.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRange`].
+    pub fn get(&self, at: usize) -> Result<T, RegionError> {
+        let mut element = [T::zeroed()];
+        self.read_into(range::following(at, 1), &mut element)?;
+        Ok(element[0])
+    }
+
     /// Returns copies of these elements.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`].
-    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>, RegionError> {
-        let at = place::<T>(&range, self.len)?;
+    pub fn read(&self, range: impl RangeBounds<usize>) -> Result<Vec<T>, RegionError> {
+        let range = range::elements(range, self.len);
+        place::<T>(&range, self.len)?;
         let mut elements = vec![T::zeroed(); range.len()];
-        let copied = self.memory.read(at, bytemuck::cast_slice_mut(&mut elements));
-        copied.map_err(|_| out_of_range(range, self.len))?;
+        self.read_into(range, &mut elements)?;
         Ok(elements)
+    }
+
+    /// Copies these elements to `into`, which has room for just them.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRange`] and [`RegionError::OtherLength`].
+    pub fn read_into(
+        &self,
+        range: impl RangeBounds<usize>,
+        into: &mut [T],
+    ) -> Result<(), RegionError> {
+        let range = range::elements(range, self.len);
+        let at = place::<T>(&range, self.len)?;
+        range::check_room(&range, into)?;
+        let copied = self.memory.read(at, bytemuck::cast_slice_mut(into));
+        copied.map_err(|_| out_of_range(range, self.len))
+    }
+
+    /// Returns these elements, to read and write them by numbers of their own.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRange`].
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<RegionSlice<'_, T>, RegionError> {
+        RegionSlice::new(self, range::elements(range, self.len))
     }
 
     /// Copies `elements` to those from `at` on.
@@ -97,7 +149,7 @@ impl<T: Pod> Region<T> {
     /// # Errors
     /// [`RegionError::OutOfRange`]; nothing is written then.
     pub fn write(&self, at: usize, elements: &[T]) -> Result<(), RegionError> {
-        let range = at..at.saturating_add(elements.len());
+        let range = range::following(at, elements.len());
         let place = place::<T>(&range, self.len)?;
         let copied = self.memory.write(place, bytemuck::cast_slice(elements));
         copied.map_err(|_| out_of_range(range, self.len))
@@ -108,43 +160,66 @@ impl<T: Pod> Region<T> {
     /// lasts until it is [revoked](Region::revoke) or the region is dropped: share once, and clone
     /// what this returns, where the access is to end for all at one time.
     ///
+    /// A node without a network shares with its own tasks.
+    ///
     /// # Errors
-    /// [`RegionError::NoNetwork`].
+    /// None at present.
     pub fn share(&self, access: Access) -> Result<RemoteRegion<T>, RegionError> {
-        let bytes = self.len as u64 * size_of::<T>() as u64;
-        let shared = self.node.share(&self.memory, bytes, access).ok_or(RegionError::NoNetwork)?;
-        let share = shared.map_err(|OutOfRange { .. }| out_of_range(0..self.len, self.len))?;
+        self.share_range(.., access)
+    }
+
+    /// Shares these elements, as [`share`](Region::share) does: of the others the holders know
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRange`], and [`RegionError::Unaligned`] where the first one does not
+    /// begin at a multiple of 8 bytes.
+    pub fn share_range(
+        &self,
+        range: impl RangeBounds<usize>,
+        access: Access,
+    ) -> Result<RemoteRegion<T>, RegionError> {
+        let range = range::elements(range, self.len);
+        let at = place::<T>(&range, self.len)?;
+        if !at.is_multiple_of(8) {
+            return Err(RegionError::Unaligned { element: range.start });
+        }
+        let bytes = range.len() as u64 * size_of::<T>() as u64;
+        let shared = self.node.share(&self.memory, at..at + bytes, access);
+        let share = shared.map_err(|OutOfRange { .. }| out_of_range(range.clone(), self.len))?;
         let id = self.node.id();
         let place = Whereabouts {
             node: id.name.as_str().into(),
             incarnation: id.incarnation.0,
             share: share.id().0,
             at: 0,
-            len: self.len as u64,
+            len: range.len() as u64,
         };
         // MR-2.
-        self.shares.lock().push(share);
+        let _counted = self.node.shared_totals().count(bytes);
+        self.shares.lock().push(Kept { share, tasks: Vec::new(), _counted });
         Ok(RemoteRegion::bind(&self.node, place))
+    }
+
+    /// Begins to share it for a time, or for the life of an actor: see [`Lease`].
+    pub fn lease(&self, access: Access) -> Lease<'_, T> {
+        Lease::new(self, access)
     }
 
     /// Takes back what [`share`](Region::share) gave. When this returns no operation reaches the
     /// memory by it any more; one that was under way has ended, or ends with an error. A node that
     /// does not answer is waited for, for up to 2 seconds
-    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). Does nothing for a share that was
-    /// revoked before, or is of another region.
+    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). Returns true if it was shared until
+    /// now: false for what was revoked before, or is of another region.
     ///
     /// # Cancel safety
     /// When the future is dropped it is revoked all the same.
-    pub fn revoke(&self, shared: &RemoteRegion<T>) -> impl Future<Output = ()> + use<T> {
-        let share = {
-            let mut shares = self.shares.lock();
-            let is_it = |share: &Share| share.id() == ShareId(shared.share());
-            shares.iter().position(is_it).map(|place| shares.swap_remove(place))
-        };
+    pub fn revoke(&self, shared: &RemoteRegion<T>) -> impl Future<Output = bool> + use<T> {
+        let share = lease::take(&self.shares, ShareId(shared.share()));
         async move {
-            if let Some(share) = share {
-                share.end().await;
-            }
+            let Some(share) = share else { return false };
+            share.end().await;
+            true
         }
     }
 
@@ -155,24 +230,9 @@ impl<T: Pod> Region<T> {
     pub fn revoke_all(&self) -> impl Future<Output = ()> + use<T> {
         let shares = std::mem::take(&mut *self.shares.lock());
         async move {
-            join_all(shares.into_iter().map(Share::end)).await;
+            join_all(shares.into_iter().map(|kept| kept.share.end())).await;
         }
     }
-}
-
-/// Returns the first byte of elements of a region of `len`.
-fn place<T>(range: &Range<usize>, len: usize) -> Result<u64, RegionError> {
-    if range.start > range.end || range.end > len {
-        return Err(out_of_range(range.clone(), len));
-    }
-    // How many there are may be the word of another node.
-    let at = (range.start as u64).checked_mul(size_of::<T>() as u64);
-    let bytes = range.len().checked_mul(size_of::<T>()).filter(|bytes| *bytes <= BYTES_MAX);
-    at.filter(|_| bytes.is_some()).ok_or_else(|| out_of_range(range.clone(), len))
-}
-
-fn out_of_range(range: Range<usize>, len: usize) -> RegionError {
-    RegionError::OutOfRange { range, len }
 }
 
 impl<T> fmt::Debug for Region<T> {

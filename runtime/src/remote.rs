@@ -36,8 +36,8 @@ pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
-    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, PendingReply,
-    Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory, Unsent, Waiter,
+    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, LocalShares,
+    PendingReply, Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory, Unsent, Waiter,
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};
 pub(crate) use ringpost_transport::host::{
@@ -119,10 +119,11 @@ impl Remote {
     pub(crate) fn share(
         &self,
         memory: &Arc<Words>,
+        at: u64,
         bytes: u64,
         access: Access,
     ) -> Result<Share, OutOfRange> {
-        self.endpoint.share(memory, 0, bytes, access)
+        self.endpoint.share(memory, at, bytes, access)
     }
 
     pub(crate) fn shared_memory(&self, node: &NodeId, share: ShareId) -> SharedMemory {

@@ -17,6 +17,7 @@ use crate::mailbox::Depth;
 use crate::node::Node;
 use crate::remote::PeerView;
 use crate::resident::Resident;
+use crate::shared::SharedTotals;
 use crate::state::ActorState;
 use crate::tally::Registered;
 
@@ -32,6 +33,8 @@ pub struct Snapshot {
     /// [`Profile::ring_growth_bytes_max`](crate::Profile::ring_growth_bytes_max). A ring that grew
     /// stays so while its link lives.
     pub ring_growth_bytes: u64,
+    /// What the regions of this node share.
+    pub shared: SharedTotals,
     /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) has them by
     /// their parents.
     pub actors: Vec<ActorView>,
@@ -123,7 +126,12 @@ impl Node {
         let actors = self.residents().all();
         let mut actors: Vec<_> = actors.iter().map(|actor| self.view(actor, &holding)).collect();
         actors.sort_by_key(|actor| std::cmp::Reverse(actor.mailbox.local + actor.mailbox.remote));
-        Snapshot { peers: self.peer_views(), ring_growth_bytes: self.ring_growth_bytes(), actors }
+        Snapshot {
+            peers: self.peer_views(),
+            ring_growth_bytes: self.ring_growth_bytes(),
+            shared: self.shared_totals().now(),
+            actors,
+        }
     }
 
     fn view(&self, actor: &Arc<dyn Resident>, holding: &Holding) -> ActorView {

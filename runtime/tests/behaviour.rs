@@ -68,6 +68,11 @@ macro_rules! for_each_case {
             protocols: a_client_knows_the_protocol_and_not_the_actor;
             protocols: a_lookup_names_the_first_message_that_is_not_served;
             regions: a_region_is_read_and_written_by_another_node;
+            regions: a_part_of_a_region_is_shared_alone;
+            regions: a_region_goes_on_from_node_to_node;
+            regions: a_node_lends_memory_to_another_one;
+            regions: a_lease_ends_with_its_time_or_its_actor;
+            regions: a_region_of_a_run_that_is_over_is_gone;
             regions: a_region_that_is_revoked_is_reached_no_more;
             regions: an_actor_is_told_after_the_write;
             regions: counters_of_a_region_are_shared_by_two_nodes;

@@ -18,10 +18,17 @@
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
 //!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
 //!   which the peer does not say what is its turn to say.
-//! - **RE-7 lent only where it is there**: a message is lent over a queue pair that both sides have
+//! - **RE-7 not in the way**: memory is registered with a device, and given back to it, by a thread
+//!   that may block, without the lock: neither the session nor a driver waits for it. One share is
+//!   registered at a time, and a peer that waits for one hears LATER meanwhile.
+//! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
+//!   read, its *fence*. A write is done when a read of it is that was posted after the write: then
+//!   the owner's threads find what was written, whatever tells them to look.
+//! - **RE-9 lent only where it is there**: a message is lent over a queue pair that both sides have
 //!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
 //!   message nothing but that it comes in parts.
 
+mod granting;
 mod lending;
 mod operating;
 mod pair;
@@ -41,13 +48,14 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::bootstrap::Sharing;
-use crate::fabric::one_sided::{Access, Grant, Key, Opening};
+use crate::fabric::one_sided::{Access, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::ShareId;
 use crate::limits;
-use crate::shares::{Grantee, Holder, Shares};
+use crate::shares::Shares;
 
-pub(crate) use operating::{NotPosted, Ready, Unready};
+use granting::{Granted, Grants};
+pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
 pub(crate) use pair::Finished;
 use pair::Pair;
 pub(crate) use requests::Unexpected;
@@ -64,6 +72,8 @@ pub(crate) struct Reach {
 /// The means of a link to connect a queue pair for one-sided access.
 pub(crate) struct Means {
     pub(crate) fabric: Arc<dyn Fabric>,
+    /// The number of the link's way to the peer, which leads there: another one may not.
+    pub(crate) way: Option<u32>,
     pub(crate) side: Side,
     /// What both sides know of this link, and no other link has.
     pub(crate) binding: Vec<u8>,
@@ -81,6 +91,8 @@ struct State {
     number: u32,
     /// The peer's side of it is connected.
     peer_connected: bool,
+    /// The word of the peer that is read after writes (RE-8).
+    fence: Option<Key>,
     outbox: Vec<Sharing>,
     /// RE-5.
     resting: bool,
@@ -91,8 +103,8 @@ struct State {
     trouble: String,
     /// Shares of the peer.
     keys: BTreeMap<ShareId, Known>,
-    /// Shares of this node that the peer reaches.
-    granted: BTreeMap<ShareId, Granted>,
+    /// Shares of this node.
+    grants: Grants,
     /// ASKs and REVOKEs that were sent and have no answer.
     unanswered: usize,
     /// Time of the last answer.
@@ -115,6 +127,8 @@ enum Stage {
     Connecting(Task),
     /// It is connected, and usable once the peer's is, too.
     Connected(Pair),
+    /// The peer cannot share memory: its version does not know how.
+    Barred,
     /// The link has ended.
     Ended,
 }
@@ -133,14 +147,23 @@ enum Known {
     /// It was asked for at that time; these tasks wait.
     Asked(Instant, Askers),
     Held {
-        key: Key,
-        bytes: u64,
-        access: Access,
+        terms: Terms,
         /// Operations under way.
         running: usize,
         /// The owner has revoked it.
         is_ending: bool,
     },
+}
+
+/// What a share of the peer allows.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    key: Key,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+    pub(crate) access: Access,
+    /// It is shared for what is atomic, which another executor does.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// Tasks that wait for a share.
@@ -150,14 +173,6 @@ type Askers = Vec<oneshot::Sender<Result<(), Denied>>>;
 /// this reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Denied(String);
-
-/// A share of this node that the peer was granted.
-struct Granted {
-    grant: Grant,
-    /// Time at which the peer was told that it ends (RE-3).
-    revoked: Option<Instant>,
-    _holder: Holder,
-}
 
 /// What a queue pair leaves: dropped when the state's lock is free.
 type Leftovers = (Stage, BTreeMap<ShareId, Known>, BTreeMap<ShareId, Granted>);
@@ -173,14 +188,11 @@ impl State {
 
     /// Ends the queue pair, and all that belongs to it (RE-1).
     fn leave(&mut self, stage: Stage) -> Leftovers {
-        self.peer_connected = false;
+        (self.peer_connected, self.fence) = (false, None);
         self.unanswered = 0;
-        if let Stage::Connected(pair) = &self.stage {
-            pair.room.close();
-        }
         // What else was to be said is about what ends here.
         self.outbox.retain(Sharing::is_about_opening);
-        (replace(&mut self.stage, stage), take(&mut self.keys), take(&mut self.granted))
+        (replace(&mut self.stage, stage), take(&mut self.keys), self.grants.leave())
     }
 
     /// Records that a queue pair did not come up.
@@ -192,12 +204,13 @@ impl State {
     /// Returns true if nothing is under way.
     fn is_unused(&self) -> bool {
         let idle = match &self.stage {
-            Stage::Closed | Stage::Ended => true,
+            Stage::Closed | Stage::Barred | Stage::Ended => true,
             Stage::Connected(pair) => self.peer_connected && pair.posted.is_empty(),
             Stage::Wanted(_) | Stage::Offered(..) | Stage::Connecting(_) => false,
         };
         let asks = self.keys.values().any(|known| matches!(known, Known::Asked(..)));
-        idle && self.outbox.is_empty() && !asks && self.fetching == 0
+        let is_granting = self.grants.is_asked(self.number);
+        idle && self.outbox.is_empty() && !asks && !is_granting && self.fetching == 0
     }
 
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
@@ -212,7 +225,7 @@ impl State {
             Stage::Wanted(since) | Stage::Offered(since, _) => is_late(since),
             Stage::Connected(pair) if self.peer_connected => pair.is_stuck(),
             Stage::Connected(pair) => is_late(&pair.waiting),
-            Stage::Closed | Stage::Connecting(_) | Stage::Ended => false,
+            Stage::Closed | Stage::Connecting(_) | Stage::Barred | Stage::Ended => false,
         }
     }
 
@@ -248,6 +261,11 @@ impl Reach {
         self.state.lock().means = Some(Arc::new(means));
     }
 
+    /// Bars it, before the link is up: the peer does not know SHARING.
+    pub(crate) fn bar(&self) {
+        self.state.lock().stage = Stage::Barred;
+    }
+
     /// Waits until there is something to send, and takes it.
     ///
     /// # Cancel safety
@@ -262,21 +280,15 @@ impl Reach {
         }
     }
 
-    /// Takes back what the peer was granted and did not give back in time (RE-3), and gives up a
-    /// queue pair that brings nothing (RE-6).
+    /// Takes back what the peer was granted and did not give back in time (RE-3), gives up a queue
+    /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7).
     pub(crate) fn look(&self) {
         self.give_up_stuck();
-        let is_over = |granted: &Granted| {
-            granted.revoked.is_some_and(|since| since.elapsed() >= limits::REVOKE_PATIENCE)
-        };
-        let over: Vec<_> = {
-            let granted = &mut self.state.lock().granted;
-            let over: Vec<_> =
-                granted.iter().filter(|(_, it)| is_over(it)).map(|(share, _)| *share).collect();
-            over.into_iter().filter_map(|share| granted.remove(&share)).collect()
-        };
-        drop(over);
         self.free_landing();
+        self.take_back_late();
+        if self.state.lock().reassure() {
+            self.outgoing.notify_one();
+        }
     }
 
     /// Gives back memory in which nothing has landed for a while.
@@ -339,23 +351,5 @@ impl Reach {
         let leftovers = self.state.lock().leave(Stage::Ended);
         drop(leftovers);
         self.changed.notify_waiters();
-    }
-}
-
-impl Grantee for Reach {
-    /// Tells the peer that this share of this node ends (RE-3).
-    fn revoke(&self, share: ShareId) {
-        {
-            let state = &mut *self.state.lock();
-            let Some(granted) = state.granted.get_mut(&share) else { return };
-            granted.revoked = Some(Instant::now());
-            state.outbox.push(Sharing::Revoke(share));
-        }
-        self.outgoing.notify_one();
-    }
-
-    fn take_back(&self, share: ShareId) {
-        let granted = self.state.lock().granted.remove(&share);
-        drop(granted);
     }
 }

@@ -5,6 +5,10 @@
 //! - **SM-2 ended**: each queue pair that was granted a share is told of its end, and
 //!   [`Share::end`] returns when none of them reaches the memory any more. A share ends once, when
 //!   its [`Share`] is dropped at the latest.
+//! - **SM-3 one executor**: what is atomic on a memory is executed by one [`Executor`] at a time,
+//!   however many shares of it there are: it belongs to the first one whose queue pair is granted
+//!   it, until no queue pair of that one is granted it any more. What this node does itself takes
+//!   its turn with the processor's, and never keeps a device from it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::entropy::Entropy;
-use crate::fabric::one_sided::Access;
+use crate::fabric::one_sided::{Access, Executor};
 use crate::id::ShareId;
 use crate::limits::REVOKE_PATIENCE;
 use crate::memory::{OutOfRange, Words};
@@ -30,8 +34,22 @@ pub struct Share {
 
 /// What a node shares.
 pub(crate) struct Shares {
-    by_id: Mutex<BTreeMap<ShareId, Shared>>,
+    state: Mutex<State>,
     entropy: Entropy,
+}
+
+#[derive(Default)]
+struct State {
+    by_id: BTreeMap<ShareId, Shared>,
+    /// Memory on which queue pairs may do what is atomic (SM-3), by its address. Each of them keeps
+    /// it.
+    bound: BTreeMap<usize, Bound>,
+}
+
+/// What executes atomic operations on a memory, and for how many queue pairs.
+struct Bound {
+    executor: Executor,
+    holders: usize,
 }
 
 /// Memory that is shared.
@@ -42,6 +60,14 @@ pub(crate) struct Piece {
     pub(crate) at: u64,
     pub(crate) bytes: u64,
     pub(crate) access: Access,
+    /// What is atomic is taken from the access, since another executor does it (SM-3).
+    pub(crate) is_elsewhere: bool,
+}
+
+impl Piece {
+    fn place(&self) -> usize {
+        Arc::as_ptr(&self.memory).addr()
+    }
 }
 
 struct Shared {
@@ -60,25 +86,62 @@ pub(crate) trait Grantee: Send + Sync {
     fn take_back(&self, share: ShareId);
 }
 
-/// Stands for one queue pair that reaches a share, in the share's count.
-pub(crate) struct Holder(watch::Sender<usize>);
+/// Stands for one queue pair that reaches a share, in the share's count, and perhaps for its atomic
+/// operations (SM-3).
+pub(crate) struct Holder {
+    holders: watch::Sender<usize>,
+    bound: Option<(Arc<Shares>, Arc<Words>)>,
+}
 
 impl Holder {
     fn new(holders: &watch::Sender<usize>) -> Self {
         holders.send_modify(|count| *count += 1);
-        Holder(holders.clone())
+        Holder { holders: holders.clone(), bound: None }
     }
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        if let Some((shares, memory)) = self.bound.take() {
+            shares.state.lock().release(Arc::as_ptr(&memory).addr());
+        }
+        self.holders.send_modify(|count| *count -= 1);
     }
+}
+
+impl State {
+    /// Has this executor do what is atomic on a memory, for one queue pair more. Returns false if
+    /// another one does it.
+    fn bind(&mut self, place: usize, executor: &Executor) -> bool {
+        let bound = self.bound.entry(place);
+        let bound = bound.or_insert_with(|| Bound { executor: executor.clone(), holders: 0 });
+        let is_it = bound.executor == *executor;
+        bound.holders += usize::from(is_it);
+        is_it
+    }
+
+    fn release(&mut self, place: usize) {
+        if let Some(bound) = self.bound.get_mut(&place) {
+            bound.holders -= 1;
+            if bound.holders == 0 {
+                self.bound.remove(&place);
+            }
+        }
+    }
+}
+
+/// What is atomic is not done by this node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotDone {
+    /// There is no such share.
+    NotShared,
+    /// A device does it for peers (SM-3).
+    Elsewhere,
 }
 
 impl Shares {
     pub(crate) fn new(entropy: Entropy) -> Arc<Self> {
-        Arc::new(Shares { by_id: Mutex::default(), entropy })
+        Arc::new(Shares { state: Mutex::default(), entropy })
     }
 
     /// Shares `bytes` bytes from the byte `at` on, a multiple of 8.
@@ -97,40 +160,67 @@ impl Shares {
             let wanted = at..at.saturating_add(bytes);
             return Err(OutOfRange { wanted, bytes: memory.bytes() as u64 });
         }
-        let piece = Piece { memory: memory.clone(), at, bytes, access };
+        let piece = Piece { memory: memory.clone(), at, bytes, access, is_elsewhere: false };
         let (sender, holders) = watch::channel(0);
         let id = ShareId(self.entropy.u128());
         let shared = Shared { piece, granted: Vec::new(), holders: sender };
-        self.by_id.lock().insert(id, shared);
+        self.state.lock().by_id.insert(id, shared);
         Ok(Share { id, shares: self.clone(), holders })
     }
 
     /// Returns shared memory for a use on this node, which holds the share as a peer's does.
     pub(crate) fn open(&self, id: ShareId) -> Option<(Piece, Holder)> {
-        let by_id = self.by_id.lock();
-        let shared = by_id.get(&id)?;
+        let state = self.state.lock();
+        let shared = state.by_id.get(&id)?;
         Some((shared.piece.clone(), Holder::new(&shared.holders)))
     }
 
-    /// Returns shared memory for a peer, by way of one that is told of the end.
+    /// Does on shared memory, for this node, what is atomic with what peers do by its processor.
+    /// `act` has to be short: no queue pair is granted anything meanwhile.
+    ///
+    /// # Errors
+    /// [`NotDone`].
+    pub(crate) fn act<R>(&self, id: ShareId, act: impl FnOnce(&Piece) -> R) -> Result<R, NotDone> {
+        let state = self.state.lock();
+        let piece = &state.by_id.get(&id).ok_or(NotDone::NotShared)?.piece;
+        let bound = state.bound.get(&piece.place());
+        // SM-3: no device begins to while this holds the lock.
+        if bound.is_some_and(|bound| bound.executor != Executor::Processor) {
+            return Err(NotDone::Elsewhere);
+        }
+        Ok(act(piece))
+    }
+
+    /// Returns shared memory for a peer whose operations `executor` executes, by way of one that is
+    /// told of the end.
     pub(crate) fn open_for(
-        &self,
+        self: &Arc<Self>,
         id: ShareId,
+        executor: &Executor,
         grantee: &Arc<dyn Grantee>,
     ) -> Option<(Piece, Holder)> {
-        let mut by_id = self.by_id.lock();
-        let shared = by_id.get_mut(&id)?;
+        let state = &mut *self.state.lock();
+        let shared = state.by_id.get_mut(&id)?;
         shared.granted.retain(|known| known.strong_count() > 0);
         let grantee = Arc::downgrade(grantee);
         if !shared.granted.iter().any(|known| known.ptr_eq(&grantee)) {
             shared.granted.push(grantee);
         }
-        Some((shared.piece.clone(), Holder::new(&shared.holders)))
+        let (mut piece, mut holder) = (shared.piece.clone(), Holder::new(&shared.holders));
+        if piece.access.atomic {
+            if state.bind(piece.place(), executor) {
+                holder.bound = Some((self.clone(), piece.memory.clone()));
+            } else {
+                piece.access.atomic = false;
+                piece.is_elsewhere = true;
+            }
+        }
+        Some((piece, holder))
     }
 
     /// Ends a share. Returns those that were granted it, the first time.
     fn end(&self, id: ShareId) -> Vec<Weak<dyn Grantee>> {
-        let ended = self.by_id.lock().remove(&id);
+        let ended = self.state.lock().by_id.remove(&id);
         let granted = ended.map(|shared| shared.granted).unwrap_or_default();
         granted.iter().filter_map(Weak::upgrade).for_each(|grantee| grantee.revoke(id));
         granted

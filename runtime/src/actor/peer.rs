@@ -42,6 +42,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Returns the node that sees it.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// Returns the node's name.
     pub fn name(&self) -> &str {
         &self.name

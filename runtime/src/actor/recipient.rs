@@ -123,7 +123,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
 
 impl<M: Message, R: Send + 'static> Recipient<M, R> {
     /// A recipient as `node` sees it; see [`Destination::bind`].
-    pub(super) fn bind(node: &Node, address: Address) -> Self {
+    pub(crate) fn bind(node: &Node, address: Address) -> Self {
         Recipient::new(Destination::bind(node, address))
     }
 }

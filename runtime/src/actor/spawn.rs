@@ -137,6 +137,17 @@ impl Node {
         Ok(made.expect("`insert` makes what it has a place for"))
     }
 
+    /// Spawns an actor of the runtime's, by a name that users cannot give. Returns false where the
+    /// name is taken, or the node shuts down.
+    pub(crate) fn spawn_own<A: Handlers>(&self, name: Arc<str>, actor: A) -> bool {
+        let Ok(cell) = self.place_as::<A>(Some(name), self.mailbox_capacity(), false) else {
+            return false;
+        };
+        // It has no start to wait for.
+        drop(self.run(cell, actor, None));
+        true
+    }
+
     /// Has an actor run that has its place.
     pub(super) fn run<A: Handlers>(
         &self,

@@ -20,6 +20,22 @@ pub enum RegionError {
         /// The elements that there are.
         len: usize,
     },
+    /// There is room for another number of elements than were asked for. Nothing was done.
+    #[error("{wanted} elements do not go into a slice of {room}")]
+    OtherLength {
+        /// The elements that were asked for.
+        wanted: usize,
+        /// The elements that there is room for.
+        room: usize,
+    },
+    /// A part that is shared has to begin at a multiple of 8 bytes. Nothing was shared.
+    #[error(
+        "the element {element} does not begin at a multiple of 8 bytes: share from another one"
+    )]
+    Unaligned {
+        /// The first element.
+        element: usize,
+    },
     /// It was not shared for that. Nothing was done.
     #[error("the region was not shared to {0}: share it with more `Access`")]
     NoAccess(&'static str),
@@ -38,6 +54,17 @@ pub enum RegionError {
     /// The link was lost: it may have been done, or a part of it.
     #[error("the link to {0} was lost: the operation may have been done, or a part of it")]
     Unknown(Arc<str>),
+    /// What is atomic on the region is done by another device, or by the processor of its node: it
+    /// would not be atomic with what this node does. Nothing was done.
+    #[error(
+        "what is atomic on the region is done by another device or processor of {0}, with which \
+        this would not be atomic: have all that count reach it over one RDMA device, or all over \
+        TCP, and share it anew; or leave it to an actor of {0}"
+    )]
+    OtherExecutor(Arc<str>),
+    /// Its node runs a version that shares no memory. Nothing was done.
+    #[error("the node {0} cannot share memory: its version does not know how, so update it")]
+    Unsupported(Arc<str>),
     /// The link has no means for it. Nothing was done.
     #[error("the link to {node} gives no access to memory: {why}")]
     Unable {
@@ -45,6 +72,19 @@ pub enum RegionError {
         node: Arc<str>,
         /// The reason, in words.
         why: String,
+    },
+    /// The node lends no memory. Nothing was done.
+    #[error("the node {0} lends no memory: have it call `lend_memory`")]
+    NotLent(Arc<str>),
+    /// The node lends this one no more. Nothing was done.
+    #[error(
+        "the node {node} lends this one {left} bytes more, and no more: drop some, or raise it"
+    )]
+    OverQuota {
+        /// The name of the node.
+        node: Arc<str>,
+        /// Bytes that are left.
+        left: u64,
     },
     /// No memory has so many bytes.
     #[error("a region of {len} elements of {element_bytes} bytes is larger than any memory")]
@@ -54,9 +94,59 @@ pub enum RegionError {
         /// Bytes of each.
         element_bytes: usize,
     },
-    /// This node has no network.
+    /// This node has no network, and it is not its own region.
     #[error("this node has no network: give its builder `listen` or `seed`")]
     NoNetwork,
+}
+
+impl RegionError {
+    /// Returns true if trying again can help, and cannot do it twice: the node may be back, or its
+    /// next run share anew. A region is of one run of its node: after
+    /// [`NodeDown`](Self::NodeDown) ask for the region of the next one.
+    ///
+    /// A read may be tried again after [`Unknown`](Self::Unknown), too, and so may a write that no
+    /// other node's can have come after.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            RegionError::NodeDown { .. }
+            | RegionError::Unable { .. }
+            | RegionError::OverQuota { .. } => true,
+            RegionError::OutOfRange { .. }
+            | RegionError::OtherLength { .. }
+            | RegionError::Unaligned { .. }
+            | RegionError::NoAccess(_)
+            | RegionError::Revoked
+            | RegionError::Unknown(_)
+            | RegionError::OtherExecutor(_)
+            | RegionError::Unsupported(_)
+            | RegionError::NotLent(_)
+            | RegionError::TooLarge { .. }
+            | RegionError::NoNetwork => false,
+        }
+    }
+
+    /// Returns true if the operation may have been done, or a part of it, now or later.
+    pub fn may_be_done(&self) -> bool {
+        matches!(self, RegionError::Unknown(_) | RegionError::Revoked)
+    }
+}
+
+impl<M> WriteAndTellError<M> {
+    /// Returns true if trying again can help, and the actor was certainly not told.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            WriteAndTellError::NotWritten { error, .. } => error.is_retryable(),
+            WriteAndTellError::NotTold(error) => error.is_retryable(),
+        }
+    }
+
+    /// Returns true if the elements, or some of them, may have been written.
+    pub fn may_be_written(&self) -> bool {
+        match self {
+            WriteAndTellError::NotWritten { error, .. } => error.may_be_done(),
+            WriteAndTellError::NotTold(_) => true,
+        }
+    }
 }
 
 /// The reason for which an actor was not told of what was written. The message is in it.

@@ -97,3 +97,34 @@ fn of_spawns_only_those_that_were_certainly_not_made_may_be_tried_again() {
         assert_eq!((error.is_retryable(), error.may_be_spawned()), (expected, is_open), "{error}");
     }
 }
+
+/// Complete: the match of [`RegionError::is_retryable`] has no arm for others.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
+    let node = || "alpha".into();
+    let down = NodeDown { cause: NodeDownCause::Restarted, down_ms: 0 };
+    for (error, again, done) in [
+        (RegionError::OutOfRange { range: 0..2, len: 1 }, false, false),
+        (RegionError::OtherLength { wanted: 1, room: 2 }, false, false),
+        (RegionError::Unaligned { element: 1 }, false, false),
+        (RegionError::NoAccess("read"), false, false),
+        (RegionError::Revoked, false, true),
+        (RegionError::NodeDown { node: node(), down }, true, false),
+        (RegionError::Unknown(node()), false, true),
+        (RegionError::OtherExecutor(node()), false, false),
+        (RegionError::Unsupported(node()), false, false),
+        (RegionError::Unable { node: node(), why: "none".into() }, true, false),
+        (RegionError::NotLent(node()), false, false),
+        (RegionError::OverQuota { node: node(), left: 1 }, true, false),
+        (RegionError::TooLarge { len: 1, element_bytes: 1 }, false, false),
+        (RegionError::NoNetwork, false, false),
+    ] {
+        assert_eq!((error.is_retryable(), error.may_be_done()), (again, done), "{error:?}");
+        let told = WriteAndTellError::NotWritten { error, message: () };
+        assert_eq!((told.is_retryable(), told.may_be_written()), (again, done), "{told:?}");
+    }
+    let told = TellError { message: (), cause: Cause::MailboxFull };
+    let told = WriteAndTellError::NotTold(told);
+    assert!(told.is_retryable() && told.may_be_written());
+}

@@ -16,10 +16,11 @@ use crate::dead_letter::DeadLetters;
 use crate::deadlines::Deadlines;
 use crate::limits;
 use crate::remote::{
-    Config, Encryption, Entropy, InvalidSecret, IpNetwork, Network, Observers, Profile, Remote,
-    Secret,
+    Config, Encryption, Entropy, InvalidSecret, IpNetwork, LocalShares, Network, Observers,
+    Profile, Remote, Secret,
 };
 use crate::residents::Residents;
+use crate::shared::Totals;
 
 /// A node that could not start. `Debug` writes its text, too: a `main` that returns it prints that.
 #[derive(thiserror::Error)]
@@ -301,6 +302,8 @@ impl NodeBuilder {
                 id,
                 residents,
                 remote,
+                shares: LocalShares::new(entropy.clone()),
+                shared: Totals::default(),
                 observers,
                 mailbox_capacity,
                 runtime,

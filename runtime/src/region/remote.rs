@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -10,12 +10,13 @@ use futures::future::try_join_all;
 use ringpost_transport::id::{Incarnation, NodeId, NodeName};
 use rkyv::{Archive, Deserialize, Serialize};
 
-use super::{out_of_range, place};
+use super::range::{self, out_of_range, place};
 use crate::actor::{Accepts, ActorRef};
 use crate::error::{RegionError, WriteAndTellError};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{AccessError, ShareId, SharedMemory};
+use crate::shared::note_operation;
 
 /// Access to a [`Region`](super::Region), perhaps of another node. Cheap to clone; clones, and what
 /// arrives in messages, lead to the same memory.
@@ -72,7 +73,8 @@ impl<T> RemoteRegion<T> {
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`].
-    pub fn slice(&self, range: Range<usize>) -> Result<Self, RegionError> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, RegionError> {
+        let range = range::elements(range, self.len());
         place::<T>(&range, self.len())?;
         let mut place = (*self.place).clone();
         place.at = place.at.saturating_add(range.start as u64);
@@ -100,6 +102,8 @@ impl<T> RemoteRegion<T> {
             AccessError::NotShared => RegionError::Revoked,
             AccessError::NodeDown(down) => RegionError::NodeDown { node: node(), down },
             AccessError::Unknown => RegionError::Unknown(node()),
+            AccessError::OtherExecutor => RegionError::OtherExecutor(node()),
+            AccessError::Unsupported => RegionError::Unsupported(node()),
             AccessError::Unable(why) => RegionError::Unable { node: node(), why },
             // A peer may name more elements than there are.
             _ => out_of_range(range, self.len()),
@@ -108,6 +112,39 @@ impl<T> RemoteRegion<T> {
 }
 
 impl<T: Pod> RemoteRegion<T> {
+    /// Returns a copy of an element.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn get(&self, at: usize) -> Result<T, RegionError> {
+        let mut element = [T::zeroed()];
+        self.read_into(range::following(at, 1), &mut element).await?;
+        Ok(element[0])
+    }
+
+    /// Copies these elements to `into`, which has room for just them.
+    ///
+    /// # Errors
+    /// [`RegionError`]; what is in `into` then means nothing.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn read_into(
+        &self,
+        range: impl RangeBounds<usize>,
+        into: &mut [T],
+    ) -> Result<(), RegionError> {
+        let range = range::elements(range, self.len());
+        let (memory, at) = self.find(&range)?;
+        range::check_room(&range, into)?;
+        note_operation("read");
+        let read = memory.read(at, bytemuck::cast_slice_mut(into)).await;
+        read.map_err(|error| self.error(range, error))
+    }
+
     /// Returns copies of these elements.
     ///
     /// # Errors
@@ -115,8 +152,10 @@ impl<T: Pod> RemoteRegion<T> {
     ///
     /// # Cancel safety
     /// May be dropped.
-    pub async fn read(&self, range: Range<usize>) -> Result<Vec<T>, RegionError> {
+    pub async fn read(&self, range: impl RangeBounds<usize>) -> Result<Vec<T>, RegionError> {
+        let range = range::elements(range, self.len());
         let (memory, mut at) = self.find(&range)?;
+        note_operation("read");
         // Memory is taken as the elements come: how many there are is the word of their node.
         let step = (READ_STEP_BYTES / size_of::<T>().max(1)).max(1);
         let mut elements = Vec::new();
@@ -134,7 +173,8 @@ impl<T: Pod> RemoteRegion<T> {
         }
     }
 
-    /// Returns copies of the elements of each of these ranges, which are on their way at one time.
+    /// Returns copies of the elements of each of these ranges, which are on their way at one time:
+    /// of 1 MiB or less as many go with one doorbell as there is room for.
     ///
     /// # Errors
     /// [`RegionError`], of the first that failed.
@@ -142,12 +182,30 @@ impl<T: Pod> RemoteRegion<T> {
     /// # Cancel safety
     /// May be dropped.
     pub async fn read_many(&self, ranges: &[Range<usize>]) -> Result<Vec<Vec<T>>, RegionError> {
-        try_join_all(ranges.iter().map(|range| self.read(range.clone()))).await
+        let element_bytes = size_of::<T>().max(1);
+        let wanted = ranges.iter().fold(0_usize, |sum, range| sum.saturating_add(range.len()));
+        // Memory for more is taken as the elements come.
+        if wanted > READ_STEP_BYTES / element_bytes {
+            return try_join_all(ranges.iter().map(|range| self.read(range.clone()))).await;
+        }
+        let mut places = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            places.push(self.find(range)?.1);
+        }
+        let Some((first, last)) = around(ranges) else { return Ok(Vec::new()) };
+        let (memory, _) = self.find(&(first..last))?;
+        let mut read: Vec<_> = ranges.iter().map(|range| vec![T::zeroed(); range.len()]).collect();
+        let into = read.iter_mut().map(|it| bytemuck::cast_slice_mut(&mut it[..]));
+        let mut parts: Vec<(u64, &mut [u8])> = places.into_iter().zip(into).collect();
+        note_operation("read");
+        let done = memory.read_many(&mut parts).await;
+        done.map_err(|error| self.error(first..last, error))?;
+        Ok(read)
     }
 
     /// Writes `elements` to those from `at` on. They are there when this returns: what is sent
-    /// after it finds them. (No RDMA adapter has shown this yet: one may answer before the memory
-    /// has the bytes.)
+    /// after it finds them. (Over RDMA a word is read behind them, which no device answers before
+    /// the memory has them.)
     ///
     /// # Errors
     /// [`RegionError`].
@@ -155,8 +213,9 @@ impl<T: Pod> RemoteRegion<T> {
     /// # Cancel safety
     /// When the future is dropped some of them may be written, now or later, and nothing else.
     pub async fn write(&self, at: usize, elements: &[T]) -> Result<(), RegionError> {
-        let range = at..at.saturating_add(elements.len());
+        let range = range::following(at, elements.len());
         let (memory, at) = self.find(&range)?;
+        note_operation("write");
         let written = memory.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.error(range, error))
     }
@@ -191,9 +250,10 @@ impl<T: Pod> RemoteRegion<T> {
     }
 }
 
-/// Operations that are atomic among all tasks that reach the region in the same way: by the
-/// processor of its owner (its own node, links over TCP), or by one RDMA device. This is not
-/// checked: a word that some nodes reach over RDMA and others over TCP loses changes.
+/// Operations that are atomic with each other, whichever tasks of whatever nodes do them: the
+/// processor of the region's node executes them (for its own tasks and over TCP), or one RDMA
+/// device does. While nodes that it is shared with for this are linked over the one, the others
+/// have [`RegionError::OtherExecutor`].
 impl RemoteRegion<u64> {
     /// Adds `n` to an element, which wraps around. Returns what it was.
     ///
@@ -203,28 +263,39 @@ impl RemoteRegion<u64> {
     /// # Cancel safety
     /// When the future is dropped it may be done, now or later.
     pub async fn fetch_add(&self, at: usize, n: u64) -> Result<u64, RegionError> {
-        let range = at..at.saturating_add(1);
+        let range = range::following(at, 1);
         let (memory, at) = self.find(&range)?;
+        note_operation("atomic");
         memory.fetch_add(at, n).await.map_err(|error| self.error(range, error))
     }
 
-    /// Makes an element `new` if it is `old`. Returns what it was: `old` where it is `new` now.
+    /// Makes an element `new` if it is `old`. Returns `Ok(old)` where it is `new` now, and else in
+    /// `Err` what it is, as an atomic of the standard library does.
     ///
     /// # Errors
     /// [`RegionError`].
     ///
     /// # Cancel safety
     /// As of [`fetch_add`](Self::fetch_add).
-    pub async fn compare_and_swap(
+    pub async fn compare_exchange(
         &self,
         at: usize,
         old: u64,
         new: u64,
-    ) -> Result<u64, RegionError> {
-        let range = at..at.saturating_add(1);
+    ) -> Result<Result<u64, u64>, RegionError> {
+        let range = range::following(at, 1);
         let (memory, at) = self.find(&range)?;
-        memory.compare_and_swap(at, old, new).await.map_err(|error| self.error(range, error))
+        note_operation("atomic");
+        let done = memory.compare_and_swap(at, old, new).await;
+        let found = done.map_err(|error| self.error(range, error))?;
+        Ok(if found == old { Ok(found) } else { Err(found) })
     }
+}
+
+/// Returns the elements from the first of these to the last; `None` where there are none.
+fn around(ranges: &[Range<usize>]) -> Option<(usize, usize)> {
+    let first = ranges.iter().map(|range| range.start).min()?;
+    Some((first, ranges.iter().map(|range| range.end).max()?))
 }
 
 impl<T> Clone for RemoteRegion<T> {
@@ -252,6 +323,7 @@ impl<T> fmt::Debug for RemoteRegion<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::Access;
 
     /// A message about a region is the word of another node: no number in it does harm.
     #[tokio::test]
@@ -273,8 +345,29 @@ mod tests {
                 assert!(part.write(0, &[1]).await.is_err());
             }
             assert!(region.fetch_add(len - 1, 1).await.is_err());
-            assert!(region.compare_and_swap(len, 1, 2).await.is_err());
+            assert!(region.compare_exchange(len, 1, 2).await.is_err());
             assert!(region.write(len - 1, &[1, 2]).await.is_err());
         }
+    }
+
+    /// A node that has no network uses its own regions, and no others.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn a_node_without_a_network_uses_its_own_regions() {
+        let node = Node::builder("alone").start().await.expect("it starts");
+        let owned = node.region::<u64>(4).expect("it is small");
+        let shared = owned.share(Access::ALL).expect("it is shared");
+        shared.write(1, &[7, 8]).await.expect("it is written");
+        let totals = node.snapshot().shared;
+        assert_eq!((totals.shares, totals.bytes), (1, 32));
+        assert_eq!(shared.fetch_add(1, 2).await, Ok(7));
+        assert_eq!(shared.compare_exchange(1, 9, 3).await, Ok(Ok(9)));
+        assert_eq!(shared.read_many(&[0..1, 1..3]).await, Ok(vec![vec![0], vec![3, 8]]));
+        assert!(owned.revoke(&shared).await);
+        assert_eq!(node.snapshot().shared, crate::SharedTotals::default());
+        assert_eq!(shared.get(1).await, Err(RegionError::Revoked));
+        let place = Whereabouts { node: "other".into(), ..(*shared.place).clone() };
+        let other = RemoteRegion::<u64>::bind(&node, place);
+        assert_eq!(other.get(1).await, Err(RegionError::NoNetwork));
     }
 }

@@ -1,7 +1,9 @@
 //! Memory of a node that actors of another one use.
 
+use std::sync::Arc;
+
+use ringpost::RegionError;
 use ringpost::prelude::*;
-use ringpost::{Access, Region, RegionError, RemoteRegion};
 
 use super::world::{World, end};
 use crate::remote::PATIENCE;
@@ -58,8 +60,8 @@ pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
     keeper.change(5, 77).await.unwrap();
     assert_eq!(cells.read(4..7).await, Ok(vec![0, 77, 0]));
     assert_eq!(cells.fetch_add(5, 3).await, Ok(77));
-    assert_eq!(cells.compare_and_swap(5, 80, 1).await, Ok(80));
-    assert_eq!(cells.compare_and_swap(5, 80, 2).await, Ok(1));
+    assert_eq!(cells.compare_exchange(5, 80, 1).await, Ok(Ok(80)));
+    assert_eq!(cells.compare_exchange(5, 80, 2).await, Ok(Err(1)));
     let part = cells.slice(100..200).unwrap().slice(10..20).unwrap();
     assert_eq!(part.len(), 10);
     assert_eq!(part.read(0..2).await, Ok(vec![100, 121]));
@@ -68,6 +70,13 @@ pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
         cells.read_many(&[0..1, 5..6, 119..120]).await,
         Ok(vec![vec![0], vec![1], vec![362]])
     );
+    let mut into = [0; 3];
+    cells.read_into(119..=121, &mut into).await.unwrap();
+    assert_eq!(into, [362, 400, 441]);
+    assert_eq!(cells.get(120).await, Ok(400));
+    assert_eq!(cells.read(49_998..).await, Ok(vec![0, 0]));
+    let other = RegionError::OtherLength { wanted: 2, room: 3 };
+    assert_eq!(cells.read_into(0..2, &mut into).await, Err(other));
     // The owner uses it by the same value.
     let Shared { cells, .. } = there.lend().await.unwrap().unwrap();
     assert_eq!(cells.read(119..120).await, Ok(vec![362]));
@@ -285,4 +294,189 @@ pub async fn what_a_region_does_not_allow_is_an_error_that_says_so(world: &World
     let down = reader.look(cells, 0).await.unwrap().unwrap_err();
     assert!(down.starts_with("the node beta is down: "), "{down}");
     alpha.shutdown(PATIENCE).await;
+}
+
+/// A part that is shared is all that its holders reach; the owner has parts of its own.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_part_of_a_region_is_shared_alone(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let owned = beta.region_of(&[10u64, 11, 12, 13, 14]).unwrap();
+    let part = owned.share_range(1..=2, Access::READ | Access::WRITE).unwrap();
+    assert_eq!(part.len(), 2);
+    let reader = alpha.spawn("reader", Reader).await.unwrap();
+    let there = beta.actor::<Reader>("alpha/reader").await.unwrap();
+    assert_eq!(there.look(part.clone(), 1).await.unwrap(), Ok(12));
+    let beyond = there.look(part.clone(), 2).await.unwrap();
+    assert_eq!(beyond, Err("elements 2 to 3 of a region of 2".into()));
+    assert_eq!(there.put(part.clone()).await.unwrap(), Ok(()));
+    let slice = owned.slice(1..4).unwrap();
+    assert_eq!((slice.len(), slice.get(0), slice.read(1..)), (3, Ok(1), Ok(vec![12, 13])));
+    slice.slice(2..).unwrap().write(0, &[7]).unwrap();
+    assert_eq!(owned.read(..), Ok(vec![10, 1, 12, 7, 14]));
+    assert!(matches!(slice.write(2, &[1, 2]), Err(RegionError::OutOfRange { .. })));
+    let bytes = beta.region::<u8>(20).unwrap();
+    let unaligned = bytes.share_range(4..12, Access::READ).unwrap_err();
+    assert_eq!(unaligned, RegionError::Unaligned { element: 4 });
+    assert_eq!(bytes.share_range(8..12, Access::READ).map(|it| it.len()), Ok(4));
+    assert!(owned.revoke(&part).await);
+    assert!(!owned.revoke(&part).await, "it was not shared any more");
+    drop(reader);
+    end([alpha, beta]).await;
+}
+
+/// Hands a region on to another reader, which says what it finds.
+#[actor]
+struct Courier;
+
+#[handlers]
+impl Courier {
+    #[handler]
+    async fn hand(&self, cells: RemoteRegion<u64>, to: ActorRef<Reader>) -> Result<u64, String> {
+        to.look(cells, 0).await.map_err(|error| error.to_string())?
+    }
+}
+
+/// A node that was given a region by another one than its owner reaches the owner's memory, also
+/// when the node between has gone.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_region_goes_on_from_node_to_node(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let gamma = world.node("gamma", &[&alpha, &beta]).await;
+    gamma.ready(2).await;
+    let owned = alpha.region_of(&[5u64]).unwrap();
+    let shared = owned.share(Access::ALL).unwrap();
+    beta.spawn("courier", Courier).await.unwrap();
+    let reader = gamma.spawn("reader", Reader).await.unwrap();
+    let courier = alpha.actor::<Courier>("beta/courier").await.unwrap();
+    let there = alpha.actor::<Reader>("gamma/reader").await.unwrap();
+    assert_eq!(courier.hand(shared.clone(), there.clone()).await.unwrap(), Ok(5));
+    beta.shutdown(PATIENCE).await;
+    owned.write(0, &[6]).unwrap();
+    assert_eq!(there.look(shared.clone(), 0).await.unwrap(), Ok(6));
+    owned.revoke_all().await;
+    let revoked = there.look(shared, 0).await.unwrap();
+    assert_eq!(revoked, Err("the region is not shared any more".into()));
+    drop(reader);
+    for node in [&alpha, &gamma] {
+        node.shutdown(PATIENCE).await;
+    }
+}
+
+/// A region is of one run of its node: the next one has others.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_region_of_a_run_that_is_over_is_gone(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    keeper(&beta, 4).await;
+    let keeper_there = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    let Shared { cells, .. } = keeper_there.lend().await.unwrap().unwrap();
+    cells.write(0, &[3]).await.unwrap();
+    beta.shutdown(PATIENCE).await;
+    let again = world.node("beta", &[&alpha]).await;
+    again.ready(1).await;
+    keeper(&again, 4).await;
+    let found: ActorRef<Keeper> = alpha.when_named("beta/keeper").await.unwrap();
+    let Shared { cells: new, .. } = found.lend().await.unwrap().unwrap();
+    assert_eq!(new.get(0).await, Ok(0));
+    let error = cells.get(0).await.unwrap_err();
+    assert!(matches!(error, RegionError::NodeDown { .. }), "{error}");
+    assert!(error.is_retryable() && !error.may_be_done());
+    assert_ne!(cells, new);
+    end([alpha, again]).await;
+}
+
+/// Leases its region.
+#[actor]
+struct Lessor {
+    cells: Arc<Region<u64>>,
+}
+
+#[handlers]
+impl Lessor {
+    #[handler]
+    fn lease(&mut self, for_millis: u64, cx: &mut Context<Self>) -> RemoteRegion<u64> {
+        let lease = self.cells.lease(Access::READ).until_stopped(cx);
+        let time = std::time::Duration::from_millis(for_millis);
+        lease.for_at_most(time).share().unwrap()
+    }
+
+    #[handler]
+    fn leave(&self, cx: &mut Context<Self>) {
+        cx.stop();
+    }
+}
+
+/// A lease ends after its time, and with its actor, and the memory lives on.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_lease_ends_with_its_time_or_its_actor(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let cells = Arc::new(beta.region_of(&[4u64]).unwrap());
+    let kept = cells.share(Access::READ).unwrap();
+    let lessor = beta.spawn("lessor", Lessor { cells: cells.clone() }).await.unwrap();
+    let there = alpha.actor::<Lessor>("beta/lessor").await.unwrap();
+    let [short, long] = [there.lease(100).await.unwrap(), there.lease(600_000).await.unwrap()];
+    assert_eq!(long.get(0).await, Ok(4));
+    // It ends in the midst of its use.
+    while let Ok(found) = short.get(0).await {
+        assert_eq!(found, 4);
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(short.get(0).await, Err(RegionError::Revoked));
+    assert_eq!(long.get(0).await, Ok(4));
+    there.leave().await.unwrap();
+    lessor.wait_stopped().await;
+    while long.get(0).await.is_ok() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(long.get(0).await, Err(RegionError::Revoked));
+    assert_eq!(kept.get(0).await, Ok(4));
+    end([alpha, beta]).await;
+}
+
+/// A node has another one allocate memory, within what that lends, until it is dropped or the node
+/// is down.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_node_lends_memory_to_another_one(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let peer = alpha.peer("beta");
+    let refused = peer.region::<u64>(1).await.unwrap_err();
+    assert_eq!(refused, RegionError::NotLent("beta".into()));
+    assert!(beta.lend_memory(64 * 1024));
+    // A look-up that failed may be remembered for a moment.
+    let first = loop {
+        match peer.region::<u64>(4_096).await {
+            Ok(first) => break first,
+            Err(RegionError::NotLent(_)) => {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    first.write(4_090, &[1, 2, 3]).await.unwrap();
+    assert_eq!(first.read(4_090..4_094).await, Ok(vec![1, 2, 3, 0]));
+    assert_eq!(first.fetch_add(0, 2).await, Ok(0));
+    let second = peer.region::<[u8; 3]>(10_922).await.unwrap();
+    second.write(10_921, &[[7; 3]]).await.unwrap();
+    assert_eq!(second.get(10_921).await, Ok([7; 3]));
+    let over = peer.region::<u8>(1).await.unwrap_err();
+    assert_eq!(over, RegionError::OverQuota { node: "beta".into(), left: 0 });
+    assert!(over.is_retryable());
+    let clone = (*first).clone();
+    drop(first);
+    let third = loop {
+        match peer.region::<u8>(32_768).await {
+            Ok(third) => break third,
+            Err(RegionError::OverQuota { .. }) => {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(clone.get(0).await, Err(RegionError::Revoked));
+    assert_eq!(beta.snapshot().shared.shares, 2);
+    alpha.shutdown(PATIENCE).await;
+    while beta.snapshot().shared.shares > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    drop((second, third));
+    beta.shutdown(PATIENCE).await;
 }

@@ -33,6 +33,8 @@ pub(crate) struct Identity {
     pub(crate) fabrics: Vec<String>,
     /// The times of its heartbeats.
     pub(crate) times: Times,
+    /// What it can do, as HELLO says it.
+    pub(crate) features: u64,
     /// The versions of the protocol that it speaks.
     pub(crate) versions: Versions,
     /// The key that it proves to know.
@@ -296,8 +298,8 @@ impl<'a> Handshake<'a> {
     }
 
     fn hello(&self) -> Hello {
-        let Identity { node, addresses, fabrics, times, .. } = self.identity.clone();
-        Hello { node, addresses, fabrics, times }
+        let Identity { node, addresses, fabrics, times, features, .. } = self.identity.clone();
+        Hello { node, addresses, fabrics, times, features }
     }
 }
 

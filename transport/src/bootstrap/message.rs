@@ -77,6 +77,16 @@ pub(crate) struct Hello {
     pub(crate) fabrics: Vec<String>,
     /// The times of its heartbeats.
     pub(crate) times: Times,
+    /// What it can do beyond the version: [`feature`]s, and bits that this node does not know.
+    pub(crate) features: u64,
+}
+
+/// The feature bits of HELLO.
+pub(crate) mod feature {
+    /// It takes SHARING.
+    pub(crate) const SHARED_MEMORY: u64 = 1;
+    /// What this node can do.
+    pub(crate) const ALL: u64 = SHARED_MEMORY;
 }
 
 /// The times of a node's heartbeats: how often it sends them, and how long it asks others to bear
@@ -305,7 +315,7 @@ impl Hello {
         out.push(kind::HELLO);
         codec::put_text(out, self.node.name.as_str());
         out.extend(self.node.incarnation.0.to_le_bytes());
-        out.extend(0u64.to_le_bytes());
+        out.extend(self.features.to_le_bytes());
         self.times.encode(out);
         codec::put_texts(out, &self.addresses, codec::ADDRESSES_MAX);
         codec::put_texts(out, &self.fabrics, codec::FABRICS_MAX);
@@ -314,12 +324,11 @@ impl Hello {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let name = reader.node_name()?;
         let incarnation = Incarnation(reader.u128()?);
-        // Feature bits: this version has none, and what it does not know it does not use.
-        reader.u64()?;
+        let features = reader.u64()?;
         let times = Times::decode(reader)?;
         let addresses = reader.addresses()?;
         let fabrics = reader.list("number of fabrics", codec::FABRICS_MAX, Reader::fabric_name)?;
-        Ok(Hello { node: NodeId { name, incarnation }, addresses, fabrics, times })
+        Ok(Hello { node: NodeId { name, incarnation }, addresses, fabrics, times, features })
     }
 }
 

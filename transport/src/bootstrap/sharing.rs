@@ -27,6 +27,9 @@ pub(crate) enum Sharing {
     Connected {
         /// Its number.
         number: u32,
+        /// A word of the sender that the peer may read, where what it wrote before is in its place
+        /// when that read is done and not earlier.
+        fence: Option<Key>,
     },
     /// The sender has no queue pair, or none any more.
     Unable {
@@ -47,6 +50,8 @@ pub(crate) enum Sharing {
         bytes: u64,
         /// The access that the peer has.
         access: Access,
+        /// It would be shared for what is atomic, too, but another executor does that.
+        is_elsewhere: bool,
     },
     /// Answers ASK: there is no access.
     Denied {
@@ -59,6 +64,8 @@ pub(crate) enum Sharing {
     Revoke(ShareId),
     /// Answers REVOKE, when no operation on the memory is under way.
     Revoked(ShareId),
+    /// The sender is at an ASK that it has not answered.
+    Later,
 }
 
 /// The kinds, as the first byte says.
@@ -72,7 +79,11 @@ mod kind {
     pub(super) const DENIED: u8 = 6;
     pub(super) const REVOKE: u8 = 7;
     pub(super) const REVOKED: u8 = 8;
+    pub(super) const LATER: u8 = 9;
 }
+
+/// The bit beside an access that says that another executor does what is atomic.
+const ELSEWHERE: u8 = 8;
 
 impl Sharing {
     /// Returns true if the peer answers it.
@@ -100,9 +111,13 @@ impl Sharing {
                 out.extend((queue_pair.len() as u16).to_le_bytes());
                 out.extend_from_slice(queue_pair);
             }
-            Sharing::Connected { number } => {
+            Sharing::Connected { number, fence } => {
                 out.push(kind::CONNECTED);
                 out.extend(number.to_le_bytes());
+                out.push(u8::from(fence.is_some()));
+                if let Some(key) = fence {
+                    put_key(out, key);
+                }
             }
             Sharing::Unable { number, reason } => {
                 out.push(kind::UNABLE);
@@ -110,12 +125,11 @@ impl Sharing {
                 codec::put_text(out, &reason.replace(char::is_control, " "));
             }
             Sharing::Ask(share) => put(out, kind::ASK, share),
-            Sharing::Granted { share, key, bytes, access } => {
+            Sharing::Granted { share, key, bytes, access, is_elsewhere } => {
                 put(out, kind::GRANTED, share);
-                out.extend(key.number.to_le_bytes());
-                out.extend(key.base.to_le_bytes());
+                put_key(out, key);
                 out.extend(bytes.to_le_bytes());
-                out.push(access.bits());
+                out.push(access.bits() | (u8::from(*is_elsewhere) * ELSEWHERE));
             }
             Sharing::Denied { share, reason } => {
                 put(out, kind::DENIED, share);
@@ -123,6 +137,7 @@ impl Sharing {
             }
             Sharing::Revoke(share) => put(out, kind::REVOKE, share),
             Sharing::Revoked(share) => put(out, kind::REVOKED, share),
+            Sharing::Later => out.push(kind::LATER),
         }
     }
 
@@ -137,26 +152,47 @@ impl Sharing {
                 let queue_pair = Zeroizing::new(reader.bytes(length.into())?.to_vec());
                 Sharing::Offer { number, queue_pair }
             }
-            kind::CONNECTED => Sharing::Connected { number: reader.u32()? },
+            kind::CONNECTED => {
+                let number = reader.u32()?;
+                let fence = match reader.u8()? {
+                    0 => None,
+                    1 => Some(key(reader)?),
+                    other => return Err(bad("whether there is a fence", other)),
+                };
+                Sharing::Connected { number, fence }
+            }
             kind::UNABLE => {
                 Sharing::Unable { number: reader.u32()?, reason: reader.text("reason")? }
             }
             kind::ASK => Sharing::Ask(ShareId(reader.u128()?)),
             kind::GRANTED => {
                 let share = ShareId(reader.u128()?);
-                let key = Key { number: reader.u32()?, base: reader.u64()? };
+                let key = key(reader)?;
                 let (bytes, bits) = (reader.u64()?, reader.u8()?);
-                let access = Access::from_bits(bits).ok_or_else(|| bad("access", bits))?;
-                Sharing::Granted { share, key, bytes, access }
+                let is_elsewhere = bits & ELSEWHERE != 0;
+                let access = Access::from_bits(bits & !ELSEWHERE);
+                let access = access.filter(|access| !(access.atomic && is_elsewhere));
+                let access = access.ok_or_else(|| bad("access", bits))?;
+                Sharing::Granted { share, key, bytes, access, is_elsewhere }
             }
             kind::DENIED => {
                 Sharing::Denied { share: ShareId(reader.u128()?), reason: reader.text("reason")? }
             }
             kind::REVOKE => Sharing::Revoke(ShareId(reader.u128()?)),
             kind::REVOKED => Sharing::Revoked(ShareId(reader.u128()?)),
+            kind::LATER => Sharing::Later,
             other => return Err(bad("kind of message about shared memory", other)),
         })
     }
+}
+
+fn put_key(out: &mut Vec<u8>, key: &Key) {
+    out.extend(key.number.to_le_bytes());
+    out.extend(key.base.to_le_bytes());
+}
+
+fn key(reader: &mut Reader<'_>) -> Result<Key, Malformed> {
+    Ok(Key { number: reader.u32()?, base: reader.u64()? })
 }
 
 fn bad(what: &'static str, value: impl Into<u64>) -> Malformed {
@@ -176,6 +212,7 @@ impl fmt::Debug for Sharing {
             Sharing::Denied { .. } => "Denied",
             Sharing::Revoke(_) => "Revoke",
             Sharing::Revoked(_) => "Revoked",
+            Sharing::Later => "Later",
         })
     }
 }

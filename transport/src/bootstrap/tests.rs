@@ -24,6 +24,7 @@ fn identity(name: &str, seed: u64) -> Identity {
         addresses: vec![format!("127.0.0.1:{}", 7700 + seed)],
         fabrics: vec!["verbs".into(), "tcp".into()],
         times: Times::default(),
+        features: 0,
         versions: VERSIONS,
         key: Secret::key(Some(&Secret::numbered(7))),
         accepts: Vec::new(),

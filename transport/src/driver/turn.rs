@@ -60,8 +60,8 @@ impl Driver {
         while steps < STEPS_MAX {
             match self.step(&mut pipe, cx) {
                 Ok(None) => steps += 1,
-                // Senders may post meanwhile (PI-1).
-                Ok(Some(Next::Again)) => MutexGuard::unlocked(&mut pipe, hint::spin_loop),
+                // Senders that wait to post do so meanwhile (PI-1).
+                Ok(Some(Next::Again)) => MutexGuard::unlocked_fair(&mut pipe, hint::spin_loop),
                 Ok(Some(Next::Yield)) => return Poll::Ready(Turn::Yield),
                 Ok(Some(Next::Sleep)) => return Poll::Pending,
                 Err(cause) => return Poll::Ready(Turn::End(cause)),

@@ -1,26 +1,31 @@
 //! Memory that a node shares, as tasks of other nodes use it.
 
-use std::collections::VecDeque;
+mod transfer;
+
 use std::fmt;
 use std::future::poll_fn;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use crate::cause::{NodeDown, NodeDownCause};
-use crate::fabric::Status;
+use crate::entropy::Entropy;
 use crate::fabric::one_sided::{Access, Kind};
 use crate::id::Incarnation;
 use crate::id::ShareId;
 use crate::link::LinkHandle;
-use crate::memory::OutOfRange;
+use crate::memory::{OutOfRange, Words};
 use crate::mesh::Peer;
-use crate::reach::{Finished, NotPosted, Ready, Unready};
-use crate::shares::{Holder, Piece as SharedPiece, Shares};
+use crate::reach::{Act, Ready, Terms, Unready, Wanted};
+use crate::shares::{Holder, NotDone, Piece as SharedPiece, Share, Shares};
 
+use transfer::{Transfer, Unfinished, completed};
+
+/// Pause until a link is looked at again that leads to another run of the node and is about to end.
+const RUN_PAUSE: Duration = Duration::from_millis(10);
 /// Times that a read is begun, where the link is lost meanwhile.
 const READS_MAX: u32 = 4;
 
@@ -38,6 +43,35 @@ pub struct SharedMemory {
 enum Place {
     Here(Arc<Shares>),
     There(Arc<Peer>, Incarnation),
+}
+
+/// What a node without a network shares: with its own tasks.
+pub struct LocalShares(Arc<Shares>);
+
+impl LocalShares {
+    /// Returns an empty set.
+    pub fn new(entropy: Entropy) -> Self {
+        LocalShares(Shares::new(entropy))
+    }
+
+    /// Shares memory, as [`Endpoint::share`](super::Endpoint::share) does.
+    ///
+    /// # Errors
+    /// [`OutOfRange`]: that does not lie in the memory.
+    pub fn share(
+        &self,
+        memory: &Arc<Words>,
+        at: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Share, OutOfRange> {
+        self.0.share(memory, at, bytes, access)
+    }
+
+    /// Returns memory that is shared.
+    pub fn memory(&self, share: ShareId) -> SharedMemory {
+        SharedMemory::here(self.0.clone(), share)
+    }
 }
 
 /// The reason for which shared memory was not read or written.
@@ -63,33 +97,32 @@ pub enum AccessError {
     /// The link was lost: the operation may have been done, or a part of it.
     #[error("the link was lost: the operation may have been done, or a part of it")]
     Unknown,
+    /// What is atomic on this memory is done by another device, or by the processor of its node: it
+    /// would not be atomic with what this node does. Nothing was done.
+    #[error(
+        "what is atomic on this memory is done by another device or processor of its node, with \
+         which this would not be atomic: have all that count reach it over one device, or all \
+         over TCP, and share it anew; or leave it to its node"
+    )]
+    OtherExecutor,
+    /// The node runs a version that shares no memory. Nothing was done.
+    #[error("the peer cannot share memory: its version does not know how, so update it")]
+    Unsupported,
     /// The fabric gives no queue pair for it. Nothing was done.
     #[error("no queue pair for one-sided access: {0}")]
     Unable(String),
 }
 
 impl AccessError {
-    /// Returns the error of an operation of which so many bytes were moved before.
-    fn after(self, done: usize) -> Self {
+    /// Returns the error of an operation of which a part was done before.
+    fn after(self, is_begun: bool) -> Self {
         match self {
-            AccessError::NodeDown(_) | AccessError::Unable(_) if done > 0 => AccessError::Unknown,
+            AccessError::NodeDown(_) | AccessError::Unable(_) | AccessError::Unsupported
+                if is_begun =>
+            {
+                AccessError::Unknown
+            }
             error => error,
-        }
-    }
-}
-
-/// The operation was not, or not wholly, done on a queue pair.
-enum Unfinished {
-    NotBegun,
-    Unknown,
-    Failed(AccessError),
-}
-
-impl From<NotPosted> for Unfinished {
-    fn from(why: NotPosted) -> Self {
-        match why {
-            NotPosted::NotBegun => Unfinished::NotBegun,
-            NotPosted::Refused(why) => Unfinished::Failed(AccessError::Unable(why)),
         }
     }
 }
@@ -117,18 +150,33 @@ impl SharedMemory {
     /// # Cancel safety
     /// May be dropped.
     pub async fn read(&self, at: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        let Some(here) = self.open_here()? else {
-            for _ in 1..READS_MAX {
-                match self.transfer(at, Bytes::Into(into)).await {
-                    Err(AccessError::Unknown) => {}
+        self.read_many(&mut [(at, into)]).await
+    }
+
+    /// Reads bytes of several places, each from its number on: as many as there is room for are
+    /// asked for at once.
+    ///
+    /// # Errors
+    /// [`AccessError`]; what was read then means nothing.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<(), AccessError> {
+        let Some((piece, _holder)) = self.open_here()? else {
+            for round in 1.. {
+                let parts = parts.iter_mut().map(|(at, into)| (*at, Bytes::Into(into)));
+                match self.transfer(parts.collect()).await {
+                    Err(AccessError::Unknown) if round < READS_MAX => {}
                     ended => return ended,
                 }
             }
-            return self.transfer(at, Bytes::Into(into)).await;
+            return Err(AccessError::Unknown);
         };
-        let (piece, _holder) = here;
-        check(piece.bytes, piece.access, Kind::Read, at, into.len())?;
-        Ok(piece.memory.read(piece.at + at, into)?)
+        for (at, into) in parts {
+            check_here(&piece, Kind::Read, *at, into.len())?;
+            piece.memory.read(piece.at + *at, into)?;
+        }
+        Ok(())
     }
 
     /// Writes the bytes from `at` on. They are there when this returns.
@@ -140,9 +188,9 @@ impl SharedMemory {
     /// When the future is dropped some of it may be written, now or later; nothing else is.
     pub async fn write(&self, at: u64, from: &[u8]) -> Result<(), AccessError> {
         let Some((piece, _holder)) = self.open_here()? else {
-            return self.transfer(at, Bytes::From(from)).await;
+            return self.transfer(vec![(at, Bytes::From(from))]).await;
         };
-        check(piece.bytes, piece.access, Kind::Write, at, from.len())?;
+        check_here(&piece, Kind::Write, at, from.len())?;
         Ok(piece.memory.write(piece.at + at, from)?)
     }
 
@@ -180,24 +228,21 @@ impl SharedMemory {
     }
 
     async fn atomic(&self, at: u64, kind: Kind) -> Result<u64, AccessError> {
-        if let Some((piece, _holder)) = self.open_here()? {
-            check(piece.bytes, piece.access, kind, at, 8)?;
-            let word = piece.memory.word(piece.at + at)?;
-            return Ok(match kind {
-                Kind::FetchAdd(n) => word.fetch_add(n, Ordering::AcqRel),
-                Kind::CompareAndSwap { expected, new } => {
-                    let order = (Ordering::AcqRel, Ordering::Acquire);
-                    word.compare_exchange(expected, new, order.0, order.1).unwrap_or_else(|old| old)
-                }
-                Kind::Read | Kind::Write | Kind::WriteAndNotify(_) => word.load(Ordering::Acquire),
-            });
+        if let Place::Here(shares) = &self.place {
+            return match shares.act(self.share, |piece| act_here(piece, kind, at)) {
+                Ok(done) => done,
+                Err(NotDone::NotShared) => Err(AccessError::NotShared),
+                Err(NotDone::Elsewhere) => Err(AccessError::OtherExecutor),
+            };
         }
         loop {
             let ready = self.ready().await?;
-            check(ready.bytes, ready.access, kind, at, 8)?;
+            check(&ready.terms, kind, at, 8)?;
             let act = async {
-                let finished = ready.post(kind, at, 8, ready.piece().await?)?;
-                let brought = completed(finished).await?;
+                let piece = ready.piece().await?;
+                let act = Act::On { kind, at, bytes: 8 };
+                let finished = ready.post(vec![Wanted { act, piece }])?.pop();
+                let brought = completed(finished.ok_or(Unfinished::Unknown)?).await?;
                 let word = brought.try_into().map_err(|_| Unfinished::Unknown)?;
                 Ok(u64::from_ne_bytes(word))
             };
@@ -211,16 +256,23 @@ impl SharedMemory {
     }
 
     /// Moves bytes in as many operations as it takes, over one queue pair after the other.
-    async fn transfer(&self, at: u64, mut bytes: Bytes<'_>) -> Result<(), AccessError> {
-        let mut done = 0;
+    async fn transfer(&self, parts: Vec<(u64, Bytes<'_>)>) -> Result<(), AccessError> {
+        let mut transfer = Transfer::new(parts);
         loop {
-            let ready = self.ready().await.map_err(|error| error.after(done))?;
-            check(ready.bytes, ready.access, bytes.kind(), at, bytes.len())?;
-            match bytes.transfer(&ready, at, &mut done).await {
+            let begun = transfer.has_begun();
+            let ready = self.ready().await.map_err(|error| error.after(begun))?;
+            for (at, bytes) in transfer.parts() {
+                check(&ready.terms, bytes.kind(), *at, bytes.len())?;
+            }
+            if transfer.is_moved() {
+                // RE-8: the fence of another queue pair says nothing of this one's writes.
+                return Err(AccessError::Unknown);
+            }
+            match transfer.run(&ready).await {
                 Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
-                Err(Unfinished::Failed(error)) => return Err(error.after(done)),
+                Err(Unfinished::Failed(error)) => return Err(error.after(transfer.has_begun())),
             }
         }
     }
@@ -233,6 +285,12 @@ impl SharedMemory {
         loop {
             let link = link(peer).await.map_err(AccessError::NodeDown)?;
             if link.peer().incarnation != *incarnation {
+                // Of two runs of a node one lives: the linked one if it answers, and else the
+                // other one is linked soon, or the node is down.
+                if !peer.answers(&link).await {
+                    sleep(RUN_PAUSE).await;
+                    continue;
+                }
                 let down = NodeDown { cause: NodeDownCause::Restarted, down_ms: 0 };
                 return Err(AccessError::NodeDown(down));
             }
@@ -240,6 +298,7 @@ impl SharedMemory {
                 Ok(ready) => return Ok(ready),
                 // The session is about to give the link up.
                 Err(Unready::Ended) => yield_now().await,
+                Err(Unready::Barred) => return Err(AccessError::Unsupported),
                 Err(Unready::Denied) => return Err(AccessError::NotShared),
                 Err(Unready::Unable(why)) => return Err(AccessError::Unable(why)),
             }
@@ -264,21 +323,48 @@ async fn link(peer: &Peer) -> Result<Arc<LinkHandle>, NodeDown> {
     poll_fn(|cx| peer.poll_link(&mut ticket.1, false, cx)).await
 }
 
-/// Checks an operation against what is shared.
-fn check(
-    shared: u64,
-    access: Access,
-    kind: Kind,
-    at: u64,
-    bytes: usize,
-) -> Result<(), AccessError> {
-    if !access.allows(kind) {
-        return Err(AccessError::NoAccess(match kind {
-            Kind::Read => "read",
-            Kind::Write | Kind::WriteAndNotify(_) => "write",
-            Kind::FetchAdd(_) | Kind::CompareAndSwap { .. } => "do what is atomic",
-        }));
+/// Does what is atomic on memory of this node.
+fn act_here(piece: &SharedPiece, kind: Kind, at: u64) -> Result<u64, AccessError> {
+    check_here(piece, kind, at, 8)?;
+    let word = piece.memory.word(piece.at + at)?;
+    let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
+    Ok(match kind {
+        Kind::FetchAdd(n) => word.fetch_add(n, done),
+        Kind::CompareAndSwap { expected, new } => {
+            let (Ok(old) | Err(old)) = word.compare_exchange(expected, new, done, failed);
+            old
+        }
+        Kind::Read | Kind::Write | Kind::WriteAndNotify(_) => word.load(failed),
+    })
+}
+
+/// Checks an operation of this node against what is shared.
+fn check_here(piece: &SharedPiece, kind: Kind, at: u64, bytes: usize) -> Result<(), AccessError> {
+    check_access(piece.access, kind)?;
+    check_place(piece.bytes, kind, at, bytes)
+}
+
+/// Checks an operation against what a peer shares.
+fn check(terms: &Terms, kind: Kind, at: u64, bytes: usize) -> Result<(), AccessError> {
+    if kind.is_atomic() && terms.is_elsewhere {
+        return Err(AccessError::OtherExecutor);
     }
+    check_access(terms.access, kind)?;
+    check_place(terms.bytes, kind, at, bytes)
+}
+
+fn check_access(access: Access, kind: Kind) -> Result<(), AccessError> {
+    if access.allows(kind) {
+        return Ok(());
+    }
+    Err(AccessError::NoAccess(match kind {
+        Kind::Read => "read",
+        Kind::Write | Kind::WriteAndNotify(_) => "write",
+        Kind::FetchAdd(_) | Kind::CompareAndSwap { .. } => "do what is atomic",
+    }))
+}
+
+fn check_place(shared: u64, kind: Kind, at: u64, bytes: usize) -> Result<(), AccessError> {
     let end = at.saturating_add(bytes as u64);
     if end > shared || at.checked_add(bytes as u64).is_none() {
         return Err(AccessError::OutOfRange(OutOfRange { wanted: at..end, bytes: shared }));
@@ -287,17 +373,6 @@ fn check(
         return Err(AccessError::Unaligned(at));
     }
     Ok(())
-}
-
-/// Waits for the outcome of an operation.
-async fn completed(finished: oneshot::Receiver<Finished>) -> Result<Vec<u8>, Unfinished> {
-    let (status, brought) = finished.await.map_err(|_| Unfinished::Unknown)?;
-    match status {
-        Status::Success => Ok(brought),
-        // The share ended without waiting for this node.
-        Status::RemoteAccess => Err(Unfinished::Failed(AccessError::NotShared)),
-        _ => Err(Unfinished::Unknown),
-    }
 }
 
 impl Bytes<'_> {
@@ -313,53 +388,6 @@ impl Bytes<'_> {
             Bytes::Into(into) => into.len(),
             Bytes::From(from) => from.len(),
         }
-    }
-
-    /// Moves what follows the first `done` bytes, and counts on. Where not all of it was begun the
-    /// rest is for the next queue pair. A task that has operations under way waits for those, and
-    /// not for slots.
-    async fn transfer(
-        &mut self,
-        ready: &Ready,
-        at: u64,
-        done: &mut usize,
-    ) -> Result<(), Unfinished> {
-        let (kind, bytes) = (self.kind(), self.len());
-        let mut running: VecDeque<(Range<usize>, _)> = VecDeque::new();
-        let (mut begun, mut refused) = (*done, None);
-        loop {
-            while refused.is_none() && begun < bytes {
-                let piece = match ready.try_piece() {
-                    Some(piece) => Ok(piece),
-                    None if running.is_empty() => ready.piece().await,
-                    None => break,
-                };
-                let posted = piece.and_then(|mut piece| {
-                    // Cut between words.
-                    let into_word = ((at + begun as u64) % 8) as usize;
-                    let length = (bytes - begun).min(piece.bytes().len() - into_word);
-                    if let Bytes::From(from) = self {
-                        piece.bytes()[..length].copy_from_slice(&from[begun..begun + length]);
-                    }
-                    let finished = ready.post(kind, at + begun as u64, length, piece)?;
-                    Ok((begun..begun + length, finished))
-                });
-                match posted {
-                    Ok((range, finished)) => {
-                        begun = range.end;
-                        running.push_back((range, finished));
-                    }
-                    Err(why) => refused = Some(why),
-                }
-            }
-            let Some((range, finished)) = running.pop_front() else { break };
-            let brought = completed(finished).await?;
-            *done = range.end;
-            if let Bytes::Into(into) = self {
-                into[range].copy_from_slice(&brought);
-            }
-        }
-        refused.map_or(Ok(()), |why| Err(why.into()))
     }
 }
 

@@ -23,9 +23,9 @@
 //!   far as the device keeps to that. Of longer pieces a reader may find some words from before a
 //!   write and others from after it.
 //! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word,
-//!   and are atomic with the operations of all peers that reach it over this fabric, on verbs over
-//!   one device of it. What the owner does to the word by itself is not promised to be atomic with
-//!   them.
+//!   and are atomic with those of all queue pairs of the same [`Executor`]: a device, or the
+//!   processor of the owner. What the owner's threads do to the word by atomic instructions is
+//!   atomic with what the processor executes, and with nothing else.
 //! - **PV-17 notices**: after a write with a notice is done, the peer's owner polls
 //!   [`Outcome::Notice`]; it then reads what that write, and all before it, wrote. As many notices
 //!   as [`OneSidedConfig::notices`] may wait to be polled: a write whose notice finds no place ends
@@ -79,6 +79,17 @@ pub struct OneSidedConfig {
     pub binding: Vec<u8>,
 }
 
+/// What executes operations on granted memory. Atomic ones of one executor are atomic with each
+/// other (PV-16).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Executor {
+    /// The processor of the memory's owner, by atomic instructions: the same as of other threads.
+    Processor,
+    /// The device of this name, of the owner's machine. When it says that a write is done, the
+    /// owner's threads may not see it before an operation that reads, and comes after it, is done.
+    Device(Arc<str>),
+}
+
 /// What a peer may do with granted memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
@@ -99,10 +110,21 @@ pub struct Key {
     pub base: u64,
 }
 
-/// Memory that the peer may reach, as long as this lives (PV-13).
+/// Memory that the peer may reach, as long as this lives (PV-13). Where it
+/// [is slow](Grant::is_slow), dropping it takes a thread that may block.
 pub struct Grant {
     key: Key,
+    is_slow: bool,
     _held: Box<dyn Any + Send + Sync>,
+}
+
+/// A grant that is asked for: it is made, or a device has yet to lock the memory, which takes
+/// fractions of a second for each GiB.
+pub enum Granting {
+    /// It is made, or refused: when that is not in the memory, or the fabric does not take it.
+    Done(Result<Grant, FabricError>),
+    /// Makes it, on a thread that may block, and without a lock that others wait for.
+    Slow(Box<dyn FnOnce() -> Result<Grant, FabricError> + Send>),
 }
 
 /// One operation on the peer's memory.
@@ -186,18 +208,12 @@ pub trait Opening: Send {
 /// `grant` and `post` under the owner's lock.
 pub trait OneSided: Send {
     /// Grants the peer access to `bytes` bytes from `at` on, a multiple of 8, of this memory, which
-    /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it: so
-    /// grant a large piece once rather than a small one for each operation.
-    ///
-    /// # Errors
-    /// [`FabricError`] when that is not in the memory, or the device refuses.
-    fn grant(
-        &mut self,
-        memory: &Arc<Words>,
-        at: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Grant, FabricError>;
+    /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it, as
+    /// [`Granting`] says: so grant a large piece once rather than a small one for each operation.
+    fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting;
+
+    /// Returns what executes the peer's operations on the memory of this side.
+    fn executor(&self) -> Executor;
 
     /// Lets the peer read these bytes, and nothing else, as long as the grant lives (PV-13).
     /// Nothing writes them meanwhile. As for [`grant`](Self::grant) a device takes its time.
@@ -238,12 +254,35 @@ pub trait OneSided: Send {
 impl Grant {
     /// A grant that ends when `held` is dropped.
     pub(crate) fn new(key: Key, held: impl Any + Send + Sync) -> Self {
-        Grant { key, _held: Box::new(held) }
+        Grant { key, is_slow: false, _held: Box::new(held) }
+    }
+
+    /// A grant that ends when `held` is dropped, which takes a thread that may block.
+    pub(crate) fn slow(key: Key, held: impl Any + Send + Sync) -> Self {
+        Grant { key, is_slow: true, _held: Box::new(held) }
+    }
+
+    /// Returns true if its end takes a device fractions of a second for each GiB.
+    pub fn is_slow(&self) -> bool {
+        self.is_slow
     }
 
     /// Returns the name by which the peer reaches the memory.
     pub fn key(&self) -> Key {
         self.key
+    }
+}
+
+impl Granting {
+    /// Returns the grant, which is made here, on a thread that may block.
+    ///
+    /// # Errors
+    /// [`FabricError`] when what is asked for is not in the memory, or the device refuses.
+    pub fn finish(self) -> Result<Grant, FabricError> {
+        match self {
+            Granting::Done(made) => made,
+            Granting::Slow(make) => make(),
+        }
     }
 }
 

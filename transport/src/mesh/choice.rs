@@ -41,6 +41,8 @@ pub(super) struct Carrier {
     pub(super) running: Running,
     /// The fabric that it runs over.
     pub(super) fabric: Arc<dyn Fabric>,
+    /// The number of its way to the peer; `None` where the fabric named none.
+    pub(super) way: Option<u32>,
     /// The best fabric, if that did not come up.
     pub(super) better: Option<Better>,
 }
@@ -114,6 +116,7 @@ pub(super) async fn choose(
             match tried {
                 Ok(mut carrier) => {
                     let best = fabrics.first().filter(|_| place > 0);
+                    carrier.way = trial.way;
                     carrier.better = best.map(|best| Better { fabric: best.clone(), changes });
                     report(table, met, Some(&**fabric), &passed_over);
                     return Ok(carrier);
@@ -345,7 +348,7 @@ async fn confirm(
     connected: Connected,
     patience: Duration,
 ) -> Result<Carrier, String> {
-    let mut carrier = Carrier { running: connected.start(), fabric, better: None };
+    let mut carrier = Carrier { running: connected.start(), fabric, way: None, better: None };
     let why = match timeout(patience, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::bootstrap::{Channel, Failure, Hello, Message, Rejection, Resync};
+use crate::bootstrap::{Channel, Failure, Hello, Message, Rejection, Resync, feature};
 use crate::cause::LinkCause;
 use crate::fabric::Side;
 use crate::limits;
@@ -69,8 +69,14 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
 
 /// Gives a link what it needs for one-sided access, before anyone has the link.
 fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
-    carrier.running.link.reach().attach(Means {
+    let reach = carrier.running.link.reach();
+    if met.hello.features & feature::SHARED_MEMORY == 0 {
+        reach.bar();
+        return true;
+    }
+    reach.attach(Means {
         fabric: carrier.fabric.clone(),
+        way: carrier.way,
         side: met.side.clone(),
         binding: met.channel.binding().to_vec(),
         shares: table.shares.clone(),

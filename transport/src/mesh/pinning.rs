@@ -12,17 +12,32 @@ pub(super) fn cores() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect()
 }
 
-/// Keeps this thread on one of its [`cores`].
+/// The cores that a thread had before it was kept on one.
+pub(super) struct Before(#[cfg(target_os = "linux")] CpuSet);
+
+impl Before {
+    /// Lets this thread run on them: one that a pinned thread started is kept where that one is.
+    pub(super) fn restore(&self) {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = sched_setaffinity(None, &self.0) {
+            tracing::warn!(%error, "a thread that may block shares the core of the pinned drivers");
+        }
+    }
+}
+
+/// Keeps this thread on one of its [`cores`]. Returns those that it had.
 ///
 /// # Errors
 /// The system has no such core, or not for this process.
 #[cfg(target_os = "linux")]
-pub(super) fn pin_to(core: usize) -> io::Result<()> {
+pub(super) fn pin_to(core: usize) -> io::Result<Before> {
+    let before = Before(sched_getaffinity(None)?);
     let mut one = CpuSet::new();
     if core < CpuSet::MAX_CPU {
         one.set(core);
     }
-    Ok(sched_setaffinity(None, &one)?)
+    sched_setaffinity(None, &one)?;
+    Ok(before)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -31,6 +46,6 @@ pub(super) fn cores() -> Vec<usize> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn pin_to(_: usize) -> io::Result<()> {
+pub(super) fn pin_to(_: usize) -> io::Result<Before> {
     Err(io::ErrorKind::Unsupported.into())
 }

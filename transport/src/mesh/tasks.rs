@@ -175,8 +175,15 @@ fn drive(
     started: oneshot::Sender<io::Result<Handle>>,
     stopped: oneshot::Receiver<()>,
 ) {
-    let pinned = core.map_or(Ok(()), pinning::pin_to);
-    match pinned.and_then(|()| runtime::Builder::new_current_thread().enable_all().build()) {
+    let runtime = core.map(pinning::pin_to).transpose().and_then(|before| {
+        let mut builder = runtime::Builder::new_current_thread();
+        if let Some(before) = before {
+            // Those are the threads that may block.
+            builder.on_thread_start(move || before.restore());
+        }
+        builder.enable_all().build()
+    });
+    match runtime {
         Ok(runtime) => {
             // The task that started it may have given up: then it stops at once.
             let _ = started.send(Ok(runtime.handle().clone()));
@@ -185,5 +192,22 @@ fn drive(
             runtime.shutdown_background();
         }
         Err(error) => drop(started.send(Err(error))),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// A thread that may block has all cores, though one that is kept on a core starts it.
+    #[tokio::test]
+    async fn what_may_block_is_not_pinned() {
+        let all = pinning::cores();
+        let core = all[0];
+        let (thread, runtime) = Thread::start("links-test".into(), Some(core)).await.unwrap();
+        let drivers = runtime.spawn(async { pinning::cores() });
+        assert_eq!(drivers.await.unwrap(), [core]);
+        assert_eq!(runtime.spawn_blocking(pinning::cores).await.unwrap(), all);
+        thread.end().await;
     }
 }

@@ -23,6 +23,8 @@ mod idle;
 #[cfg(feature = "sim")]
 mod idle_close;
 mod inbox;
+#[cfg(feature = "sim")]
+mod lazy_device;
 mod liveness;
 #[cfg(feature = "sim")]
 mod panics;
@@ -32,6 +34,10 @@ mod seeds;
 mod services;
 #[cfg(feature = "sim")]
 mod sharing;
+#[cfg(feature = "sim")]
+mod sharing_at_random;
+#[cfg(feature = "sim")]
+mod sharing_by_device;
 #[cfg(feature = "sim")]
 mod simulated;
 #[cfg(feature = "sim")]

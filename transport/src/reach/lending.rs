@@ -1,4 +1,4 @@
-//! Large messages: lent to the peer, and fetched from it (RE-7).
+//! Large messages: lent to the peer, and fetched from it (RE-9).
 
 use std::collections::VecDeque;
 use std::mem::replace;

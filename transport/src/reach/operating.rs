@@ -1,4 +1,4 @@
-//! Operations of this node's tasks on memory of the peer.
+//! Operations of this node's tasks on memory of the peer. No task is woken under the state's lock.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
-use super::pair::{Finished, Piece, Posted, Purpose};
-use super::{Denied, Known, Reach, Stage};
+use super::pair::{FENCE_BYTES, Finished, Piece, Posted, Purpose};
+use super::{Denied, Known, Reach, Stage, State, Terms};
 use crate::bootstrap::Sharing;
-use crate::fabric::one_sided::{Access, Key, Kind, Operation};
+use crate::fabric::one_sided::{Key, Kind, Operation};
 use crate::id::ShareId;
 
 /// A share of the peer that may be operated upon.
@@ -17,11 +17,24 @@ pub(crate) struct Ready {
     reach: Arc<Reach>,
     number: u32,
     share: ShareId,
-    key: Key,
     room: Arc<Semaphore>,
-    /// Its size in bytes.
-    pub(crate) bytes: u64,
-    pub(crate) access: Access,
+    fence: Option<Key>,
+    pub(crate) terms: Terms,
+}
+
+/// An operation to be posted.
+pub(crate) struct Wanted {
+    pub(crate) act: Act,
+    pub(crate) piece: Piece,
+}
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Acts on so many bytes of the share, which lie in it (RE-2), from this one on.
+    On { kind: Kind, at: u64, bytes: usize },
+    /// Reads the fence of this key (RE-8).
+    Fence(Key),
 }
 
 /// The reason for which a share cannot be operated upon.
@@ -29,6 +42,8 @@ pub(crate) struct Ready {
 pub(crate) enum Unready {
     /// The link has ended: another one may do.
     Ended,
+    /// The peer's version shares no memory.
+    Barred,
     /// The peer does not share it, or not any more.
     Denied,
     /// There is no queue pair.
@@ -57,7 +72,15 @@ impl Reach {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            match self.look_for(share, failures)? {
+            let (look, speaks) = {
+                let mut state = self.state.lock();
+                let look = self.look_for(&mut state, share, failures);
+                (look, !state.outbox.is_empty())
+            };
+            if speaks {
+                self.outgoing.notify_one();
+            }
+            match look? {
                 Look::Ready(ready) => return Ok(ready),
                 Look::Later => changed.await,
                 Look::Asked(answer) => match answer.await {
@@ -70,10 +93,16 @@ impl Reach {
         }
     }
 
-    fn look_for(self: &Arc<Self>, share: ShareId, failures: u64) -> Result<Look, Unready> {
-        let state = &mut *self.state.lock();
-        if matches!(state.stage, Stage::Ended) {
-            return Err(Unready::Ended);
+    fn look_for(
+        self: &Arc<Self>,
+        state: &mut State,
+        share: ShareId,
+        failures: u64,
+    ) -> Result<Look, Unready> {
+        match state.stage {
+            Stage::Ended => return Err(Unready::Ended),
+            Stage::Barred => return Err(Unready::Barred),
+            _ => {}
         }
         if state.failures != failures {
             return Err(Unready::Unable(state.trouble.clone()));
@@ -85,7 +114,6 @@ impl Reach {
         let pair = match &mut state.stage {
             Stage::Closed => {
                 self.begin(state, &means);
-                self.outgoing.notify_one();
                 let failed = state.failures != failures;
                 let trouble = || Err(Unready::Unable(state.trouble.clone()));
                 return if failed { trouble() } else { Ok(Look::Later) };
@@ -95,9 +123,10 @@ impl Reach {
         };
         let (asks, answer) = oneshot::channel();
         match state.keys.get_mut(&share) {
-            Some(&mut Known::Held { key, bytes, access, is_ending: false, .. }) => {
-                let (reach, number, room) = (self.clone(), state.number, pair.room.clone());
-                return Ok(Look::Ready(Ready { reach, number, share, key, room, bytes, access }));
+            Some(&mut Known::Held { terms, is_ending: false, .. }) => {
+                let (reach, room) = (self.clone(), pair.room.clone());
+                let (number, fence) = (state.number, state.fence);
+                return Ok(Look::Ready(Ready { reach, number, share, room, fence, terms }));
             }
             Some(Known::Held { .. }) => return Err(Unready::Denied),
             Some(Known::Asked(_, tasks)) => {
@@ -107,7 +136,6 @@ impl Reach {
             None => {
                 state.keys.insert(share, Known::Asked(Instant::now(), vec![asks]));
                 state.outbox.push(Sharing::Ask(share));
-                self.outgoing.notify_one();
             }
         }
         Ok(Look::Asked(answer))
@@ -146,48 +174,71 @@ impl Ready {
         Ok(Piece::new(&self.reach, self.number, slot, permit))
     }
 
-    /// Posts an operation on `bytes` bytes from `at` on, which lie in the share (RE-2).
+    /// Returns what has to follow a write before it is done, if anything has (RE-8).
+    pub(crate) fn fence(&self) -> Option<Act> {
+        self.fence.map(Act::Fence)
+    }
+
+    /// Posts operations with one doorbell. Returns what tells of the outcome of each.
+    ///
+    /// # Errors
+    /// [`NotPosted`]: none was posted.
     pub(crate) fn post(
         &self,
-        kind: Kind,
-        at: u64,
-        bytes: usize,
-        piece: Piece,
-    ) -> Result<oneshot::Receiver<Finished>, NotPosted> {
-        let (slot, permit) = piece.into_parts().ok_or(NotPosted::NotBegun)?;
-        let (done, finished) = oneshot::channel();
+        wanted: Vec<Wanted>,
+    ) -> Result<Vec<oneshot::Receiver<Finished>>, NotPosted> {
         let mut guard = self.reach.state.lock();
         let state = &mut *guard;
-        let Stage::Connected(pair) = &mut state.stage else { return Err(NotPosted::NotBegun) };
+        let is_held = |known: &Known| matches!(known, Known::Held { is_ending: false, .. });
         // A slot of an earlier queue pair belongs to no other.
-        if state.number != self.number {
-            return Err(NotPosted::NotBegun);
-        }
-        let known = state.keys.get_mut(&self.share).filter(|_| !state.resting);
-        let Some(Known::Held { running, is_ending: false, .. }) = known else {
-            pair.slots.push(slot);
+        let is_open = state.number == self.number && !state.resting;
+        let may_post = is_open && state.keys.get(&self.share).is_some_and(is_held);
+        let Stage::Connected(pair) = &mut state.stage else {
+            drop(guard);
             return Err(NotPosted::NotBegun);
         };
-        let operation = Operation { slot, bytes: bytes as u32, key: self.key, at, kind };
+        if !may_post {
+            // Pieces give their slots back by themselves.
+            drop(guard);
+            return Err(NotPosted::NotBegun);
+        }
+        let (mut operations, mut posted, mut finished) = (Vec::new(), Vec::new(), Vec::new());
+        for Wanted { act, piece } in wanted {
+            let Some((slot, permit)) = piece.into_parts() else { continue };
+            let (kind, key, at, bytes, wanted) = match act {
+                Act::On { kind: kind @ (Kind::Write | Kind::WriteAndNotify(_)), at, bytes } => {
+                    (kind, self.terms.key, at, bytes, 0)
+                }
+                Act::On { kind, at, bytes } => (kind, self.terms.key, at, bytes, bytes),
+                Act::Fence(key) => (Kind::Read, key, 0, FENCE_BYTES as usize, 0),
+            };
+            operations.push(Operation { slot, bytes: bytes as u32, key, at, kind });
+            let (done, outcome) = oneshot::channel();
+            let purpose = Purpose::Access { share: self.share, wanted, done };
+            posted.push(Posted { permit, purpose });
+            finished.push(outcome);
+        }
         // There is a slot for each operation that it takes, so it refuses none.
-        if let Err(error) = pair.one_sided.post(&mut vec![operation]) {
+        if let Err(error) = pair.one_sided.post(&mut operations) {
+            let is_begun = operations.len() < posted.len();
             let reason = format!("an operation cannot be posted: {error}");
             let leftovers = state.leave(Stage::Closed);
             state.outbox.push(Sharing::Unable { number: self.number, reason: reason.clone() });
             drop(guard);
-            drop(leftovers);
+            drop((leftovers, operations, posted));
             self.reach.outgoing.notify_one();
             self.reach.changed.notify_waiters();
-            return Err(NotPosted::Refused(reason));
+            // Of what was begun the end is unknown.
+            return if is_begun { Ok(finished) } else { Err(NotPosted::Refused(reason)) };
         }
-        *running += 1;
+        if let Some(Known::Held { running, .. }) = state.keys.get_mut(&self.share) {
+            *running += posted.len();
+        }
         state.used = true;
         if pair.posted.is_empty() {
             pair.waiting = Instant::now();
         }
-        let wanted = if matches!(kind, Kind::Write | Kind::WriteAndNotify(_)) { 0 } else { bytes };
-        let purpose = Purpose::Access { share: self.share, wanted, done };
-        pair.posted.push_back(Posted { permit, purpose });
+        pair.posted.extend(posted);
         Ok(finished)
     }
 }

@@ -12,20 +12,26 @@ use zeroize::Zeroizing;
 
 use super::{Known, Means, Reach, Stage, State, Task};
 use crate::bootstrap::Sharing;
-use crate::fabric::one_sided::{OneSided, OneSidedConfig, Opening, Outcome};
+use crate::fabric::one_sided::{
+    Access, Executor, Grant, OneSided, OneSidedConfig, Opening, Outcome,
+};
 use crate::fabric::{FabricError, Status};
 use crate::id::ShareId;
 use crate::limits::{
     CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE,
     ONE_SIDED_SLOT_BYTES,
 };
-use crate::memory::{Landing, Slot};
+use crate::memory::{Landing, Slot, Words};
+
+/// Bytes of a fence: a word.
+pub(super) const FENCE_BYTES: u64 = 8;
 
 /// Outcomes that are polled at once.
 const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 
-/// A connected queue pair, before it is driven, and slots for its operations.
-type Made = (Box<dyn OneSided>, Vec<Slot>);
+/// A connected queue pair, before it is driven, slots for its operations, and the fence of this
+/// side (RE-8), where it takes one.
+type Made = (Box<dyn OneSided>, Vec<Slot>, Option<Grant>);
 
 /// A connected queue pair.
 pub(super) struct Pair {
@@ -40,7 +46,16 @@ pub(super) struct Pair {
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Instant,
     pub(super) landing: Landing,
+    /// What the peer reads after it has written (RE-8).
+    _fence: Option<Grant>,
     _driver: Task,
+}
+
+/// No task waits for room of one that has ended.
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.room.close();
+    }
 }
 
 impl Pair {
@@ -68,16 +83,23 @@ pub(super) type Fetched = (Status, Slot);
 
 /// What an operation brought, for the task that waits: told without the state's lock.
 pub(super) enum Brought {
-    Access(oneshot::Sender<Finished>, Finished),
-    Fetch(oneshot::Sender<Fetched>, Fetched),
+    Access(oneshot::Sender<Finished>, Finished, OwnedSemaphorePermit),
+    Fetch(oneshot::Sender<Fetched>, Fetched, OwnedSemaphorePermit),
 }
 
 impl Brought {
     fn tell(self) {
-        match self {
-            Brought::Access(task, finished) => drop(task.send(finished)),
-            Brought::Fetch(task, fetched) => drop(task.send(fetched)),
-        }
+        let permit = match self {
+            Brought::Access(task, finished, permit) => {
+                drop(task.send(finished));
+                permit
+            }
+            Brought::Fetch(task, fetched, permit) => {
+                drop(task.send(fetched));
+                permit
+            }
+        };
+        drop(permit);
     }
 }
 
@@ -137,6 +159,27 @@ impl Means {
         })
     }
 
+    /// Returns the place of the link's way among these (both sides have the same ones, in the same
+    /// order). Where it is not among them its device has no one-sided access, and the best one is
+    /// taken of those that have.
+    fn place_of_way(&self, ways: &[u32]) -> usize {
+        ways.iter().position(|way| Some(*way) == self.way).unwrap_or(0)
+    }
+
+    /// Returns what a queue pair works with that has been connected.
+    fn equip(&self, mut one_sided: Box<dyn OneSided>) -> Result<Made, FabricError> {
+        let slots = self.slots()?;
+        let fence = match one_sided.executor() {
+            Executor::Processor => None,
+            // It is a page.
+            Executor::Device(_) => {
+                let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize));
+                Some(one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ).finish()?)
+            }
+        };
+        Ok((one_sided, slots, fence))
+    }
+
     /// Returns slots for the operations of a queue pair.
     fn slots(&self) -> Result<Vec<Slot>, FabricError> {
         let count = ONE_SIDED_OPERATIONS as usize;
@@ -160,12 +203,10 @@ impl Reach {
         let runtime = means.runtime.clone();
         // The state is locked until its task is known.
         let task = runtime.spawn(async move {
-            let connecting = timeout(CONNECT_TIMEOUT, opening.connect(offer, 0)).await;
+            let way = means.place_of_way(&opening.ways(&offer));
+            let connecting = timeout(CONNECT_TIMEOUT, opening.connect(offer, way)).await;
             let made = match connecting {
-                Ok(Ok(one_sided)) => match means.slots() {
-                    Ok(slots) => Ok((one_sided, slots)),
-                    Err(error) => Err(error.to_string()),
-                },
+                Ok(Ok(one_sided)) => means.equip(one_sided).map_err(|error| error.to_string()),
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err(format!("not connected within {CONNECT_TIMEOUT:?}")),
             };
@@ -184,11 +225,11 @@ impl Reach {
         }
         let is_made = made.is_ok();
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
-            (Ok((one_sided, slots)), Stage::Connecting(driver)) => {
+            (Ok((one_sided, slots, fence)), Stage::Connecting(driver)) => {
                 let room = Arc::new(Semaphore::new(slots.len()));
                 let (posted, waiting) = (VecDeque::new(), Instant::now());
-                let landing = Landing::default();
                 let fetch_room = Arc::new(Semaphore::new(FETCH_OPERATIONS as usize));
+                let key = fence.as_ref().map(Grant::key);
                 let pair = Pair {
                     one_sided,
                     slots,
@@ -196,11 +237,12 @@ impl Reach {
                     fetch_room,
                     posted,
                     waiting,
-                    landing,
+                    landing: Landing::default(),
+                    _fence: fence,
                     _driver: driver,
                 };
                 state.stage = Stage::Connected(pair);
-                state.outbox.push(Sharing::Connected { number });
+                state.outbox.push(Sharing::Connected { number, fence: key });
                 None
             }
             (made, stage) => {
@@ -257,7 +299,8 @@ impl Reach {
         Poll::Pending
     }
 
-    /// Records the outcome of the oldest operation.
+    /// Records the outcome of the oldest operation. What is returned is for its task, and wakes
+    /// others: without the lock.
     fn finish(&self, state: &mut State, slot: Slot, status: Status) -> Option<Brought> {
         let number = state.number;
         let pair = state.pair(number)?;
@@ -265,12 +308,11 @@ impl Reach {
         let Posted { permit, purpose } = pair.posted.pop_front()?;
         let (share, wanted, done) = match purpose {
             Purpose::Access { share, wanted, done } => (share, wanted, done),
-            Purpose::Fetch(done) => return Some(Brought::Fetch(done, (status, slot))),
+            Purpose::Fetch(done) => return Some(Brought::Fetch(done, (status, slot), permit)),
         };
         let is_wanted = status == Status::Success && !done.is_closed();
         let brought = if is_wanted { slot[..wanted].to_vec() } else { Vec::new() };
         pair.slots.push(slot);
-        drop(permit);
         if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
             *running -= 1;
             if *is_ending && *running == 0 {
@@ -278,6 +320,6 @@ impl Reach {
                 state.outbox.push(Sharing::Revoked(share));
             }
         }
-        Some(Brought::Access(done, (status, brought)))
+        Some(Brought::Access(done, (status, brought), permit))
     }
 }

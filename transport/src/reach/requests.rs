@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::{Askers, Denied, Granted, Known, Leftovers, Means, Reach, Stage, State};
+use super::{Askers, Denied, Known, Leftovers, Means, Reach, Stage, State, Terms};
 use crate::bootstrap::Sharing;
 use crate::fabric::Side;
-use crate::fabric::one_sided::Opening;
+use crate::fabric::one_sided::{Key, Opening};
 use crate::id::ShareId;
 
 /// The peer said something that does not belong here.
@@ -49,16 +49,16 @@ impl Reach {
                 }
                 leftovers = Some(self.accept(&mut state, &means, number, queue_pair));
             }
-            Sharing::Connected { number } => {
-                state.peer_connected |= number == state.number && state.is_connecting();
-            }
+            Sharing::Connected { number, fence } => state.heed_connected(number, fence),
             Sharing::Unable { number, reason } => {
                 leftovers = state.heed_unable(number, reason);
             }
-            Sharing::Ask(share) => self.answer(&mut state, &means, share),
-            Sharing::Granted { share, key, bytes, access } => {
+            Sharing::Ask(share) => state.answer(self, &means, share),
+            Sharing::Later => state.answered = Some(Instant::now()),
+            Sharing::Granted { share, key, bytes, access, is_elsewhere } => {
                 state.note_answer();
-                let held = Known::Held { key, bytes, access, running: 0, is_ending: false };
+                let terms = Terms { key, bytes, access, is_elsewhere };
+                let held = Known::Held { terms, running: 0, is_ending: false };
                 answered = state.take_asked(share).map(|tasks| (tasks, Ok(())));
                 if answered.is_some() {
                     state.keys.insert(share, held);
@@ -71,7 +71,7 @@ impl Reach {
             Sharing::Revoke(share) => state.heed_revoke(share),
             Sharing::Revoked(share) => {
                 state.note_answer();
-                if let Some(granted) = state.granted.remove(&share) {
+                if let Some(granted) = state.grants.granted.remove(&share) {
                     leftovers =
                         Some((Stage::Closed, Default::default(), [(share, granted)].into()));
                 }
@@ -140,38 +140,17 @@ impl Reach {
             }
         }
     }
-
-    /// Grants the peer a share of this node that it asked for, if there is such a one. Where there
-    /// is no queue pair the peer is about to hear that, and asks anew (RE-1).
-    fn answer(self: &Arc<Self>, state: &mut State, means: &Means, share: ShareId) {
-        let Stage::Connected(pair) = &mut state.stage else { return };
-        // One that has ended is not found, also while the peer still holds it.
-        let Some((piece, holder)) = means.shares.open_for(share, &(self.clone() as _)) else {
-            return state.outbox.push(Sharing::Denied { share, reason: String::new() });
-        };
-        let (bytes, access) = (piece.bytes, piece.access);
-        let key = match state.granted.get(&share) {
-            Some(granted) => granted.grant.key(),
-            None => match pair.one_sided.grant(&piece.memory, piece.at, bytes, access) {
-                Ok(grant) => {
-                    let key = grant.key();
-                    let granted = Granted { grant, revoked: None, _holder: holder };
-                    state.granted.insert(share, granted);
-                    key
-                }
-                Err(error) => {
-                    let reason = error.to_string();
-                    return state.outbox.push(Sharing::Denied { share, reason });
-                }
-            },
-        };
-        state.outbox.push(Sharing::Granted { share, key, bytes, access });
-    }
 }
 
 impl State {
     fn is_connecting(&self) -> bool {
         matches!(self.stage, Stage::Connecting(_) | Stage::Connected(_))
+    }
+
+    fn heed_connected(&mut self, number: u32, fence: Option<Key>) {
+        if number == self.number && self.is_connecting() {
+            (self.peer_connected, self.fence) = (true, fence);
+        }
     }
 
     /// Takes the queue pair that was offered to the peer.
@@ -202,7 +181,7 @@ impl State {
         match self.stage {
             // It may be about the last one, whose end this side has told, too.
             Stage::Wanted(_) if number > self.number => self.number = number,
-            Stage::Wanted(_) | Stage::Closed | Stage::Ended => return None,
+            Stage::Wanted(_) | Stage::Closed | Stage::Barred | Stage::Ended => return None,
             _ if number != self.number => return None,
             _ => {}
         }

@@ -1,6 +1,11 @@
 //! Peers that do not keep to the protocol.
 
-use std::task::{Context, Poll};
+mod slow;
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -9,7 +14,9 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::fabric::one_sided::{Kind, OneSided, OneSidedConfig, Operation, Outcome};
+use crate::fabric::one_sided::{
+    Executor, Grant, Granting, Kind, OneSided, OneSidedConfig, Operation, Outcome,
+};
 use crate::fabric::sim::{self, World};
 use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig};
 use crate::memory::{Buffer, Region, Words};
@@ -27,7 +34,7 @@ fn one_side(world: &World, node: &str, side: Side) -> OneSide {
     let shares = Shares::new(world.entropy());
     let share = shares.share(&Arc::new(Words::zeroed(64)), 0, 64, Access::ALL).unwrap();
     let (binding, runtime) = (vec![1; 32], Handle::current());
-    reach.attach(Means { fabric, side, binding, shares, runtime });
+    reach.attach(Means { fabric, way: None, side, binding, shares, runtime });
     OneSide { reach, share }
 }
 
@@ -36,22 +43,23 @@ fn any_message(world: &World, shares: &[ShareId], offer: &Zeroizing<Vec<u8>>) ->
     let below = |most| world.entropy().below(most);
     let number = below(6) as u32;
     let share = shares[below(shares.len() as u64) as usize];
-    match below(9) {
+    match below(10) {
         0 => Sharing::Want,
         1 => {
             let is_garbage = below(3) == 0;
             let queue_pair = if is_garbage { vec![7; 20].into() } else { offer.clone() };
             Sharing::Offer { number, queue_pair }
         }
-        2 => Sharing::Connected { number },
+        2 => Sharing::Connected { number, fence: None },
         3 => Sharing::Unable { number, reason: "it is a test".into() },
         4 => Sharing::Ask(share),
         5 => {
             let key = Key { number, base: 0 };
-            Sharing::Granted { share, key, bytes: 64, access: Access::ALL }
+            Sharing::Granted { share, key, bytes: 64, access: Access::ALL, is_elsewhere: false }
         }
         6 => Sharing::Denied { share, reason: String::new() },
         7 => Sharing::Revoke(share),
+        8 => Sharing::Later,
         _ => Sharing::Revoked(share),
     }
 }
@@ -91,9 +99,9 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
                 tokio::time::sleep(Duration::from_micros(world.entropy().below(300))).await;
                 let state = alpha.reach.state.lock();
                 met[2] += usize::from(matches!(state.stage, Stage::Connected(_)));
-                assert!(state.granted.len() <= 1 && state.keys.len() <= 1);
+                assert!(state.grants.granted.len() <= 1 && state.keys.len() <= 1);
                 let is_connected = matches!(state.stage, Stage::Connected(_));
-                assert!(is_connected || state.granted.is_empty());
+                assert!(is_connected || state.grants.granted.is_empty());
             }
             alpha.reach.end();
             let _ended = task.await.unwrap();
@@ -108,14 +116,21 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
 }
 
 /// A fabric whose one-sided access connects and brings nothing.
-#[derive(Debug)]
 struct Mute(Arc<dyn Fabric>, Posts);
 
+impl fmt::Debug for Mute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mute")
+    }
+}
+
 /// What becomes of operations there.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 enum Posts {
     Kept,
     Refused,
+    /// They are kept, and grants are made by this device.
+    Slow(Arc<slow::Device>),
 }
 
 impl Fabric for Mute {
@@ -136,7 +151,7 @@ impl Fabric for Mute {
     }
 
     fn open_one_sided(&self, _: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
-        Ok(Box::new(MuteSide(Vec::new(), self.1)))
+        Ok(Box::new(MuteSide(Vec::new(), self.1.clone())))
     }
 }
 
@@ -161,8 +176,15 @@ impl Opening for MuteSide {
 }
 
 impl OneSided for MuteSide {
-    fn grant(&mut self, _: &Arc<Words>, _: u64, _: u64, _: Access) -> Result<Grant, FabricError> {
-        Ok(Grant::new(Key { number: 1, base: 0 }, ()))
+    fn grant(&mut self, _: &Arc<Words>, _: u64, _: u64, _: Access) -> Granting {
+        match &self.1 {
+            Posts::Slow(device) => slow::Device::lock(device),
+            _ => Granting::Done(Ok(Grant::new(Key { number: 1, base: 0 }, ()))),
+        }
+    }
+
+    fn executor(&self) -> Executor {
+        Executor::Processor
     }
 
     fn lend(&mut self, _: &Arc<Buffer>) -> Result<Grant, FabricError> {
@@ -175,7 +197,7 @@ impl OneSided for MuteSide {
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         match self.1 {
-            Posts::Kept => self.0.append(batch),
+            Posts::Kept | Posts::Slow(_) => self.0.append(batch),
             Posts::Refused => return Err(PostError::Full),
         }
         Ok(())
@@ -200,7 +222,7 @@ fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let fabric = Arc::new(Mute(world.network("alpha").1, posts));
     let shares = Shares::new(world.entropy());
     let (side_is, binding, runtime) = (Side::Acceptor, Vec::new(), Handle::current());
-    side.reach.attach(Means { fabric, side: side_is, binding, shares, runtime });
+    side.reach.attach(Means { fabric, way: None, side: side_is, binding, shares, runtime });
     side
 }
 
@@ -208,7 +230,7 @@ fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
 async fn connect(reach: &Arc<Reach>, number: u32) {
     let offer = Sharing::Offer { number, queue_pair: Zeroizing::default() };
     reach.handle(offer).unwrap();
-    reach.handle(Sharing::Connected { number }).unwrap();
+    reach.handle(Sharing::Connected { number, fence: None }).unwrap();
     while !format!("{:?}", reach.outgoing().await).contains("Ask") {}
 }
 
@@ -219,7 +241,9 @@ async fn ready(reach: &Arc<Reach>) -> Ready {
     assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
     connect(reach, 1).await;
     let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
-    reach.handle(Sharing::Granted { share: wanted, key, bytes: 64, access }).unwrap();
+    reach
+        .handle(Sharing::Granted { share: wanted, key, bytes: 64, access, is_elsewhere: false })
+        .unwrap();
     ready.await.unwrap()
 }
 
@@ -238,7 +262,13 @@ fn what_the_peer_says_of_the_last_queue_pair_does_not_fail_the_next() {
             reach.handle(unable(number - 1)).unwrap();
             connect(&reach, number).await;
             let key = Key { number, base: 0 };
-            let granted = Sharing::Granted { share: wanted, key, bytes: 64, access: Access::ALL };
+            let granted = Sharing::Granted {
+                share: wanted,
+                key,
+                bytes: 64,
+                access: Access::ALL,
+                is_elsewhere: false,
+            };
             reach.handle(granted).unwrap();
             assert_eq!(task.await.unwrap(), Ok(()));
             reach.handle(unable(number)).unwrap();
@@ -299,7 +329,7 @@ fn so_many_questions_are_unanswered_at_one_time() {
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
         let offer = Sharing::Offer { number: 1, queue_pair: Zeroizing::default() };
         reach.handle(offer).unwrap();
-        reach.handle(Sharing::Connected { number: 1 }).unwrap();
+        reach.handle(Sharing::Connected { number: 1, fence: None }).unwrap();
         let mut asked = Vec::new();
         while let Ok(said) = timeout(Duration::from_secs(1), reach.outgoing()).await {
             asked.extend(said);
@@ -336,7 +366,8 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
         let ready = ready(&reach).await;
         let posted = || {
             let piece = ready.try_piece().unwrap();
-            ready.post(Kind::Read, 0, 8, piece).unwrap()
+            let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
+            ready.post(vec![Wanted { act, piece }]).unwrap().remove(0)
         };
         let (kept, dropped) = (posted(), posted());
         drop(dropped);
@@ -361,9 +392,47 @@ fn an_operation_that_is_refused_ends_with_the_reason() {
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Refused);
         let ready = ready(&reach).await;
         let piece = ready.piece().await.unwrap();
-        let refused = ready.post(Kind::Read, 0, 8, piece).unwrap_err();
+        let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
+        let refused = ready.post(vec![Wanted { act, piece }]).unwrap_err();
         let NotPosted::Refused(why) = refused else { panic!("{refused:?}") };
         assert!(why.starts_with("an operation cannot be posted: "), "{why}");
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
+    });
+}
+
+/// A waker that looks whether the state of the reach is free.
+struct Free(Arc<Reach>, AtomicUsize);
+
+impl Wake for Free {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.state.try_lock().is_some(), "woken under the lock");
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A task that is woken may run at once, on another thread: it finds the state's lock free.
+#[test]
+fn no_task_is_woken_under_the_lock() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
+        let ready = ready(&reach).await;
+        let mut pieces = Vec::new();
+        while let Some(piece) = ready.try_piece() {
+            pieces.push(piece);
+        }
+        let free = Arc::new(Free(reach.clone(), AtomicUsize::new(0)));
+        let waker = Waker::from(free.clone());
+        let mut cx = Context::from_waker(&waker);
+        let (mut piece, mut outgoing) = (pin!(ready.piece()), pin!(reach.outgoing()));
+        assert!(piece.as_mut().poll(&mut cx).is_pending());
+        assert!(outgoing.as_mut().poll(&mut cx).is_pending());
+        // Another share is asked for.
+        let mut access = pin!(reach.access(ShareId(77)));
+        assert!(access.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(free.1.load(Ordering::Relaxed), 1);
+        // The queue pair ends.
+        reach.handle(Sharing::Unable { number: 1, reason: "it has ended".into() }).unwrap();
+        assert!(free.1.load(Ordering::Relaxed) > 1);
+        assert!(matches!(piece.as_mut().poll(&mut cx), Poll::Ready(Err(NotPosted::NotBegun))));
     });
 }

@@ -41,13 +41,13 @@ pub(crate) async fn basic_write(pairs: &impl Pairs) {
 /// A grant of a part counts from its own first byte, and ends with it.
 pub(crate) async fn grant_of_a_part(pairs: &impl Pairs) {
     let (mut pair, memory, _all) = OneSidedPair::granted(pairs, Access::ALL).await;
-    let part = pair.b.one_sided.grant(&memory, 64, 32, Access::ALL).unwrap();
+    let part = pair.b.one_sided.grant(&memory, 64, 32, Access::ALL).finish().unwrap();
     let (status, slot) = pair.run(Kind::Read, part.key(), 8, &[0; 24]).await;
     assert_eq!((status, &slot[..24]), (Status::Success, &numbers(BYTES)[72..96]));
-    let beyond = pair.b.one_sided.grant(&memory, 250, 7, Access::ALL);
+    let beyond = pair.b.one_sided.grant(&memory, 250, 7, Access::ALL).finish();
     assert!(matches!(beyond, Err(FabricError::Limit { asked: 257, limit: 256, .. })));
     for at in [1, 4, 63] {
-        let unaligned = pair.b.one_sided.grant(&memory, at, 8, Access::ALL);
+        let unaligned = pair.b.one_sided.grant(&memory, at, 8, Access::ALL).finish();
         assert!(matches!(unaligned, Err(FabricError::Unaligned { .. })), "PV-15, PV-16");
     }
     pair.expect_refusal(Kind::Write, part.key(), 24, &memory, 9).await;
@@ -69,8 +69,9 @@ pub(crate) async fn long_read_and_write(pairs: &impl Pairs) {
     let mut pair = OneSidedPair::of(pairs, 4, 1, (bytes + 16) & !15).await;
     let memory = Arc::new(Words::zeroed(bytes + 16));
     let mut long: Vec<_> = (0..bytes).map(|place| (place % 251) as u8).collect();
-    let ours = pair.b.one_sided.grant(&memory, 0, bytes as u64 + 16, Access::ALL).unwrap();
-    let theirs = pair.a.one_sided.grant(&memory, 0, bytes as u64 + 16, Access::READ).unwrap();
+    let ours = pair.b.one_sided.grant(&memory, 0, bytes as u64 + 16, Access::ALL).finish().unwrap();
+    let theirs =
+        pair.a.one_sided.grant(&memory, 0, bytes as u64 + 16, Access::READ).finish().unwrap();
     pair.a.post(Kind::Write, ours.key(), 5, &long);
     pair.a.post(Kind::Read, ours.key(), 5, &vec![0; bytes]);
     pair.until(|a, _| a.done() == 2).await;
@@ -231,7 +232,9 @@ pub(crate) async fn invalid_key(pairs: &impl Pairs) {
         let (pair, memory, _grant) = OneSidedPair::granted(pairs, Access::ALL).await;
         let (mut other, _, _other) = OneSidedPair::granted(pairs, Access::ALL).await;
         let more: Vec<_> = (0..4)
-            .map(|_| other.b.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).unwrap())
+            .map(|_| {
+                other.b.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).finish().unwrap()
+            })
             .collect();
         pair.expect_refusal(kind, more[3].key(), 0, &memory, 8).await;
     }
@@ -253,7 +256,7 @@ pub(crate) async fn access_that_was_not_granted(pairs: &impl Pairs) {
 /// of the same memory holds on.
 pub(crate) async fn revoked_grant(pairs: &impl Pairs) {
     let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
-    let other = pair.b.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).unwrap();
+    let other = pair.b.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).finish().unwrap();
     let (status, slot) = pair.run(Kind::Write, grant.key(), 0, &[1; 8]).await;
     assert_eq!(status, Status::Success);
     pair.a.slots.push(slot);
@@ -319,7 +322,7 @@ pub(crate) async fn operation_longer_than_its_slot(pairs: &impl Pairs) {
 /// Both sides reach the other's memory at once, each with more than a window.
 pub(crate) async fn both_sides_operate_at_once(pairs: &impl Pairs) {
     let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
-    let back = pair.a.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).unwrap();
+    let back = pair.a.one_sided.grant(&memory, 0, BYTES as u64, Access::ALL).finish().unwrap();
     memory.write(0, &0u64.to_ne_bytes()).unwrap();
     for _ in 0..16 {
         pair.a.post(Kind::FetchAdd(1), grant.key(), 0, &[0; 8]);

@@ -60,7 +60,7 @@ impl OneSidedPair {
         let mut pair = OneSidedPair::new(pairs).await;
         let memory = Arc::new(Words::zeroed(BYTES));
         memory.write(0, &numbers(BYTES)).unwrap();
-        let grant = pair.b.one_sided.grant(&memory, 0, BYTES as u64, access).unwrap();
+        let grant = pair.b.one_sided.grant(&memory, 0, BYTES as u64, access).finish().unwrap();
         (pair, memory, grant)
     }
 

@@ -23,7 +23,9 @@ use zeroize::Zeroizing;
 
 use super::frame::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request};
 use super::grants::{Grants, Wanted};
-use super::{Access, Grant, Kind, OneSided, OneSidedConfig, Opening, Operation, Outcome};
+use super::{
+    Access, Executor, Grant, Granting, Kind, OneSided, OneSidedConfig, Opening, Operation, Outcome,
+};
 use crate::fabric::{
     Completion, Fabric, FabricError, Notify, PostError, QueuePair, QueuePairConfig, SendRequest,
     Status, Work,
@@ -209,14 +211,12 @@ impl Outcomes {
 }
 
 impl OneSided for Emulated {
-    fn grant(
-        &mut self,
-        memory: &Arc<Words>,
-        at: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Grant, FabricError> {
-        self.grants.add(memory, at, bytes, access)
+    fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting {
+        Granting::Done(self.grants.add(memory, at, bytes, access))
+    }
+
+    fn executor(&self) -> Executor {
+        Executor::Processor
     }
 
     fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {

@@ -1,15 +1,37 @@
-//! A peer as one that is asked where other nodes are (MS-15): linked, or linked for that.
+//! A peer as one that is asked: where other nodes are (MS-15), linked or linked for that, and for a
+//! sign of life.
 
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::bootstrap::Message;
 use crate::id::NodeName;
 use crate::limits;
+use crate::link::LinkHandle;
 
 use super::connection_state::{Command, ConnectionState};
 use super::{Peer, Presence, Search};
 
 impl Peer {
+    /// Asks the run of it that has this link for a sign of life. Returns true when one comes, and
+    /// false when the link ends before.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub(crate) async fn answers(&self, link: &Arc<LinkHandle>) -> bool {
+        let (answer, answered) = oneshot::channel();
+        match &self.state.lock().connection {
+            ConnectionState::Linked(owner, its) if Arc::ptr_eq(its, link) => {
+                let _ = owner.commands.send(Command::Probe(answer));
+            }
+            _ => drop(answer),
+        }
+        // Where there is no owner any more, it is as if the link had ended.
+        answered.await.is_ok()
+    }
+
     /// Has it asked where `name` is, if there is a link and it was not asked a short while ago.
     pub(in crate::mesh) fn ask(&self, name: &NodeName) {
         let owner = {

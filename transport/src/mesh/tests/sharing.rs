@@ -1,30 +1,31 @@
 //! Memory that nodes share: opened over their links when it is first used, and again on the next.
 
 use super::idle_close;
-use super::simulated::node;
+use super::simulated::{node, sim_config};
 use super::tcp;
 use super::*;
 use crate::endpoint::{AccessError, Share, ShareId, SharedMemory};
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim;
+use crate::id::Incarnation;
 use crate::memory::Words;
 
 const BYTES: usize = 300_000;
 
 /// Memory of a node, shared whole.
-struct Owned {
-    memory: Arc<Words>,
-    share: Share,
+pub(super) struct Owned {
+    pub(super) memory: Arc<Words>,
+    pub(super) share: Share,
 }
 
 impl Owned {
-    fn new(node: &Node, bytes: usize, access: Access) -> Self {
+    pub(super) fn new(node: &Node, bytes: usize, access: Access) -> Self {
         let memory = Arc::new(Words::zeroed(bytes));
         let share = node.mesh.shares().share(&memory, 0, bytes as u64, access).unwrap();
         Owned { memory, share }
     }
 
-    fn word(&self, at: u64) -> u64 {
+    pub(super) fn word(&self, at: u64) -> u64 {
         let mut word = [0; 8];
         self.memory.read(at, &mut word).unwrap();
         u64::from_ne_bytes(word)
@@ -32,7 +33,7 @@ impl Owned {
 }
 
 /// Memory of `of`, as `node` reaches it.
-fn reached(node: &Node, of: &Node, share: ShareId) -> SharedMemory {
+pub(super) fn reached(node: &Node, of: &Node, share: ShareId) -> SharedMemory {
     let NodeId { name, incarnation } = of.mesh.id();
     SharedMemory::there(node.mesh.peer(name), *incarnation, share)
 }
@@ -271,4 +272,42 @@ fn a_link_is_kept_for_the_use_of_memory() {
         assert_eq!(beta.watcher.texts(), ["alpha up over sim", "alpha lost: it was idle"]);
         assert_eq!(memory.fetch_add(0, 1).await, Ok(20));
     });
+}
+
+/// A region of a new run of a node is waited for while the link leads to the run before it; that of
+/// an earlier run is gone when the linked one answers.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn memory_of_a_new_run_is_waited_for() {
+    for seed in 0..10 {
+        sim::run(seed, |world| async move {
+            let alpha = node(&world, "alpha", &[]).await;
+            let first = node(&world, "beta", &["alpha"]).await;
+            alpha.mesh.ready(1).await;
+            let old = Owned::new(&first, 64, Access::ALL);
+            let of_old = reached(&alpha, &first, old.share.id());
+            assert_eq!(of_old.fetch_add(0, 3).await, Ok(0));
+            // The host vanishes without a word, and its node comes up elsewhere.
+            world.partition("alpha", "beta");
+            let mut again = sim_config(&world, "beta-again", &["alpha"]);
+            again.name = NodeName::new("beta").unwrap();
+            let again = Node::start(again).await.unwrap();
+            let new = Owned::new(&again, 64, Access::ALL);
+            let of_new = reached(&alpha, &again, new.share.id());
+            assert_eq!(of_new.fetch_add(0, 4).await, Ok(0), "seed {seed}");
+            let restarted = |error: Result<u64, AccessError>| {
+                let cause = NodeDownCause::Restarted;
+                matches!(error, Err(AccessError::NodeDown(down)) if down.cause == cause)
+            };
+            assert!(restarted(of_old.fetch_add(0, 1).await));
+            let never = NodeId { incarnation: Incarnation(9), ..again.mesh.id().clone() };
+            let of_never = SharedMemory::there(
+                alpha.mesh.peer(&never.name),
+                never.incarnation,
+                new.share.id(),
+            );
+            assert!(restarted(of_never.fetch_add(0, 1).await));
+            drop(first);
+        });
+    }
 }

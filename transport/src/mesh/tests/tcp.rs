@@ -216,6 +216,7 @@ fn identity(name: &str, secret: &Secret) -> Identity {
         addresses: Vec::new(),
         fabrics: vec!["tcp".into()],
         times: Times::default(),
+        features: 0,
         versions: VERSIONS,
         key: Secret::key(Some(secret)),
         accepts: Vec::new(),

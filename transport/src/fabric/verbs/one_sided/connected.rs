@@ -6,7 +6,9 @@ use std::mem::{replace, take};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::fabric::one_sided::{Access, Grant, Key, OneSided, Operation, Outcome, check_grant};
+use crate::fabric::one_sided::{
+    Access, Executor, Grant, Granting, Key, OneSided, Operation, Outcome, check_grant,
+};
 use crate::fabric::verbs::completions::Ended;
 use crate::fabric::verbs::ledger::Ledger;
 use crate::fabric::verbs::live::{Alarm, Live};
@@ -65,21 +67,24 @@ impl Connected {
 }
 
 impl OneSided for Connected {
-    fn grant(
-        &mut self,
-        memory: &Arc<Words>,
-        at: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Grant, FabricError> {
-        check_grant(memory, at, bytes)?;
+    fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting {
+        if let Err(error) = check_grant(memory, at, bytes) {
+            return Granting::Done(Err(error));
+        }
         if bytes == 0 {
             // No device registers nothing, and this is the key of nothing.
-            return Ok(Grant::new(Key { number: 0, base: 0 }, memory.clone()));
+            return Granting::Done(Ok(Grant::new(Key { number: 0, base: 0 }, memory.clone())));
         }
-        let place = (at as usize, bytes as usize);
-        let (granted, key) = Granted::new(&self.domain, memory, place, access)?;
-        Ok(Grant::new(key, granted))
+        let (domain, memory, place) =
+            (self.domain.clone(), memory.clone(), (at as usize, bytes as usize));
+        Granting::Slow(Box::new(move || {
+            let (granted, key) = Granted::new(&domain, &memory, place, access)?;
+            Ok(Grant::slow(key, granted))
+        }))
+    }
+
+    fn executor(&self) -> Executor {
+        Executor::Device(self.domain.device.name().into())
     }
 
     fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {

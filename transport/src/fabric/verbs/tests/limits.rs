@@ -139,7 +139,7 @@ async fn grants_are_explained(laboratory: &Laboratory) {
     let devices = laboratory.devices(0, 0);
     let (mut pair, memory, grant) = OneSidedPair::granted(&devices, Access::ALL).await;
     let large = Arc::new(Words::zeroed(16 << 20));
-    let refused = pair.b.one_sided.grant(&large, 0, 16 << 20, Access::ALL).unwrap_err();
+    let refused = pair.b.one_sided.grant(&large, 0, 16 << 20, Access::ALL).finish().unwrap_err();
     explained(refused, 16 << 20);
     assert_eq!(Arc::strong_count(&large), 1, "what is not granted is not kept");
     // Its fabric has locked half of the limit for it; the queue pair locks it once more.
@@ -152,7 +152,7 @@ async fn grants_are_explained(laboratory: &Laboratory) {
     pair.a.slots = kept;
     let (status, _) = pair.run(Kind::Read, grant.key(), 0, &[0; 8]).await;
     assert_eq!((status, memory.bytes()), (Status::Success, 256));
-    let part = pair.b.one_sided.grant(&large, 0, 1 << 20, Access::ALL).unwrap();
+    let part = pair.b.one_sided.grant(&large, 0, 1 << 20, Access::ALL).finish().unwrap();
     drop(part);
 }
 

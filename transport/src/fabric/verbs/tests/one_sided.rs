@@ -78,7 +78,8 @@ async fn a_grant_that_ends_under_way_ends_at_once() {
     for rounds in 1..=8 {
         let mut pair = OneSidedPair::of(&devices, 8, 1, BYTES).await;
         let memory = Arc::new(Words::zeroed(BYTES));
-        let grant = pair.b.one_sided.grant(&memory, 0, BYTES as u64, Access::WRITE).unwrap();
+        let grant =
+            pair.b.one_sided.grant(&memory, 0, BYTES as u64, Access::WRITE).finish().unwrap();
         let key = grant.key();
         let (tell, told) = mpsc::channel();
         let ending = std::thread::spawn({
@@ -295,9 +296,9 @@ async fn grants_outlive_their_queue_pair() {
     let case = "grants_outlive_their_queue_pair";
     let Some(devices) = Devices::new(case) else { return };
     let (mut pair, memory, grant) = OneSidedPair::granted(&devices, Access::ALL).await;
-    let nothing = pair.b.one_sided.grant(&memory, 8, 0, Access::ALL).unwrap();
+    let nothing = pair.b.one_sided.grant(&memory, 8, 0, Access::ALL).finish().unwrap();
     pair.b.one_sided.close();
-    let late = pair.b.one_sided.grant(&memory, 0, 8, Access::ALL).unwrap();
+    let late = pair.b.one_sided.grant(&memory, 0, 8, Access::ALL).finish().unwrap();
     bounded(case, pair.until(|_, b| b.ended().is_some())).await;
     assert!(matches!(pair.b.got[..], [Outcome::Ended(Status::Flushed)]));
     drop((pair, devices));

@@ -35,6 +35,7 @@ pub(in crate::mesh::tests) fn identity(name: &str) -> Identity {
         addresses: Vec::new(),
         fabrics: vec!["tcp".into()],
         times: Times::default(),
+        features: 0,
         versions: VERSIONS,
         key: Secret::key(Some(&Secret::numbered(3))),
         accepts: Vec::new(),

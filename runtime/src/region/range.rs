@@ -1,0 +1,73 @@
+//! Ranges of elements, and the bytes that they are.
+
+use std::ops::{Bound, Range, RangeBounds};
+
+use super::BYTES_MAX;
+use crate::error::RegionError;
+
+/// Returns the elements that a caller names of `len`. One that begins after its end is kept as it
+/// is: [`place`] refuses it.
+pub(super) fn elements(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => start.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => end.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => len,
+    };
+    start..end
+}
+
+/// Returns the elements that begin at `at`.
+pub(super) fn following(at: usize, count: usize) -> Range<usize> {
+    at..at.saturating_add(count)
+}
+
+/// Returns the first byte of elements of a region of `len`.
+///
+/// # Errors
+/// [`RegionError::OutOfRange`].
+pub(super) fn place<T>(range: &Range<usize>, len: usize) -> Result<u64, RegionError> {
+    if range.start > range.end || range.end > len {
+        return Err(out_of_range(range.clone(), len));
+    }
+    // How many there are may be the word of another node.
+    let at = (range.start as u64).checked_mul(size_of::<T>() as u64);
+    let bytes = range.len().checked_mul(size_of::<T>()).filter(|bytes| *bytes <= BYTES_MAX);
+    at.filter(|_| bytes.is_some()).ok_or_else(|| out_of_range(range.clone(), len))
+}
+
+/// Checks that `into` has room for just these elements.
+///
+/// # Errors
+/// [`RegionError::OtherLength`].
+pub(super) fn check_room<T>(range: &Range<usize>, into: &[T]) -> Result<(), RegionError> {
+    let (wanted, room) = (range.len(), into.len());
+    if wanted == room { Ok(()) } else { Err(RegionError::OtherLength { wanted, room }) }
+}
+
+pub(super) fn out_of_range(range: Range<usize>, len: usize) -> RegionError {
+    RegionError::OutOfRange { range, len }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_range_names_elements() {
+        let none: Range<usize> = 3..3;
+        assert_eq!(elements(.., 7), 0..7);
+        assert_eq!(elements(2.., 7), 2..7);
+        assert_eq!(elements(..=3, 7), 0..4);
+        assert_eq!(elements(3..3, 7), none);
+        assert_eq!(elements((Bound::Excluded(2), Bound::Unbounded), 7), 3..7);
+        assert_eq!(elements(1..=usize::MAX, 7), 1..usize::MAX);
+        assert!(place::<u64>(&(1..usize::MAX), 7).is_err());
+        let backwards = Range { start: 5, end: 4 };
+        assert!(place::<u64>(&backwards, 7).is_err());
+    }
+}

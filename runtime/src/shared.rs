@@ -1,0 +1,63 @@
+//! What a node shares in all, for its snapshot and its metrics.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Shares of a node's regions that have not ended, and their bytes: of memory that is shared twice,
+/// twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedTotals {
+    /// The shares.
+    pub shares: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The totals of a node, which its regions count.
+#[derive(Clone, Default)]
+pub(crate) struct Totals(Arc<Mutex<SharedTotals>>);
+
+/// One share in the totals, until this is dropped.
+pub(crate) struct Counted {
+    totals: Totals,
+    bytes: u64,
+}
+
+impl Totals {
+    pub(crate) fn now(&self) -> SharedTotals {
+        *self.0.lock()
+    }
+
+    pub(crate) fn count(&self, bytes: u64) -> Counted {
+        {
+            let mut totals = self.0.lock();
+            totals.shares += 1;
+            totals.bytes += bytes;
+        }
+        gauge(1.0, bytes as f64);
+        Counted { totals: self.clone(), bytes }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        {
+            let mut totals = self.totals.0.lock();
+            totals.shares -= 1;
+            totals.bytes -= self.bytes;
+        }
+        gauge(-1.0, -(self.bytes as f64));
+    }
+}
+
+fn gauge(shares: f64, bytes: f64) {
+    metrics::gauge!("ringpost_region_shares").increment(shares);
+    metrics::gauge!("ringpost_region_shared_bytes").increment(bytes);
+}
+
+/// Counts an operation of this node on a region, of its own or of another node, as it begins.
+pub(crate) fn note_operation(kind: &'static str) {
+    metrics::counter!("ringpost_region_operations_total", "kind" => kind).increment(1);
+}

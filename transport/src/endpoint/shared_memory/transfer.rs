@@ -1,0 +1,162 @@
+//! Bytes on their way between tasks and shared memory of another node: cut into pieces, of which as
+//! many are posted at once as there are slots.
+
+use std::collections::VecDeque;
+
+use tokio::sync::oneshot;
+
+use super::{AccessError, Bytes};
+use crate::fabric::Status;
+use crate::fabric::one_sided::Kind;
+use crate::reach::{Act, Finished, NotPosted, Ready, Wanted};
+
+/// The operation was not, or not wholly, done on a queue pair.
+pub(super) enum Unfinished {
+    NotBegun,
+    Unknown,
+    Failed(AccessError),
+}
+
+impl From<NotPosted> for Unfinished {
+    fn from(why: NotPosted) -> Self {
+        match why {
+            NotPosted::NotBegun => Unfinished::NotBegun,
+            NotPosted::Refused(why) => Unfinished::Failed(AccessError::Unable(why)),
+        }
+    }
+}
+
+/// Waits for the outcome of an operation.
+pub(super) async fn completed(
+    finished: oneshot::Receiver<Finished>,
+) -> Result<Vec<u8>, Unfinished> {
+    let (status, brought) = finished.await.map_err(|_| Unfinished::Unknown)?;
+    match status {
+        Status::Success => Ok(brought),
+        // The share ended without waiting for this node.
+        Status::RemoteAccess => Err(Unfinished::Failed(AccessError::NotShared)),
+        _ => Err(Unfinished::Unknown),
+    }
+}
+
+/// Bytes to be moved, each part from its place on, in order.
+pub(super) struct Transfer<'a> {
+    parts: Vec<(u64, Bytes<'a>)>,
+    done: Mark,
+}
+
+/// A place in a transfer: a part, and a byte of it. The fence comes after the last part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mark {
+    part: usize,
+    byte: usize,
+}
+
+/// An operation of a transfer.
+struct Step {
+    act: Act,
+    from: Mark,
+    to: Mark,
+}
+
+impl<'a> Transfer<'a> {
+    pub(super) fn new(parts: Vec<(u64, Bytes<'a>)>) -> Self {
+        Transfer { parts, done: Mark { part: 0, byte: 0 } }
+    }
+
+    pub(super) fn parts(&self) -> &[(u64, Bytes<'a>)] {
+        &self.parts
+    }
+
+    /// Returns true if some of it has been moved.
+    pub(super) fn has_begun(&self) -> bool {
+        self.done > Mark { part: 0, byte: 0 }
+    }
+
+    /// Returns true if all of it has been moved, and the fence at most is left.
+    pub(super) fn is_moved(&self) -> bool {
+        self.has_begun() && self.skip_empty(self.done).part == self.parts.len()
+    }
+
+    fn skip_empty(&self, mut mark: Mark) -> Mark {
+        while self.parts.get(mark.part).is_some_and(|(_, bytes)| mark.byte >= bytes.len()) {
+            mark = Mark { part: mark.part + 1, byte: 0 };
+        }
+        mark
+    }
+
+    /// Returns the operation that begins there, of `longest` bytes at most.
+    fn step(&self, from: Mark, ready: &Ready, longest: usize) -> Option<Step> {
+        let from = self.skip_empty(from);
+        let Some((at, bytes)) = self.parts.get(from.part) else {
+            let wrote = self.parts.iter().any(|(_, it)| it.kind() == Kind::Write && it.len() > 0);
+            let fence = ready.fence().filter(|_| wrote && from.byte == 0)?;
+            return Some(Step { act: fence, from, to: Mark { byte: 1, ..from } });
+        };
+        let at = at + from.byte as u64;
+        // Cut between words.
+        let bytes_max = longest - (at % 8) as usize;
+        let length = (bytes.len() - from.byte).min(bytes_max);
+        let act = Act::On { kind: bytes.kind(), at, bytes: length };
+        Some(Step { act, from, to: Mark { byte: from.byte + length, ..from } })
+    }
+
+    /// Moves what was not moved. Where not all of it was begun the rest is for the next queue pair.
+    /// A task that has operations under way waits for those, and not for slots.
+    pub(super) async fn run(&mut self, ready: &Ready) -> Result<(), Unfinished> {
+        let mut running: VecDeque<(Step, oneshot::Receiver<Finished>)> = VecDeque::new();
+        let (mut begun, mut refused) = (self.done, None);
+        loop {
+            if refused.is_none() {
+                let (mut steps, mut batch) = (Vec::new(), Vec::new());
+                while self.step(begun, ready, usize::MAX / 2).is_some() {
+                    let mut piece = match ready.try_piece() {
+                        Some(piece) => piece,
+                        None if running.is_empty() && batch.is_empty() => {
+                            match ready.piece().await {
+                                Ok(piece) => piece,
+                                Err(why) => {
+                                    refused = Some(why);
+                                    break;
+                                }
+                            }
+                        }
+                        None => break,
+                    };
+                    let longest = piece.bytes().len();
+                    let Some(step) = self.step(begun, ready, longest) else { break };
+                    self.fill(&step, piece.bytes());
+                    begun = step.to;
+                    batch.push(Wanted { act: step.act, piece });
+                    steps.push(step);
+                }
+                if !batch.is_empty() {
+                    match ready.post(batch) {
+                        Ok(finished) => running.extend(steps.into_iter().zip(finished)),
+                        Err(why) => refused = Some(why),
+                    }
+                }
+            }
+            let Some((step, finished)) = running.pop_front() else { break };
+            let brought = completed(finished).await?;
+            self.take(&step, &brought);
+            self.done = step.to;
+        }
+        refused.map_or(Ok(()), |why| Err(why.into()))
+    }
+
+    /// Copies what a write takes to its slot.
+    fn fill(&self, step: &Step, slot: &mut [u8]) {
+        let Act::On { bytes, .. } = step.act else { return };
+        if let Some((_, Bytes::From(from))) = self.parts.get(step.from.part) {
+            slot[..bytes].copy_from_slice(&from[step.from.byte..step.to.byte]);
+        }
+    }
+
+    /// Takes what a read has brought.
+    fn take(&mut self, step: &Step, brought: &[u8]) {
+        if let Some((_, Bytes::Into(into))) = self.parts.get_mut(step.from.part) {
+            into[step.from.byte..step.to.byte].copy_from_slice(brought);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A device that says that a write is done before the memory has it, over the simulated fabric: as
+//! adapters may, until something is read behind it. What it executes is not atomic with what others
+//! do.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use zeroize::Zeroizing;
+
+use super::*;
+use crate::fabric::one_sided::{
+    Access, Executor, Grant, Granting, Kind, OneSided, OneSidedConfig, Opening, Operation, Outcome,
+};
+use crate::fabric::{
+    self, Fabric, FabricError, Limits, PostError, Protection, QueuePairConfig, Status,
+};
+use crate::limits;
+use crate::memory::{Buffer, Region, Slot, Words};
+
+/// A fabric of one such device.
+#[derive(Debug, Clone)]
+pub(super) struct LazyDevice {
+    pub(super) name: &'static str,
+    pub(super) below: Arc<dyn Fabric>,
+    /// How many operations each doorbell brought.
+    pub(super) doorbells: Arc<Mutex<Vec<usize>>>,
+}
+
+impl LazyDevice {
+    pub(super) fn new(name: &'static str, below: &Arc<dyn Fabric>) -> Self {
+        LazyDevice { name, below: below.clone(), doorbells: Arc::default() }
+    }
+}
+
+impl Fabric for LazyDevice {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn protection(&self) -> Protection {
+        self.below.protection()
+    }
+
+    fn limits(&self) -> Limits {
+        self.below.limits()
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        self.below.alloc(bytes)
+    }
+
+    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn fabric::Opening>, FabricError> {
+        self.below.open(config)
+    }
+
+    fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
+        let twice = 2 * config.operations;
+        let opening = self.below.open_one_sided(OneSidedConfig { operations: twice, ..config })?;
+        let slots = self.alloc(twice as usize * limits::ONE_SIDED_SLOT_BYTES)?;
+        let slots = slots.into_slots(limits::ONE_SIDED_SLOT_BYTES);
+        Ok(Box::new(LazyOpening { opening, slots, device: self.clone() }))
+    }
+}
+
+struct LazyOpening {
+    opening: Box<dyn Opening>,
+    slots: Vec<Slot>,
+    device: LazyDevice,
+}
+
+impl Opening for LazyOpening {
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
+        self.opening.offer()
+    }
+
+    fn ways(&self, peer: &[u8]) -> Vec<u32> {
+        self.opening.ways(peer)
+    }
+
+    fn connect(
+        self: Box<Self>,
+        peer: Zeroizing<Vec<u8>>,
+        way: usize,
+    ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
+        let LazyOpening { opening, slots, device } = *self;
+        let connecting = opening.connect(peer, way);
+        async move {
+            let below = connecting.await?;
+            let (order, waker) = (VecDeque::new(), None);
+            let (late, outcomes) = (Vec::new(), VecDeque::new());
+            let lazy = Lazy { below, device, slots, late, order, outcomes, waker };
+            Ok(Box::new(lazy) as Box<dyn OneSided>)
+        }
+        .boxed()
+    }
+}
+
+struct Lazy {
+    below: Box<dyn OneSided>,
+    device: LazyDevice,
+    slots: Vec<Slot>,
+    /// Writes that were said to be done.
+    late: Vec<Operation>,
+    /// What has no outcome yet, in order (PV-14).
+    order: VecDeque<Expected>,
+    outcomes: VecDeque<Outcome>,
+    waker: Option<Waker>,
+}
+
+/// An outcome to come.
+enum Expected {
+    /// Of a write, which its user was told already.
+    Late,
+    /// Of what its user has posted.
+    Below,
+    /// Of a write, which its user is told when it has its turn.
+    Write(Slot),
+}
+
+impl Lazy {
+    /// Tells the writes that have their turn.
+    fn tell_writes(&mut self) {
+        while let Some(Expected::Write(_)) = self.order.front() {
+            let Some(Expected::Write(slot)) = self.order.pop_front() else { return };
+            self.outcomes.push_back(Outcome::Done { slot, status: Status::Success });
+        }
+    }
+}
+
+impl OneSided for Lazy {
+    fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting {
+        self.below.grant(memory, at, bytes, access)
+    }
+
+    fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
+        self.below.lend(bytes)
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+        self.below.alloc(bytes)
+    }
+
+    fn executor(&self) -> Executor {
+        Executor::Device(self.device.name.into())
+    }
+
+    fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
+        self.device.doorbells.lock().push(batch.len());
+        for operation in batch.drain(..) {
+            if operation.kind != Kind::Write {
+                self.order.extend(self.late.iter().map(|_| Expected::Late));
+                self.order.push_back(Expected::Below);
+                let mut all = std::mem::take(&mut self.late);
+                all.push(operation);
+                self.below.post(&mut all)?;
+                continue;
+            }
+            let Operation { slot, bytes, key, at, kind } = operation;
+            let mut own = self.slots.pop().unwrap();
+            own[..bytes as usize].copy_from_slice(&slot[..bytes as usize]);
+            self.late.push(Operation { slot: own, bytes, key, at, kind });
+            self.order.push_back(Expected::Write(slot));
+        }
+        self.tell_writes();
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, out: &mut Vec<Outcome>, max: usize) -> usize {
+        let mut below = Vec::new();
+        self.below.poll(&mut below, max);
+        for outcome in below {
+            let is_done = matches!(outcome, Outcome::Done { .. });
+            match (outcome, is_done.then(|| self.order.pop_front()).flatten()) {
+                (Outcome::Done { slot, .. }, Some(Expected::Late)) => self.slots.push(slot),
+                (outcome, _) => self.outcomes.push_back(outcome),
+            }
+            self.tell_writes();
+        }
+        let count = self.outcomes.len().min(max);
+        out.extend(self.outcomes.drain(..count));
+        count
+    }
+
+    fn arm(&mut self) {
+        self.below.arm();
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.outcomes.is_empty() {
+            return Poll::Ready(());
+        }
+        self.waker = Some(cx.waker().clone());
+        self.below.poll_ready(cx)
+    }
+
+    fn close(&mut self) {
+        self.below.close();
+    }
+}

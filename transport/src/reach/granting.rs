@@ -1,0 +1,236 @@
+//! Shares of this node that the peer is granted, and what takes them back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::take;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::{Means, Reach, Stage, State};
+use crate::bootstrap::Sharing;
+use crate::fabric::FabricError;
+use crate::fabric::one_sided::{Access, Grant, Granting, Key};
+use crate::id::ShareId;
+use crate::limits;
+use crate::shares::{Grantee, Holder, Piece};
+
+/// Shares of this node as far as the peer asked for them.
+#[derive(Default)]
+pub(super) struct Grants {
+    /// Those that it was granted.
+    pub(super) granted: BTreeMap<ShareId, Granted>,
+    /// Those that it waits for, in turn, while another one is registered (RE-7).
+    waiting: VecDeque<ShareId>,
+    registering: Option<Registering>,
+    /// Time at which the peer was last told that this side is at it.
+    told: Option<Instant>,
+}
+
+/// A share whose memory a device is locking.
+struct Registering {
+    /// The queue pair that it is for.
+    number: u32,
+    share: ShareId,
+    /// The peer has had its answer: the share ended meanwhile.
+    is_answered: bool,
+}
+
+/// A share that the peer was granted. Dropping it takes no time (RE-7).
+pub(super) struct Granted {
+    /// `None` when it is being dropped. The grant ends before the share counts one holder less.
+    held: Option<(Grant, Holder)>,
+    key: Key,
+    terms: Terms,
+    /// Time at which the peer was told that it ends (RE-3).
+    revoked: Option<Instant>,
+    runtime: Handle,
+}
+
+/// What the peer is told of a share beside its key.
+#[derive(Clone, Copy)]
+struct Terms {
+    bytes: u64,
+    access: Access,
+    is_elsewhere: bool,
+}
+
+impl Granted {
+    fn new(grant: Grant, holder: Holder, terms: Terms, runtime: &Handle) -> Self {
+        let (key, held, runtime) = (grant.key(), Some((grant, holder)), runtime.clone());
+        Granted { held, key, terms, revoked: None, runtime }
+    }
+
+    fn message(&self, share: ShareId) -> Sharing {
+        let Terms { bytes, access, is_elsewhere } = self.terms;
+        Sharing::Granted { share, key: self.key, bytes, access, is_elsewhere }
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take()
+            && held.0.is_slow()
+        {
+            // A runtime that has ended drops it here.
+            drop(self.runtime.spawn_blocking(move || drop(held)));
+        }
+    }
+}
+
+impl Grants {
+    /// Takes what ends with the queue pair, to be dropped without the lock. What is registered for
+    /// it is dropped when that is done.
+    pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
+        self.waiting.clear();
+        take(&mut self.granted)
+    }
+
+    /// Returns true if the peer waits for an answer on the queue pair of this number.
+    pub(super) fn is_asked(&self, number: u32) -> bool {
+        let is_it = |it: &Registering| it.number == number && !it.is_answered;
+        !self.waiting.is_empty() || self.registering.as_ref().is_some_and(is_it)
+    }
+}
+
+impl State {
+    /// Grants the peer a share of this node that it asked for, if there is such a one. Where there
+    /// is no queue pair the peer is about to hear that, and asks anew (RE-1).
+    pub(super) fn answer(&mut self, reach: &Arc<Reach>, means: &Arc<Means>, share: ShareId) {
+        let Stage::Connected(pair) = &mut self.stage else { return };
+        let executor = pair.one_sided.executor();
+        // One that has ended is not found, also while the peer still holds it.
+        let opened = means.shares.open_for(share, &executor, &(reach.clone() as _));
+        let Some((piece, holder)) = opened else {
+            return self.outbox.push(Sharing::Denied { share, reason: String::new() });
+        };
+        let grants = &mut self.grants;
+        if let Some(granted) = grants.granted.get(&share) {
+            return self.outbox.push(granted.message(share));
+        }
+        if let Some(registering) = &grants.registering {
+            // One that is asked for again has its answer to come.
+            let is_it = registering.share == share && registering.number == self.number;
+            if !is_it && !grants.waiting.contains(&share) {
+                grants.waiting.push_back(share);
+            }
+            return;
+        }
+        let Piece { memory, at, bytes, access, is_elsewhere } = piece;
+        let terms = Terms { bytes, access, is_elsewhere };
+        match pair.one_sided.grant(&memory, at, bytes, access) {
+            Granting::Done(made) => {
+                let made = made.map(|grant| Granted::new(grant, holder, terms, &means.runtime));
+                self.note_granted(share, made);
+            }
+            Granting::Slow(make) => {
+                let number = self.number;
+                grants.registering = Some(Registering { number, share, is_answered: false });
+                let (reach, means) = (reach.clone(), means.clone());
+                let runtime = means.runtime.clone();
+                runtime.spawn_blocking(move || {
+                    let made = make();
+                    let made = made.map(|grant| Granted::new(grant, holder, terms, &means.runtime));
+                    reach.note_registered(&means, made);
+                });
+            }
+        }
+    }
+
+    fn note_granted(&mut self, share: ShareId, made: Result<Granted, FabricError>) {
+        self.outbox.push(match made {
+            Ok(granted) => {
+                let message = granted.message(share);
+                self.grants.granted.insert(share, granted);
+                message
+            }
+            Err(error) => Sharing::Denied { share, reason: error.to_string() },
+        });
+    }
+
+    /// Takes what was registered, and returns it if it is not wanted any more.
+    fn take_registered(&mut self, made: Result<Granted, FabricError>) -> Option<Granted> {
+        let registering = self.grants.registering.as_mut();
+        let wanted = registering.filter(|it| it.number == self.number && !it.is_answered);
+        let Some(registering) = wanted.filter(|_| matches!(self.stage, Stage::Connected(_))) else {
+            return made.ok();
+        };
+        registering.is_answered = true;
+        let share = registering.share;
+        self.note_granted(share, made);
+        None
+    }
+
+    /// Tells a peer that waits for an answer that this side is at it, now and then (RE-7). Returns
+    /// true if it does.
+    pub(super) fn reassure(&mut self) -> bool {
+        let is_told = |since: Instant| since.elapsed() < limits::ONE_SIDED_PATIENCE / 4;
+        let tells = self.grants.is_asked(self.number) && !self.grants.told.is_some_and(is_told);
+        if tells {
+            self.grants.told = Some(Instant::now());
+            self.outbox.push(Sharing::Later);
+        }
+        tells
+    }
+}
+
+impl Reach {
+    /// Takes what came of registering memory, and goes on with the next one. What is not wanted any
+    /// more is given back first, by this thread.
+    fn note_registered(self: &Arc<Self>, means: &Arc<Means>, made: Result<Granted, FabricError>) {
+        let unwanted = self.state.lock().take_registered(made);
+        drop(unwanted.map(|mut granted| granted.held.take()));
+        {
+            let mut state = self.state.lock();
+            state.grants.registering = None;
+            while state.grants.registering.is_none()
+                && let Some(share) = state.grants.waiting.pop_front()
+            {
+                state.answer(self, means, share);
+            }
+        }
+        self.outgoing.notify_one();
+    }
+
+    /// Takes back what the peer was granted and did not give back in time (RE-3).
+    pub(super) fn take_back_late(&self) {
+        let is_over = |granted: &Granted| {
+            granted.revoked.is_some_and(|since| since.elapsed() >= limits::REVOKE_PATIENCE)
+        };
+        let over: Vec<_> = {
+            let granted = &mut self.state.lock().grants.granted;
+            let over: Vec<_> =
+                granted.iter().filter(|(_, it)| is_over(it)).map(|(share, _)| *share).collect();
+            over.into_iter().filter_map(|share| granted.remove(&share)).collect()
+        };
+        drop(over);
+    }
+}
+
+impl Grantee for Reach {
+    /// Tells the peer that this share of this node ends (RE-3).
+    fn revoke(&self, share: ShareId) {
+        {
+            let state = &mut *self.state.lock();
+            let number = state.number;
+            let is_it =
+                |it: &&mut Registering| it.share == share && it.number == number && !it.is_answered;
+            if let Some(granted) = state.grants.granted.get_mut(&share) {
+                granted.revoked = Some(Instant::now());
+                state.outbox.push(Sharing::Revoke(share));
+            } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
+                registering.is_answered = true;
+                state.outbox.push(Sharing::Denied { share, reason: String::new() });
+            } else {
+                // One that waits is answered in its turn.
+                return;
+            }
+        }
+        self.outgoing.notify_one();
+    }
+
+    fn take_back(&self, share: ShareId) {
+        let granted = self.state.lock().grants.granted.remove(&share);
+        drop(granted);
+    }
+}
