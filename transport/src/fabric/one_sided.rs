@@ -258,6 +258,7 @@ impl Grant {
     }
 
     /// A grant that ends when `held` is dropped, which takes a thread that may block.
+    #[cfg(any(test, feature = "verbs"))]
     pub(crate) fn slow(key: Key, held: impl Any + Send + Sync) -> Self {
         Grant { key, is_slow: true, _held: Box::new(held) }
     }
