@@ -13,6 +13,7 @@ use ringpost::{NodeEvent, Profile};
 use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary};
 use ringpost_tests::builds::hosted::Drifter;
 use ringpost_tests::planted::plant_named;
+use ringpost_tests::vault::{Vault, VaultUser};
 use tokio::io::AsyncReadExt;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::broadcast::Receiver;
@@ -77,6 +78,8 @@ async fn host(name: &str, seeds: Vec<String>, profile: Profile) -> Result<(), Bo
     node.spawn("notary", Notary::default()).await?;
     node.spawn("giver", Giver).await?;
     node.spawn("drifter", Drifter).await?;
+    node.spawn("vault", Vault::new(&node)?).await?;
+    node.spawn("user", VaultUser).await?;
     for number in 0..MUTES {
         node.spawn(&format!("mute{number}"), Mute).await?;
     }

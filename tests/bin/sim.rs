@@ -159,7 +159,7 @@ fn mutants(names: &[&str]) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     // Seeds tried for each planted bug before it counts as not caught.
     let rounds: [(&str, Scenario, Range<u64>); 6] = [
-        (RANDOM.0, RANDOM.1, 0..1_000),
+        (RANDOM.0, RANDOM.1, 0..4_000),
         (STORMS.0, STORMS.1, 0..100),
         (CLUSTERS.0, CLUSTERS.1, 0..200),
         (DIALOGUES.0, DIALOGUES.1, 0..100),

@@ -23,4 +23,5 @@ mod silent;
 mod soak;
 mod steps;
 mod upgrade;
+mod vault;
 mod wire;

@@ -1,6 +1,6 @@
 //! Connections that never say anything.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use ringpost_tests::actors::Counter;
@@ -21,6 +21,7 @@ async fn silent_connections_give_way_to_newer_ones_and_to_real_peers() {
     let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
     counter.echo("first".into()).await.unwrap();
     let (_, files_before) = beta.usage();
+    let began = Instant::now();
     let mut silent = Vec::new();
     for _ in 0..CONNECTIONS {
         silent.push(within(TcpStream::connect(&beta.address)).await.unwrap());
@@ -29,7 +30,10 @@ async fn silent_connections_give_way_to_newer_ones_and_to_real_peers() {
         assert!(matches!(within(stream.read(&mut [0])).await, Ok(0) | Err(_)));
     }
     let newest = silent.last_mut().unwrap();
-    assert!(newest.read(&mut [0]).now_or_never().is_none(), "the oldest give way");
+    let waits = newest.read(&mut [0]).now_or_never().is_none();
+    // On a machine so busy that it took longer the newest has had its time, too.
+    let is_late = began.elapsed() >= limits::HANDSHAKE_TIMEOUT;
+    assert!(waits || is_late, "the oldest give way");
     // With all places taken, a node still gets in.
     let gamma = linked("gamma", &[&beta], Duration::from_secs(8)).await;
     let through_gamma = gamma.actor::<Counter>("beta/counter").await.unwrap();

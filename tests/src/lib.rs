@@ -6,3 +6,4 @@ pub mod correspondent;
 pub mod ledger;
 pub mod planted;
 pub mod sim;
+pub mod vault;

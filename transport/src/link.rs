@@ -67,7 +67,7 @@ pub use outgoing::{SendKind, Unsent};
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use sending::Awaited;
-pub use stats::{LinkStats, RingStats, WaitStats};
+pub use stats::{FetchStats, LinkStats, RingStats, WaitStats};
 pub(crate) use view::Stall;
 pub use view::{LinkView, Waiting};
 pub(crate) use wait_queue::Line;

@@ -18,9 +18,11 @@
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
 //!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
 //!   which the peer does not say what is its turn to say.
-//! - **RE-7 not in the way**: memory is registered with a device, and given back to it, by a thread
-//!   that may block, without the lock: neither the session nor a driver waits for it. One share is
-//!   registered at a time, and a peer that waits for one hears LATER meanwhile.
+//! - **RE-7 not in the way**: memory that is shared is registered with a device, and given back to
+//!   it, by a thread that may block, without the lock: neither the session nor a driver waits for
+//!   it. One share is registered at a time, and a peer that waits for one hears LATER meanwhile.
+//!   (Messages that are lent, and memory they land in, are registered under the lock, 72 MiB and 96
+//!   MiB at most.)
 //! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
 //!   read, its *fence*. A write is done when a read of it is that was posted after the write: then
 //!   the owner's threads find what was written, whatever tells them to look.
@@ -47,7 +49,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::bootstrap::Sharing;
+use crate::bootstrap::{Question, Sharing};
 use crate::fabric::one_sided::{Access, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::ShareId;
@@ -106,13 +108,10 @@ struct State {
     /// Shares of this node.
     grants: Grants,
     /// ASKs and REVOKEs that were sent and have no answer.
-    unanswered: usize,
+    unanswered: [usize; 2],
     /// Time of the last answer.
     answered: Option<Instant>,
-    /// Messages of the peer that are being fetched.
-    fetching: usize,
-    /// The log says why large messages go in parts.
-    has_warned_of_parts: bool,
+    lending: lending::LendingState,
 }
 
 #[derive(Default)]
@@ -189,7 +188,7 @@ impl State {
     /// Ends the queue pair, and all that belongs to it (RE-1).
     fn leave(&mut self, stage: Stage) -> Leftovers {
         (self.peer_connected, self.fence) = (false, None);
-        self.unanswered = 0;
+        self.unanswered = [0; 2];
         // What else was to be said is about what ends here.
         self.outbox.retain(Sharing::is_about_opening);
         (replace(&mut self.stage, stage), take(&mut self.keys), self.grants.leave())
@@ -210,7 +209,7 @@ impl State {
         };
         let asks = self.keys.values().any(|known| matches!(known, Known::Asked(..)));
         let is_granting = self.grants.is_asked(self.number);
-        idle && self.outbox.is_empty() && !asks && !is_granting && self.fetching == 0
+        idle && self.outbox.is_empty() && !asks && !is_granting && self.lending.fetching == 0
     }
 
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
@@ -232,21 +231,22 @@ impl State {
     /// Takes what may be sent: of what the peer answers no more than it has room to answer. What
     /// it waits for itself is never kept.
     fn take_outgoing(&mut self) -> Vec<Sharing> {
-        let room = limits::SHARING_UNANSWERED_MAX.saturating_sub(self.unanswered);
-        let mut asked = 0;
+        let unanswered = &mut self.unanswered;
         let (sent, kept): (Vec<_>, Vec<_>) = take(&mut self.outbox).into_iter().partition(|it| {
-            let fits = !it.is_answered() || asked < room;
-            asked += usize::from(fits && it.is_answered());
+            let Some(question) = it.question() else { return true };
+            let count = &mut unanswered[question as usize];
+            let fits = *count < limits::SHARING_UNANSWERED_MAX;
+            *count += usize::from(fits);
             fits
         });
         self.outbox = kept;
-        self.unanswered += asked;
         sent
     }
 
     /// Records that the peer answered an ASK or a REVOKE.
-    fn note_answer(&mut self) {
-        self.unanswered = self.unanswered.saturating_sub(1);
+    fn note_answer(&mut self, question: Question) {
+        let count = &mut self.unanswered[question as usize];
+        *count = count.saturating_sub(1);
         self.answered = Some(Instant::now());
     }
 }

@@ -229,7 +229,8 @@ impl NodeBuilder {
         self
     }
 
-    /// The network that the node talks over, in place of TCP: for simulation.
+    /// The network that the node talks over, in place of the best there is: a simulated one, or
+    /// devices and settings that the program chooses.
     pub fn network(mut self, network: Network) -> Self {
         self.network = Some(network);
         self

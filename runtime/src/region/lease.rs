@@ -77,10 +77,11 @@ impl<'a, T: Pod> Lease<'a, T> {
         }
         if let Some(until) = self.until {
             let (ending, ended) = self.region.ending(id);
+            // Dropped with the task when the actor ends, also where that was never polled.
+            let ending = EndedWithTask(ending);
             until(
                 async move {
-                    // Dropped where it is when the actor ends.
-                    let _ending = EndedWithTask(ending);
+                    let _ending = ending;
                     let _ = ended.await;
                 }
                 .boxed(),

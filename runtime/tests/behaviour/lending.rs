@@ -75,6 +75,7 @@ fn fetched(node: &Node) -> u64 {
 }
 
 /// Messages of all sizes arrive in their order, and so do answers; the large ones were fetched.
+// Promised in docs/SEMANTICS.md.
 pub async fn messages_that_are_lent_arrive_whole_and_in_order(world: &World) {
     let [alpha, beta] = pair(world).await;
     beta.spawn("keeper", Keeper::default()).await.unwrap();

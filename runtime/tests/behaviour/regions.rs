@@ -428,8 +428,32 @@ pub async fn a_lease_ends_with_its_time_or_its_actor(world: &World) {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     assert_eq!(long.get(0).await, Err(RegionError::Revoked));
+    // An actor that ends in the handler that leased.
+    let (told, lease) = tokio::sync::oneshot::channel();
+    let lessor =
+        beta.spawn("hasty", Hasty { cells: cells.clone(), told: Some(told) }).await.unwrap();
+    lessor.lease_and_stop().await.unwrap();
+    lessor.wait_stopped().await;
+    assert_eq!(lease.await.unwrap().get(0).await, Err(RegionError::Revoked));
     assert_eq!(kept.get(0).await, Ok(4));
     end([alpha, beta]).await;
+}
+
+/// Leases and ends in one handler.
+#[actor]
+struct Hasty {
+    cells: Arc<Region<u64>>,
+    told: Option<tokio::sync::oneshot::Sender<RemoteRegion<u64>>>,
+}
+
+#[handlers]
+impl Hasty {
+    #[handler]
+    fn lease_and_stop(&mut self, cx: &mut Context<Self>) {
+        let lease = self.cells.lease(Access::READ).until_stopped(cx).share().unwrap();
+        cx.stop();
+        let _ = self.told.take().map(|told| told.send(lease));
+    }
 }
 
 /// A node has another one allocate memory, within what that lends, until it is dropped or the node

@@ -164,6 +164,11 @@ fn narrow(profile: &Profile, rng: &mut Rng) -> Profile {
     }
 }
 
+/// Half of the nodes lend their large messages. Takes nothing from the numbers of the seed.
+fn lend_from(mut rng: Rng) -> Option<u32> {
+    rng.bool().then(|| rng.u32(4096..=30_000))
+}
+
 fn profile(rng: &mut Rng) -> Profile {
     let ring_slots = rng.u32(8..=24);
     Profile {
@@ -176,7 +181,7 @@ fn profile(rng: &mut Rng) -> Profile {
         mailbox_window_bytes: rng.u32(2_000..=60_000),
         // Often less than what the mailboxes together could have.
         link_window_bytes: [rng.u32(5_000..=30_000), rng.u32(20_000..=200_000)][rng.usize(0..2)],
-        lend_from: rng.bool().then(|| rng.u32(4096..=30_000)),
+        lend_from: lend_from(rng.clone()),
         ..Profile::default()
     }
 }

@@ -85,10 +85,28 @@ mod kind {
 /// The bit beside an access that says that another executor does what is atomic.
 const ELSEWHERE: u8 = 8;
 
+/// What the peer answers: of each so many may be without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Question {
+    Ask,
+    /// Counted apart, as the peer may take its time over what it is asked for.
+    Revoke,
+}
+
 impl Sharing {
-    /// Returns true if the peer answers it.
-    pub(crate) fn is_answered(&self) -> bool {
-        matches!(self, Sharing::Ask(_) | Sharing::Revoke(_))
+    /// Returns what the peer answers, if it does.
+    pub(crate) fn question(&self) -> Option<Question> {
+        match self {
+            Sharing::Ask(_) => Some(Question::Ask),
+            Sharing::Revoke(_) => Some(Question::Revoke),
+            _ => None,
+        }
+    }
+
+    /// Returns true if it answers a question of the peer.
+    pub(crate) fn is_answer(&self) -> bool {
+        use Sharing::*;
+        matches!(self, Granted { .. } | Denied { .. } | Revoked(_))
     }
 
     /// Returns true if it is about a queue pair itself, and not about what is granted on it.

@@ -258,16 +258,21 @@ impl SharedMemory {
     /// Moves bytes in as many operations as it takes, over one queue pair after the other.
     async fn transfer(&self, parts: Vec<(u64, Bytes<'_>)>) -> Result<(), AccessError> {
         let mut transfer = Transfer::new(parts);
+        // The queue pair of writes that are done when its fence was read.
+        let mut unfenced = None;
         loop {
             let begun = transfer.has_begun();
             let ready = self.ready().await.map_err(|error| error.after(begun))?;
             for (at, bytes) in transfer.parts() {
                 check(&ready.terms, bytes.kind(), *at, bytes.len())?;
             }
-            if transfer.is_moved() {
+            let is_left = begun && unfenced.is_some_and(|number| number != ready.number());
+            if transfer.is_moved() || is_left {
                 // RE-8: the fence of another queue pair says nothing of this one's writes.
                 return Err(AccessError::Unknown);
             }
+            let writes = transfer.parts().iter().any(|(_, bytes)| bytes.kind() == Kind::Write);
+            unfenced = (writes && ready.fence().is_some()).then(|| ready.number());
             match transfer.run(&ready).await {
                 Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}

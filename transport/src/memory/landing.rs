@@ -38,6 +38,13 @@ pub(crate) struct Runway {
     size: usize,
 }
 
+impl Runway {
+    /// Returns the size of the memory that its slot was when it was taken.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+}
+
 impl Landing {
     /// Returns memory for so many bytes that was used before.
     ///
@@ -70,6 +77,13 @@ impl Landing {
     /// Leases the first `bytes` bytes of what has landed.
     pub(crate) fn lease(&self, Runway { slot, size }: Runway, bytes: usize) -> Option<Lease> {
         Some(self.sizes.get(&size)?.pool.lease(slot, bytes))
+    }
+
+    /// Records that nothing has landed in a slot of this size, and that it will not come back.
+    pub(crate) fn lose(&mut self, size: usize) {
+        if let Some(at) = self.sizes.get_mut(&size) {
+            at.slots -= 1;
+        }
     }
 
     /// Frees what was not used for too long. Returns it, to be dropped without a lock.
@@ -158,6 +172,8 @@ mod tests {
         let eight = land(&mut landing, 8 * MIB).unwrap();
         assert!(landing.bytes() <= LANDING_BYTES_MAX);
 
+        let lost = land(&mut landing, 80 * 1024).unwrap();
+        landing.lose(lost.size());
         drop(landing.lease(eight, 0));
         assert!(landing.take_unused().is_empty());
         tokio::time::advance(SPARE_KEPT).await;

@@ -16,6 +16,17 @@ use crate::memory::{Buffer, Lease, Runway, Slot};
 use crate::proto::fetches::Lent;
 use crate::proto::loans::{Held, LentAt, NotLent};
 
+/// What lending and fetching know of themselves.
+#[derive(Default)]
+pub(super) struct LendingState {
+    /// Messages of the peer that are being fetched.
+    pub(super) fetching: usize,
+    /// The failures of queue pairs to come up that were taken note of.
+    failures: u64,
+    /// The log says why large messages go in parts.
+    has_warned: bool,
+}
+
 impl Reach {
     /// Lends a message to the peer. Where there is no queue pair yet, one is opened for the next
     /// messages. Returns true beside it if that failed for another reason.
@@ -35,8 +46,14 @@ impl Reach {
                     Err(error) => (Err(state.warn_of_parts(&error.to_string())), true),
                 }
             }
-            // One that did not come up once is left to those who cannot do without.
-            Stage::Closed if state.failures == 0 => {
+            // The last one did not come up: the next one is opened after a pause.
+            Stage::Closed
+                if replace(&mut state.lending.failures, state.failures) != state.failures =>
+            {
+                let reason = state.trouble.clone();
+                (Err(state.warn_of_parts(&reason)), true)
+            }
+            Stage::Closed => {
                 self.begin(state, &means);
                 self.outgoing.notify_one();
                 not_yet
@@ -63,8 +80,25 @@ impl Reach {
     }
 
     async fn fetch_all(&self, lent: Lent) -> Result<Lease, NotLent> {
+        let (runway, room) = self.runway(&lent)?;
+        let size = runway.size();
+        let fetched = self.fetch_into(runway, &room, &lent).await;
+        if fetched.is_err()
+            && let Some(pair) = self.state.lock().pair(lent.at.pair)
+        {
+            pair.landing.lose(size);
+        }
+        fetched
+    }
+
+    /// Fetches a message. When it fails no read of it is under way any more (LO-1).
+    async fn fetch_into(
+        &self,
+        mut runway: Runway,
+        room: &Arc<Semaphore>,
+        lent: &Lent,
+    ) -> Result<Lease, NotLent> {
         let bytes = lent.bytes as usize;
-        let (mut runway, room) = self.runway(&lent)?;
         // What is beyond the message is not read into.
         let (mut rest, mut beyond) = (Some(runway.slot), None);
         let end = bytes.next_multiple_of(16);
@@ -74,7 +108,8 @@ impl Reach {
         }
         let mut parts = VecDeque::new();
         let mut at = 0;
-        while let Some(slot) = rest.take() {
+        let mut failed = false;
+        while !failed && let Some(slot) = rest.take() {
             let part = if slot.len() > FETCH_BYTES {
                 let (front, back) = slot.split(FETCH_BYTES);
                 rest = Some(back);
@@ -83,16 +118,20 @@ impl Reach {
                 slot
             };
             let wanted = part.len().min(bytes - at);
-            parts.push_back(self.post_fetch(&lent, (at, wanted), part, &room).await?);
+            let posted = self.post_fetch(lent, (at, wanted), part, room).await;
+            failed = posted.is_err();
+            parts.extend(posted);
             at += wanted;
         }
         let mut whole: Option<Slot> = None;
         for part in parts {
-            let (status, slot) = part.await.map_err(|_| NotLent)?;
-            if status != Status::Success {
-                return Err(NotLent);
+            match part.await {
+                Ok((Status::Success, slot)) if !failed => whole = Some(join(whole, slot)?),
+                _ => failed = true,
             }
-            whole = Some(join(whole, slot)?);
+        }
+        if failed {
+            return Err(NotLent);
         }
         if let Some(beyond) = beyond {
             whole = Some(join(whole, beyond)?);
@@ -150,10 +189,10 @@ impl Reach {
 impl State {
     /// Says, once for each link, why large messages go in parts.
     fn warn_of_parts(&mut self, reason: &str) -> NotLent {
-        if !replace(&mut self.has_warned_of_parts, true) {
+        if !replace(&mut self.lending.has_warned, true) {
             tracing::warn!(
                 %reason,
-                "large messages go in parts: memory for one-sided reads could not be registered"
+                "large messages go in parts: they could not be lent"
             );
         }
         NotLent
@@ -192,13 +231,13 @@ struct Fetching(Arc<Reach>);
 
 impl Fetching {
     fn new(reach: Arc<Reach>) -> Self {
-        reach.state.lock().fetching += 1;
+        reach.state.lock().lending.fetching += 1;
         Fetching(reach)
     }
 }
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        self.0.state.lock().fetching -= 1;
+        self.0.state.lock().lending.fetching -= 1;
     }
 }

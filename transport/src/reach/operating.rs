@@ -174,6 +174,11 @@ impl Ready {
         Ok(Piece::new(&self.reach, self.number, slot, permit))
     }
 
+    /// Returns the number of the queue pair.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Returns what has to follow a write before it is done, if anything has (RE-8).
     pub(crate) fn fence(&self) -> Option<Act> {
         self.fence.map(Act::Fence)

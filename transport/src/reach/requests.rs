@@ -7,10 +7,11 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::{Askers, Denied, Known, Leftovers, Means, Reach, Stage, State, Terms};
-use crate::bootstrap::Sharing;
+use crate::bootstrap::{Question, Sharing};
 use crate::fabric::Side;
 use crate::fabric::one_sided::{Key, Opening};
 use crate::id::ShareId;
+use crate::limits;
 
 /// The peer said something that does not belong here.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Reach {
             Sharing::Ask(share) => state.answer(self, &means, share),
             Sharing::Later => state.answered = Some(Instant::now()),
             Sharing::Granted { share, key, bytes, access, is_elsewhere } => {
-                state.note_answer();
+                state.note_answer(Question::Ask);
                 let terms = Terms { key, bytes, access, is_elsewhere };
                 let held = Known::Held { terms, running: 0, is_ending: false };
                 answered = state.take_asked(share).map(|tasks| (tasks, Ok(())));
@@ -65,21 +66,23 @@ impl Reach {
                 }
             }
             Sharing::Denied { share, reason } => {
-                state.note_answer();
+                state.note_answer(Question::Ask);
                 answered = state.take_asked(share).map(|tasks| (tasks, Err(Denied(reason))));
             }
             Sharing::Revoke(share) => state.heed_revoke(share),
             Sharing::Revoked(share) => {
-                state.note_answer();
+                state.note_answer(Question::Revoke);
                 if let Some(granted) = state.grants.granted.remove(&share) {
                     leftovers =
                         Some((Stage::Closed, Default::default(), [(share, granted)].into()));
                 }
             }
         }
+        let checked = state.check_answers();
         let speaks = !state.outbox.is_empty();
         drop(state);
         drop(leftovers);
+        checked?;
         if let Some((tasks, answer)) = answered {
             tasks.into_iter().for_each(|task| drop(task.send(answer.clone())));
         }
@@ -143,6 +146,12 @@ impl Reach {
 }
 
 impl State {
+    /// Checks how many answers wait: a peer that keeps to what it may ask has no more of them.
+    fn check_answers(&self) -> Result<(), Unexpected> {
+        let answers = self.outbox.iter().filter(|it| it.is_answer()).count();
+        if answers > 2 * limits::SHARING_UNANSWERED_MAX { Err(Unexpected) } else { Ok(()) }
+    }
+
     fn is_connecting(&self) -> bool {
         matches!(self.stage, Stage::Connecting(_) | Stage::Connected(_))
     }

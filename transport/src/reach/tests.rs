@@ -334,11 +334,18 @@ fn so_many_questions_are_unanswered_at_one_time() {
         while let Ok(said) = timeout(Duration::from_secs(1), reach.outgoing()).await {
             asked.extend(said);
         }
-        let asks = |said: &[Sharing]| said.iter().filter(|it| it.is_answered()).count();
+        let asks = |said: &[Sharing]| said.iter().filter(|it| it.question().is_some()).count();
         assert_eq!(asks(&asked), limits::SHARING_UNANSWERED_MAX);
         // What the peer asks meanwhile is answered, or two such nodes would wait for each other.
         reach.handle(Sharing::Ask(ShareId(u128::MAX))).unwrap();
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Denied]");
+        // So is the end of a share told, whose time does not wait (RE-3).
+        let shares = reach.state.lock().means.clone().unwrap().shares.clone();
+        let own = shares.share(&Arc::new(Words::zeroed(64)), 0, 64, Access::ALL).unwrap();
+        reach.handle(Sharing::Ask(own.id())).unwrap();
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
+        drop(own);
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Revoke]");
         let mut answered = 0;
         while answered < count {
             for message in std::mem::take(&mut asked) {
@@ -353,6 +360,18 @@ fn so_many_questions_are_unanswered_at_one_time() {
         for task in tasks {
             assert_eq!(task.await.unwrap(), Err(Unready::Denied));
         }
+    });
+}
+
+/// A peer that asks and takes no answers does not have any number of them wait.
+#[test]
+fn a_flood_of_questions_is_a_breach() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
+        drop(ready(&reach).await);
+        let mut asks = (0..10_000).map(|share| reach.handle(Sharing::Revoke(ShareId(share))));
+        let breach = asks.position(|answer| answer == Err(Unexpected));
+        assert_eq!(breach, Some(2 * limits::SHARING_UNANSWERED_MAX));
     });
 }
 
