@@ -1,4 +1,4 @@
-//! What a node shares in all, for its snapshot and its metrics.
+//! The sum of what a node shares, for its snapshot and its metrics.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ pub struct Snapshot {
     /// [`Profile::ring_growth_bytes_max`](crate::Profile::ring_growth_bytes_max). A ring that grew
     /// stays so while its link lives.
     pub ring_growth_bytes: u64,
-    /// What the regions of this node share.
+    /// The sum of what the regions of this node share.
     pub shared: SharedTotals,
     /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) has them by
     /// their parents.

@@ -54,7 +54,7 @@ impl Scene {
     }
 }
 
-/// What is known of a counter: it is at least this, and at most that.
+/// The bounds of a counter, as far as it is known.
 fn bounds(accounts: &[Account], counter: usize, lost: u64) -> std::ops::RangeInclusive<u64> {
     let done: u64 = accounts.iter().map(|account| account.done[counter]).sum();
     let unknown: u64 = accounts.iter().map(|account| account.unknown[counter]).sum();

@@ -42,8 +42,8 @@ impl Vault {
         self.shared.clone()
     }
 
-    /// What its processor finds there: the counter to which all add, the one that all exchange, and
-    /// those of so many users.
+    /// The words that its processor finds: the counter to which all add, the one that all exchange,
+    /// and those of so many users.
     #[handler]
     pub fn counters(&self, users: u64) -> Vec<u64> {
         self.region.read(..OWN + users as usize).unwrap_or_default()
@@ -56,13 +56,13 @@ impl Vault {
     }
 }
 
-/// What a user did.
+/// The account of what a user did.
 #[message]
 #[derive(Default, Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// What it has added to the counter of all, exchanged in the other one, and added to its own.
+    /// Additions to the counter of all, exchanges in the other, additions to its own.
     pub done: [u64; 3],
-    /// What it may have, beyond that.
+    /// The same that may have been done beyond those.
     pub unknown: [u64; 3],
     /// Reads that brought what nobody wrote.
     pub wrong: u64,

@@ -134,7 +134,7 @@ pub(crate) struct DriverRequests {
     pub(crate) leave: bool,
     /// Show that the link still carries frames.
     pub(crate) probe: bool,
-    /// What came of fetches, by the numbers of their loans.
+    /// The ends of fetches, by the numbers of their loans.
     pub(crate) fetched: Vec<(u16, Result<Lease, NotLent>)>,
 }
 

@@ -154,7 +154,7 @@ enum Known {
     },
 }
 
-/// What a share of the peer allows.
+/// The terms of a share of the peer.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
     key: Key,

@@ -46,7 +46,7 @@ struct State {
     bound: BTreeMap<usize, Bound>,
 }
 
-/// What executes atomic operations on a memory, and for how many queue pairs.
+/// The executor of atomic operations on a memory, and for how many queue pairs.
 struct Bound {
     executor: Executor,
     holders: usize,
@@ -130,7 +130,7 @@ impl State {
     }
 }
 
-/// What is atomic is not done by this node.
+/// Atomic operations are not done by this node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotDone {
     /// There is no such share.

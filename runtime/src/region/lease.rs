@@ -91,7 +91,7 @@ impl<'a, T: Pod> Lease<'a, T> {
     }
 }
 
-/// What ends a share, unless it has ended.
+/// The end of a share, unless it has ended.
 struct Ending {
     shares: Weak<Mutex<Vec<Kept>>>,
     id: ShareId,

@@ -164,7 +164,7 @@ impl Node {
     /// so many bytes to each of them, counted in pages of 4 KiB. A node that lends nothing refuses.
     /// Returns false where it lends already, or shuts down.
     ///
-    /// What is lent is locked memory over RDMA, and given back when the other node drops it, or is
+    /// Memory that is lent is locked over RDMA, and given back when the other node drops it, or is
     /// down. A node is taken for the one that it says it is: so what all may have in all is this
     /// for each node of the cluster.
     pub fn lend_memory(&self, bytes_per_node: u64) -> bool {

@@ -33,7 +33,7 @@ pub(crate) struct Identity {
     pub(crate) fabrics: Vec<String>,
     /// The times of its heartbeats.
     pub(crate) times: Times,
-    /// What it can do, as HELLO says it.
+    /// Its abilities, as HELLO says them.
     pub(crate) features: u64,
     /// The versions of the protocol that it speaks.
     pub(crate) versions: Versions,

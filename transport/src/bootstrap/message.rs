@@ -77,7 +77,7 @@ pub(crate) struct Hello {
     pub(crate) fabrics: Vec<String>,
     /// The times of its heartbeats.
     pub(crate) times: Times,
-    /// What it can do beyond the version: [`feature`]s, and bits that this node does not know.
+    /// Its abilities beyond the version: [`feature`]s, and bits that this node does not know.
     pub(crate) features: u64,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Hello {
 pub(crate) mod feature {
     /// It takes SHARING.
     pub(crate) const SHARED_MEMORY: u64 = 1;
-    /// What this node can do.
+    /// The abilities of this node.
     pub(crate) const ALL: u64 = SHARED_MEMORY;
 }
 

@@ -85,7 +85,7 @@ mod kind {
 /// The bit beside an access that says that another executor does what is atomic.
 const ELSEWHERE: u8 = 8;
 
-/// What the peer answers: of each so many may be without an answer.
+/// The questions that the peer answers: of each so many may be without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Ask,

@@ -45,7 +45,7 @@ enum Place {
     There(Arc<Peer>, Incarnation),
 }
 
-/// What a node without a network shares: with its own tasks.
+/// The shares of a node without a network: with its own tasks.
 pub struct LocalShares(Arc<Shares>);
 
 impl LocalShares {

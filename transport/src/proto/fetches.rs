@@ -20,7 +20,7 @@ pub(crate) struct Lent {
     pub(crate) bytes: u32,
 }
 
-/// What the peer has lent.
+/// The messages that the peer has lent.
 #[derive(Default)]
 pub(crate) struct Fetches {
     open: Vec<Fetch>,

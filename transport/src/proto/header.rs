@@ -125,7 +125,7 @@ pub(crate) enum RecordKind {
     Lend = 18,
     /// A loan was fetched, or will not be: `ordinal` is its number, `total` the cause.
     Fetched = 19,
-    /// What was fetched is not sent: `ordinal` is the number of its loan.
+    /// A message that was fetched is not sent: `ordinal` is the number of its loan.
     Unlent = 20,
 }
 

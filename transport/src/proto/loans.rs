@@ -37,7 +37,7 @@ pub(crate) enum Lending {
     Loan(u16),
 }
 
-/// What keeps memory lent as long as it lives.
+/// A value that keeps memory lent as long as it lives.
 pub(crate) type Held = Arc<dyn Any + Send + Sync>;
 
 /// Where the peer finds what is lent: a queue pair for one-sided access, by its number, and a key
@@ -61,9 +61,9 @@ pub(crate) struct Loans {
     open: VecDeque<Loan>,
     /// The number of the next one.
     next: u16,
-    /// What need not be lent any more.
+    /// Memory that need not be lent any more.
     returned: Vec<Held>,
-    /// What the peer may still be reading when it has said goodbye: lent until the link ends.
+    /// Memory that the peer may still read when it has said goodbye: lent until the link ends.
     kept: Vec<Held>,
     /// Loans in a row that came to nothing, and how many messages are not lent now.
     failures: u32,

@@ -86,7 +86,7 @@ pub(crate) struct Side {
     device: lending::Device,
 }
 
-/// What is to be sent to each mailbox, asks among it, and how many were.
+/// The messages that are to be sent to each mailbox, and how many were.
 #[derive(Default)]
 struct Plan {
     left: [VecDeque<(Vec<u8>, bool)>; 2],

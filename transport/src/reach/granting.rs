@@ -47,7 +47,7 @@ pub(super) struct Granted {
     runtime: Handle,
 }
 
-/// What the peer is told of a share beside its key.
+/// The terms of a share that the peer is told beside its key.
 #[derive(Clone, Copy)]
 struct Terms {
     bytes: u64,

@@ -16,7 +16,7 @@ use crate::memory::{Buffer, Lease, Runway, Slot};
 use crate::proto::fetches::Lent;
 use crate::proto::loans::{Held, LentAt, NotLent};
 
-/// What lending and fetching know of themselves.
+/// The state of lending and fetching.
 #[derive(Default)]
 pub(super) struct LendingState {
     /// Messages of the peer that are being fetched.
@@ -99,7 +99,7 @@ impl Reach {
         lent: &Lent,
     ) -> Result<Lease, NotLent> {
         let bytes = lent.bytes as usize;
-        // What is beyond the message is not read into.
+        // The slot beyond the message is not read into.
         let (mut rest, mut beyond) = (Some(runway.slot), None);
         let end = bytes.next_multiple_of(16);
         if let Some(slot) = rest.take_if(|slot| end < slot.len()) {
@@ -199,7 +199,7 @@ impl State {
     }
 }
 
-/// What is to be called when a fetch has ended, in whatever way.
+/// The function to be called when a fetch has ended, in whatever way.
 struct Done<F: FnOnce(Result<Lease, NotLent>)>(Option<F>);
 
 impl<F: FnOnce(Result<Lease, NotLent>)> Done<F> {

@@ -28,7 +28,7 @@ pub(crate) struct Wanted {
     pub(crate) piece: Piece,
 }
 
-/// What an operation does.
+/// The act of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Acts on so many bytes of the share, which lie in it (RE-2), from this one on.

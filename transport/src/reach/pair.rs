@@ -46,7 +46,7 @@ pub(super) struct Pair {
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Instant,
     pub(super) landing: Landing,
-    /// What the peer reads after it has written (RE-8).
+    /// The word that the peer reads after it has written (RE-8).
     _fence: Option<Grant>,
     _driver: Task,
 }
@@ -81,7 +81,7 @@ pub(super) enum Purpose {
 /// How the operation of a fetch ended, and its slot.
 pub(super) type Fetched = (Status, Slot);
 
-/// What an operation brought, for the task that waits: told without the state's lock.
+/// The outcome of an operation, for the task that waits: told without the state's lock.
 pub(super) enum Brought {
     Access(oneshot::Sender<Finished>, Finished, OwnedSemaphorePermit),
     Fetch(oneshot::Sender<Fetched>, Fetched, OwnedSemaphorePermit),

@@ -124,7 +124,7 @@ impl fmt::Debug for Mute {
     }
 }
 
-/// What becomes of operations there.
+/// The way in which operations end there.
 #[derive(Clone)]
 enum Posts {
     Kept,

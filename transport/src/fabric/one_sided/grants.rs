@@ -29,7 +29,7 @@ struct Granted {
     access: Access,
 }
 
-/// What is granted.
+/// Granted memory.
 enum Memory {
     Shared(Arc<Words>),
     /// Only ever read.

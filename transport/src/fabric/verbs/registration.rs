@@ -131,7 +131,7 @@ pub(super) struct Granted {
     memory: Option<Memory>,
 }
 
-/// What keeps the memory of a grant.
+/// The owner of the memory of a grant.
 enum Memory {
     Shared {
         _words: Arc<Words>,

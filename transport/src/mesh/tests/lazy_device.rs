@@ -103,7 +103,7 @@ struct Lazy {
     slots: Vec<Slot>,
     /// Writes that were said to be done.
     late: Vec<Operation>,
-    /// What has no outcome yet, in order (PV-14).
+    /// Operations without an outcome, in order (PV-14).
     order: VecDeque<Expected>,
     outcomes: VecDeque<Outcome>,
     waker: Option<Waker>,

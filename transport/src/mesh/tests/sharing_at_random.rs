@@ -14,7 +14,7 @@ const BYTES: usize = 100_000;
 /// Operations of a seed.
 const OPERATIONS: u32 = 40;
 
-/// What the seeds are to bring.
+/// The states that the seeds are to bring.
 #[derive(Debug, Default)]
 struct Met {
     done: u32,

@@ -13,7 +13,7 @@ const FROM: u32 = FRAME_MAX as u32 + 80;
 /// The longest message that a side fetches which its peer did not lend.
 const UNKNOWN_MAX: u32 = 1 << 16;
 
-/// What a side has lent, and what it is about to fetch.
+/// The device of a side: its loans, and what it is about to fetch.
 #[derive(Default)]
 pub(super) struct Device {
     /// Chooses what is refused; `None`: nothing is lent.

@@ -9,7 +9,7 @@ use crate::proto::pair::{FRAME_MAX, Pair, body, name};
 
 const LARGE: usize = 2500;
 
-/// What frames said of loans.
+/// Counts of what frames said of loans.
 #[derive(Debug, Default)]
 struct Seen {
     lent: usize,

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::shares::Share;
 
-/// What a device does only when it is let.
+/// A device that waits until it is let.
 pub(super) struct Device {
     steps: Mutex<mpsc::Receiver<()>>,
     done: mpsc::Sender<&'static str>,

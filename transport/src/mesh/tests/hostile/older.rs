@@ -4,7 +4,7 @@ use super::Scene;
 use super::peer::{Proven, identity, silence};
 use crate::endpoint::{AccessError, ShareId, SharedMemory};
 
-/// What its version does not know is not sent to it, and the error says so.
+/// A peer is not sent what its version does not know, and the error says so.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_peer_that_knows_no_sharing_is_not_sent_it() {
