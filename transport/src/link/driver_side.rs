@@ -91,11 +91,8 @@ impl LinkHandle {
         let mut state = self.state.lock();
         while let Some(body) = state.send_queue.next_to_lend() {
             drop(state);
-            let (lent, is_failure) = self.reach.lend(&body);
+            let lent = self.reach.lend(&body);
             state = self.state.lock();
-            if is_failure {
-                state.send_queue.note_not_lendable();
-            }
             state.send_queue.lent(&body, lent);
         }
         let mut transmit = None;

@@ -71,7 +71,7 @@ impl Fetches {
         let fetch = self.open.iter_mut().find(|fetch| fetch.number == number)?;
         let (stage, cause) = match fetched {
             Ok(body) => (Stage::Here(body), 0),
-            Err(NotLent) => (Stage::Refused, 1),
+            Err(_) => (Stage::Refused, 1),
         };
         fetch.stage = stage;
         let answer = RecordHeader::new(RecordKind::Fetched);

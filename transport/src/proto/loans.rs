@@ -48,9 +48,13 @@ pub(crate) struct LentAt {
     pub(crate) key: (u32, u64),
 }
 
-/// Bytes could not be lent, or not fetched: the message goes in parts.
+/// Bytes are not lent, or not fetched: the message goes in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotLent;
+pub(crate) enum NotLent {
+    /// There is no queue pair for it yet.
+    NotYet,
+    Failed,
+}
 
 /// The loans of one side.
 #[derive(Default)]

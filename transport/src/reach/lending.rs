@@ -29,11 +29,13 @@ pub(super) struct LendingState {
 
 impl Reach {
     /// Lends a message to the peer. Where there is no queue pair yet, one is opened for the next
-    /// messages. Returns true beside it if that failed for another reason.
-    pub(crate) fn lend(&self, body: &Arc<Buffer>) -> (Result<(LentAt, Held), NotLent>, bool) {
+    /// messages.
+    ///
+    /// # Errors
+    /// [`NotLent`]: the message is to go in parts.
+    pub(crate) fn lend(&self, body: &Arc<Buffer>) -> Result<(LentAt, Held), NotLent> {
         let state = &mut *self.state.lock();
-        let not_yet = (Err(NotLent), false);
-        let Some(means) = state.means.clone().filter(|_| !state.resting) else { return not_yet };
+        let means = state.means.clone().filter(|_| !state.resting).ok_or(NotLent::NotYet)?;
         let number = state.number;
         match &mut state.stage {
             Stage::Connected(pair) if state.peer_connected => {
@@ -41,9 +43,9 @@ impl Reach {
                 match pair.one_sided.lend(body) {
                     Ok(grant) => {
                         let Key { number: key, base } = grant.key();
-                        (Ok((LentAt { pair: number, key: (key, base) }, Arc::new(grant))), false)
+                        Ok((LentAt { pair: number, key: (key, base) }, Arc::new(grant)))
                     }
-                    Err(error) => (Err(state.warn_of_parts(&error.to_string())), true),
+                    Err(error) => Err(state.warn_of_parts(&error.to_string())),
                 }
             }
             // The last one did not come up: the next one is opened after a pause.
@@ -51,14 +53,14 @@ impl Reach {
                 if replace(&mut state.lending.failures, state.failures) != state.failures =>
             {
                 let reason = state.trouble.clone();
-                (Err(state.warn_of_parts(&reason)), true)
+                Err(state.warn_of_parts(&reason))
             }
             Stage::Closed => {
                 self.begin(state, &means);
                 self.outgoing.notify_one();
-                not_yet
+                Err(NotLent::NotYet)
             }
-            _ => not_yet,
+            _ => Err(NotLent::NotYet),
         }
     }
 
@@ -131,29 +133,29 @@ impl Reach {
             }
         }
         if failed {
-            return Err(NotLent);
+            return Err(NotLent::Failed);
         }
         if let Some(beyond) = beyond {
             whole = Some(join(whole, beyond)?);
         }
-        runway.slot = whole.ok_or(NotLent)?;
+        runway.slot = whole.ok_or(NotLent::Failed)?;
         let mut state = self.state.lock();
-        let pair = state.pair(lent.at.pair).ok_or(NotLent)?;
-        pair.landing.lease(runway, bytes).ok_or(NotLent)
+        let pair = state.pair(lent.at.pair).ok_or(NotLent::Failed)?;
+        pair.landing.lease(runway, bytes).ok_or(NotLent::Failed)
     }
 
     /// Returns memory for a message, and the room for operations of the queue pair by which it is
     /// lent.
     fn runway(&self, lent: &Lent) -> Result<(Runway, Arc<Semaphore>), NotLent> {
         let state = &mut *self.state.lock();
-        let pair = state.pair(lent.at.pair).ok_or(NotLent)?;
+        let pair = state.pair(lent.at.pair).ok_or(NotLent::Failed)?;
         let room = pair.fetch_room.clone();
         let size = match pair.landing.take(lent.bytes as usize) {
             Ok(runway) => return Ok((runway, room)),
-            Err(size) => size.ok_or(NotLent)?,
+            Err(size) => size.ok_or(NotLent::Failed)?,
         };
         match pair.one_sided.alloc(size) {
-            Ok(region) => Ok((pair.landing.add(region, size).ok_or(NotLent)?, room)),
+            Ok(region) => Ok((pair.landing.add(region, size).ok_or(NotLent::Failed)?, room)),
             Err(error) => Err(state.warn_of_parts(&error.to_string())),
         }
     }
@@ -166,9 +168,9 @@ impl Reach {
         slot: Slot,
         room: &Arc<Semaphore>,
     ) -> Result<oneshot::Receiver<Fetched>, NotLent> {
-        let permit = room.clone().acquire_owned().await.map_err(|_| NotLent)?;
+        let permit = room.clone().acquire_owned().await.map_err(|_| NotLent::Failed)?;
         let state = &mut *self.state.lock();
-        let pair = state.pair(lent.at.pair).ok_or(NotLent)?;
+        let pair = state.pair(lent.at.pair).ok_or(NotLent::Failed)?;
         let key = Key { number: lent.at.key.0, base: lent.at.key.1 };
         let (at, bytes) = (at as u64, wanted as u32);
         let mut batch = vec![Operation { slot, bytes, key, at, kind: Kind::Read }];
@@ -195,7 +197,7 @@ impl State {
                 "large messages go in parts: they could not be lent"
             );
         }
-        NotLent
+        NotLent::Failed
     }
 }
 
@@ -213,7 +215,7 @@ impl<F: FnOnce(Result<Lease, NotLent>)> Done<F> {
 impl<F: FnOnce(Result<Lease, NotLent>)> Drop for Done<F> {
     fn drop(&mut self) {
         if let Some(done) = self.0.take() {
-            done(Err(NotLent));
+            done(Err(NotLent::Failed));
         }
     }
 }
@@ -222,7 +224,7 @@ fn join(front: Option<Slot>, behind: Slot) -> Result<Slot, NotLent> {
     match front {
         None => Ok(behind),
         // They were cut from one slot, in this order.
-        Some(front) => front.join(behind).map_err(|_| NotLent),
+        Some(front) => front.join(behind).map_err(|_| NotLent::Failed),
     }
 }
 

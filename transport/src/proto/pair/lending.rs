@@ -39,7 +39,7 @@ impl Side {
         let Some(chance) = &mut device.chance else { return };
         while let Some(body) = self.out.next_to_lend() {
             let lent = match chance.u8(..50) {
-                0..10 => Err(NotLent),
+                0..10 => Err(NotLent::NotYet),
                 _ => {
                     let held = Arc::new(body.clone());
                     let key = (device.lent.len() as u32, 7);
@@ -84,8 +84,8 @@ impl Pair {
         let chance = device.chance.as_mut().map_or(7, |chance| chance.u8(..64));
         let unknown = || (lent.bytes <= UNKNOWN_MAX).then(|| lease(&vec![0; lent.bytes as usize]));
         let fetched = match chance {
-            0..7 => Err(NotLent),
-            _ => body.or_else(unknown).ok_or(NotLent),
+            0..7 => Err(NotLent::Failed),
+            _ => body.or_else(unknown).ok_or(NotLent::Failed),
         };
         device.fetched[usize::from(fetched.is_err())] += 1;
         self.sides[side].link.fetched(lent.number, fetched);

@@ -40,13 +40,12 @@ impl<W> SendQueue<W> {
                 control.push_back((header, Vec::new()));
                 Lending::Loan(number)
             }
-            Err(NotLent) => Lending::Parts,
+            Err(NotLent::NotYet) => Lending::Parts,
+            Err(NotLent::Failed) => {
+                loans.fail();
+                Lending::Parts
+            }
         };
-    }
-
-    /// Records that a message could not be lent, though there was a queue pair for it.
-    pub(crate) fn note_not_lendable(&mut self) {
-        self.queues.loans.fail();
     }
 
     /// Handles the peer's answer to a loan.
