@@ -7,7 +7,7 @@
 
 mod archived;
 mod lease;
-mod lent;
+mod offered;
 mod range;
 mod remote;
 mod slice;
@@ -29,7 +29,7 @@ use crate::shared::Counted;
 
 pub use archived::ArchivedRemoteRegion;
 pub use lease::Lease;
-pub use lent::PeerRegion;
+pub use offered::{MemoryOffer, PeerRegion};
 use range::{out_of_range, place};
 pub use remote::RemoteRegion;
 use remote::Whereabouts;
@@ -67,12 +67,13 @@ impl Node {
     /// Returns a region of `len` elements, all zero.
     ///
     /// # Errors
-    /// [`RegionError::TooLarge`].
+    /// [`RegionError::TooLarge`] and [`RegionError::OutOfMemory`].
     pub fn region<T: Pod>(&self, len: usize) -> Result<Region<T>, RegionError> {
         let element_bytes = size_of::<T>();
         let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
         let bytes = bytes.ok_or(RegionError::TooLarge { len, element_bytes })?;
-        let (memory, shares) = (Arc::new(Words::zeroed(bytes)), Arc::default());
+        let memory = Words::zeroed(bytes).ok_or(RegionError::OutOfMemory { bytes })?;
+        let (memory, shares) = (Arc::new(memory), Arc::default());
         Ok(Region { node: self.clone(), memory, len, shares, _elements: PhantomData })
     }
 
@@ -106,6 +107,14 @@ impl<T: Pod> Region<T> {
         let mut element = [T::zeroed()];
         self.read_into(range::following(at, 1), &mut element)?;
         Ok(element[0])
+    }
+
+    /// Writes an element.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRange`].
+    pub fn set(&self, at: usize, element: T) -> Result<(), RegionError> {
+        self.write(at, &[element])
     }
 
     /// Returns copies of these elements.

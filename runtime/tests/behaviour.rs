@@ -12,6 +12,7 @@ mod bank;
 mod ending;
 mod gathering;
 mod layouts;
+mod leases;
 mod lending;
 mod naming;
 mod protocols;
@@ -60,6 +61,8 @@ macro_rules! for_each_case {
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;
             layouts: references_with_names_that_are_none_are_no_archive;
+            leases: a_lease_ends_with_its_time_or_its_actor;
+            leases: a_node_gives_another_one_memory;
             lending: messages_that_are_lent_arrive_whole_and_in_order;
             lending: what_is_lent_is_given_up_like_every_message;
             naming: a_client_that_comes_first_waits_for_what_it_knows_by_message_or_protocol;
@@ -70,8 +73,6 @@ macro_rules! for_each_case {
             regions: a_region_is_read_and_written_by_another_node;
             regions: a_part_of_a_region_is_shared_alone;
             regions: a_region_goes_on_from_node_to_node;
-            regions: a_node_lends_memory_to_another_one;
-            regions: a_lease_ends_with_its_time_or_its_actor;
             regions: a_region_of_a_run_that_is_over_is_gone;
             regions: a_region_that_is_revoked_is_reached_no_more;
             regions: an_actor_is_told_after_the_write;

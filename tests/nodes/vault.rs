@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringpost::RegionError;
 use ringpost::prelude::*;
 use ringpost_tests::vault::{Account, Vault, VaultUser};
 use tokio::task::JoinSet;
@@ -136,8 +137,7 @@ async fn revoked(scene: &Scene, vault: &ActorRef<Vault>, region: &RemoteRegion<u
     let before = within(async { vault.counters(USERS).await }).await.unwrap();
     for user in 0..MORTAL {
         let account = scene.turn(user, region, 0).await.unwrap();
-        let why = account.ended.as_deref();
-        assert_eq!((account.done, why), ([0; 3], Some("the region is not shared any more")));
+        assert_eq!((account.done, account.ended), ([0; 3], Some(RegionError::Revoked.to_string())));
     }
     assert_eq!(within(async { vault.counters(USERS).await }).await.unwrap(), before);
 }

@@ -332,8 +332,10 @@ const _: () = assert!(RING_SLOTS / 4 <= RING_SLOTS - CREDIT_RESERVE && RING_SLOT
 
 /// Operations on memory of one peer that are under way at one time, of all tasks together.
 pub const ONE_SIDED_OPERATIONS: u32 = 32;
-/// Bytes that one of them moves: a longer one goes in several. With [`ONE_SIDED_OPERATIONS`] that
-/// is 1 MiB for each peer whose memory is used.
+/// Slots for them: what an operation brought lies in its slot until its task has copied it.
+pub const ONE_SIDED_SLOTS: u32 = 2 * ONE_SIDED_OPERATIONS;
+/// Bytes that one of them moves: a longer one goes in several. With [`ONE_SIDED_SLOTS`] that is 2
+/// MiB for each peer whose memory is used.
 pub const ONE_SIDED_SLOT_BYTES: usize = 32 * 1024;
 /// Time without an outcome after which a queue pair for one-sided access is given up, though its
 /// link lives: its connection is lost without a sign. Longer than any operation waits where both

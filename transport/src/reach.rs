@@ -58,8 +58,8 @@ use crate::shares::Shares;
 
 use granting::{Granted, Grants};
 pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
-pub(crate) use pair::Finished;
 use pair::Pair;
+pub(crate) use pair::{Came, Finished};
 pub(crate) use requests::Unexpected;
 
 /// One-sided access to the peer of one link.

@@ -4,16 +4,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ringpost_transport::cause::NodeDown;
+use ringpost_transport::cause::{NodeDown, NodeDownCause};
 
-use super::TellError;
+use super::{AskCause, TellError};
 
 /// The reason for which memory of a region was not read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
     /// The elements do not lie in the region. Nothing was done.
-    #[error("elements {} to {} of a region of {len}", .range.start, .range.end)]
+    #[error("elements {}..{} are not in a region of {len} elements", .range.start, .range.end)]
     OutOfRange {
         /// The elements that were asked for.
         range: Range<usize>,
@@ -21,7 +21,7 @@ pub enum RegionError {
         len: usize,
     },
     /// There is room for another number of elements than were asked for. Nothing was done.
-    #[error("{wanted} elements do not go into a slice of {room}")]
+    #[error("{wanted} elements do not go into a slice of {room}: give one that is as long")]
     OtherLength {
         /// The elements that were asked for.
         wanted: usize,
@@ -41,7 +41,7 @@ pub enum RegionError {
     NoAccess(&'static str),
     /// It is not shared any more: it was revoked, or its owner dropped it. A write that was under
     /// way may have been done in part.
-    #[error("the region is not shared any more")]
+    #[error("the region is not shared any more: ask its owner for another share")]
     Revoked,
     /// Its node is down. Nothing was done.
     #[error("the node {node} is down: {down}")]
@@ -52,7 +52,10 @@ pub enum RegionError {
         down: NodeDown,
     },
     /// The link was lost: it may have been done, or a part of it.
-    #[error("the link to {0} was lost: the operation may have been done, or a part of it")]
+    #[error(
+        "the link to {0} was lost: the operation may have been done, or a part of it; read again, \
+        and look before writing or counting again"
+    )]
     Unknown(Arc<str>),
     /// What is atomic on the region is done by another device, or by the processor of its node: it
     /// would not be atomic with what this node does. Nothing was done.
@@ -73,18 +76,45 @@ pub enum RegionError {
         /// The reason, in words.
         why: String,
     },
-    /// The node lends no memory. Nothing was done.
-    #[error("the node {0} lends no memory: have it call `lend_memory`")]
-    NotLent(Arc<str>),
-    /// The node lends this one no more. Nothing was done.
+    /// The node offers no memory. Nothing was done.
+    #[error("the node {node} offers no memory: have it call `offer_memory`")]
+    NotOffered {
+        /// The name of the node.
+        node: Arc<str>,
+    },
+    /// The node offers this one no more. Nothing was done.
     #[error(
-        "the node {node} lends this one {left} bytes more, and no more: drop some, or raise it"
+        "the node {node} has {left} bytes left for this one: drop a `PeerRegion` of it, or have it \
+        offer more by `offer_memory`"
     )]
     OverQuota {
         /// The name of the node.
         node: Arc<str>,
         /// Bytes that are left.
         left: u64,
+    },
+    /// The node gave no memory. Nothing was done.
+    #[error("the node {node} gave no memory: {reason}")]
+    Refused {
+        /// The name of the node.
+        node: Arc<str>,
+        /// The reason, in words.
+        reason: String,
+    },
+    /// The node was asked for memory, or to take it back, and did not answer. Nothing is kept.
+    #[error("the node {node} was asked about memory: {cause}")]
+    NotAsked {
+        /// The name of the node.
+        node: Arc<str>,
+        /// What became of the ask.
+        #[source]
+        cause: AskCause,
+    },
+    /// This node has not so much memory. Nothing was done.
+    #[error("there is no memory for a region of {bytes} bytes: free some, or ask for less")]
+    OutOfMemory {
+        /// Bytes of the region.
+        bytes: usize,
     },
     /// No memory has so many bytes.
     #[error("a region of {len} elements of {element_bytes} bytes is larger than any memory")]
@@ -95,22 +125,27 @@ pub enum RegionError {
         element_bytes: usize,
     },
     /// This node has no network, and it is not its own region.
-    #[error("this node has no network: give its builder `listen` or `seed`")]
+    #[error("this node has no network: give its builder `listen` or `seeds`")]
     NoNetwork,
 }
 
 impl RegionError {
-    /// Returns true if trying again can help, and cannot do it twice: the node may be back, or its
-    /// next run share anew. A region is of one run of its node: after
-    /// [`NodeDown`](Self::NodeDown) ask for the region of the next one.
+    /// Returns true if trying again can help, and cannot do it twice. It cannot help where the run
+    /// of the node is over that had the region: ask the next one for its region.
     ///
     /// A read may be tried again after [`Unknown`](Self::Unknown), too, and so may a write that no
     /// other node's can have come after.
     pub fn is_retryable(&self) -> bool {
         match self {
-            RegionError::NodeDown { .. }
-            | RegionError::Unable { .. }
-            | RegionError::OverQuota { .. } => true,
+            RegionError::NodeDown { down, .. } => {
+                matches!(down.cause, NodeDownCause::Silent { .. })
+            }
+            RegionError::NotAsked { cause, .. } => cause.is_retryable(),
+            RegionError::Unable { .. }
+            | RegionError::NotOffered { .. }
+            | RegionError::OverQuota { .. }
+            | RegionError::Refused { .. }
+            | RegionError::OutOfMemory { .. } => true,
             RegionError::OutOfRange { .. }
             | RegionError::OtherLength { .. }
             | RegionError::Unaligned { .. }
@@ -119,7 +154,6 @@ impl RegionError {
             | RegionError::Unknown(_)
             | RegionError::OtherExecutor(_)
             | RegionError::Unsupported(_)
-            | RegionError::NotLent(_)
             | RegionError::TooLarge { .. }
             | RegionError::NoNetwork => false,
         }

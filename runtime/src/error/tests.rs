@@ -104,18 +104,26 @@ fn of_spawns_only_those_that_were_certainly_not_made_may_be_tried_again() {
 fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
     let node = || "alpha".into();
     let down = NodeDown { cause: NodeDownCause::Restarted, down_ms: 0 };
+    let silent = NodeDownCause::Silent { silent_ms: 9_000, last: "refused".into() };
+    let silent = NodeDown { cause: silent, down_ms: 0 };
+    let unsent = AskCause::NotSent(Cause::MailboxFull);
     for (error, again, done) in [
         (RegionError::OutOfRange { range: 0..2, len: 1 }, false, false),
         (RegionError::OtherLength { wanted: 1, room: 2 }, false, false),
         (RegionError::Unaligned { element: 1 }, false, false),
         (RegionError::NoAccess("read"), false, false),
         (RegionError::Revoked, false, true),
-        (RegionError::NodeDown { node: node(), down }, true, false),
+        (RegionError::NodeDown { node: node(), down }, false, false),
+        (RegionError::NodeDown { node: node(), down: silent }, true, false),
         (RegionError::Unknown(node()), false, true),
         (RegionError::OtherExecutor(node()), false, false),
         (RegionError::Unsupported(node()), false, false),
         (RegionError::Unable { node: node(), why: "none".into() }, true, false),
-        (RegionError::NotLent(node()), false, false),
+        (RegionError::NotOffered { node: node() }, true, false),
+        (RegionError::Refused { node: node(), reason: "none".into() }, true, false),
+        (RegionError::NotAsked { node: node(), cause: AskCause::NoReply }, false, false),
+        (RegionError::NotAsked { node: node(), cause: unsent }, true, false),
+        (RegionError::OutOfMemory { bytes: 1 }, true, false),
         (RegionError::OverQuota { node: node(), left: 1 }, true, false),
         (RegionError::TooLarge { len: 1, element_bytes: 1 }, false, false),
         (RegionError::NoNetwork, false, false),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
@@ -305,6 +306,7 @@ impl NodeBuilder {
                 remote,
                 shares: LocalShares::new(entropy.clone()),
                 shared: Totals::default(),
+                offered_memory: Mutex::default(),
                 observers,
                 mailbox_capacity,
                 runtime,

@@ -203,6 +203,17 @@ impl<T: Pod> RemoteRegion<T> {
         Ok(read)
     }
 
+    /// Writes an element, as [`write`](RemoteRegion::write) does.
+    ///
+    /// # Errors
+    /// As of `write`.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped it may be written, now or later.
+    pub async fn set(&self, at: usize, element: T) -> Result<(), RegionError> {
+        self.write(at, &[element]).await
+    }
+
     /// Writes `elements` to those from `at` on. They are there when this returns: what is sent
     /// after it finds them. (Over RDMA a word is read behind them, which no device answers before
     /// the memory has them.)

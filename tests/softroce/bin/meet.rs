@@ -3,6 +3,10 @@
 //! ```text
 //! meet pair LEFT RIGHT             two nodes: prints `linked by FABRIC` once all that was sent has
 //!                                  arrived, or the error of a look-up
+//! meet stay LEFT RIGHT             two nodes, of which one asks the other all the time; prints what
+//!                                  becomes of their link, after which time, and each line of its
+//!                                  input; after the line `?`, what carried the next ask; when
+//!                                  there are no more lines, whether all was in order
 //! meet serve ADDRESS               a node that counts its links; ends when killed
 //! meet crowd ADDRESS NODES ROUNDS  so many nodes link at once, talk and leave, again and again;
 //!                                  prints `links N by verbs, N by tcp`, as counted there
@@ -14,17 +18,18 @@
 
 use std::error::Error;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringpost::prelude::*;
 use ringpost::{Entropy, Network, NodeEvent, Profile, VerbsConfig, VerbsFabric};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: meet pair LEFT RIGHT | serve ADDRESS | crowd ADDRESS NODES ROUNDS";
+const USAGE: &str = "usage: meet pair|stay LEFT RIGHT | serve ADDRESS | crowd ADDRESS NODES ROUNDS";
 
 /// Asks of a pair, each way round, and the bytes of each: more than one frame.
 const ASKS: usize = 20;
@@ -35,6 +40,9 @@ const DOWN_AFTER: Duration = Duration::from_secs(4);
 
 /// What takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pause between two asks of those that stay.
+const ASK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Answers, and knows how many links its node has had.
 #[actor]
@@ -71,6 +79,7 @@ async fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["pair", left, right] => pair(left, right).await,
+        ["stay", left, right] => stay(left, right).await,
         ["serve", address] => serve(address).await,
         ["crowd", address, nodes, rounds] => crowd(address, nodes, rounds).await,
         _ => Err(USAGE.into()),
@@ -138,6 +147,88 @@ async fn pair(left: &str, right: &str) -> Outcome {
     right.shutdown(PATIENCE).await;
     left.shutdown(PATIENCE).await;
     Ok(())
+}
+
+/// Counts what it is asked, and whether that comes in order.
+#[actor]
+#[derive(Default)]
+struct Ledger {
+    last: u64,
+    handled: u64,
+    disordered: u64,
+}
+
+#[handlers]
+impl Ledger {
+    #[handler]
+    fn note(&mut self, number: u64) {
+        self.disordered += u64::from(number <= self.last);
+        (self.last, self.handled) = (number, self.handled + 1);
+    }
+
+    /// How many came, and how many of them out of order.
+    #[handler]
+    fn balance(&self) -> (u64, u64) {
+        (self.handled, self.disordered)
+    }
+}
+
+async fn stay(left: &str, right: &str) -> Outcome {
+    let begun = Instant::now();
+    let say = move |what: String| println!("{:7.2} {what}", begun.elapsed().as_secs_f64());
+    let left = start("left", "127.0.0.1:0", None, left).await?;
+    let mut events = left.events();
+    left.spawn("ledger", Ledger::default()).await?;
+    let right =
+        start("right", "127.0.0.1:0", left.addresses().first().map(|it| &**it), right).await?;
+    let ledger: ActorRef<Ledger> = right.actor("left/ledger").await?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let (mut number, mut answered, mut carrier) = (0, 0, "nothing");
+    // The first ask of which it is to be said what carried it.
+    let mut first = u64::MAX;
+    let mut asking = JoinSet::new();
+    loop {
+        tokio::select! {
+            // What became of the link comes before what it carried then.
+            biased;
+            event = events.recv() => match event? {
+                NodeEvent::LinkUp { fabric, .. } => {
+                    carrier = fabric;
+                    say(format!("linked by {fabric}"));
+                }
+                NodeEvent::LinkDown { cause, .. } => say(format!("the link ended: {cause}")),
+                NodeEvent::NodeDown { cause, .. } => say(format!("the node is down: {cause}")),
+                _ => {}
+            },
+            line = lines.next_line() => match line?.as_deref() {
+                Some("?") => first = number + 1,
+                Some(line) => say(line.into()),
+                None => break,
+            },
+            Some(asked) = asking.join_next() => {
+                let is_answered: bool = asked?;
+                answered += u64::from(is_answered);
+                if is_answered && number >= first {
+                    println!("answered over {carrier}");
+                    first = u64::MAX;
+                }
+            }
+            () = tokio::time::sleep(ASK_PAUSE), if asking.is_empty() => {
+                number += 1;
+                let asked = ledger.note(number).timeout(PATIENCE);
+                asking.spawn(async move { asked.await.is_ok() });
+            }
+        }
+    }
+    while let Some(asked) = asking.join_next().await {
+        answered += u64::from(asked?);
+    }
+    let (handled, disordered) = ledger.balance().timeout(PATIENCE).await?;
+    println!("asked {number}, answered {answered}, handled {handled}, out of order {disordered}");
+    let sound = disordered == 0 && (answered..=number).contains(&handled);
+    right.shutdown(PATIENCE).await;
+    left.shutdown(PATIENCE).await;
+    if sound { Ok(()) } else { Err("the books do not agree".into()) }
 }
 
 /// The fabric of the next link.

@@ -242,8 +242,8 @@ impl SharedMemory {
                 let piece = ready.piece().await?;
                 let act = Act::On { kind, at, bytes: 8 };
                 let finished = ready.post(vec![Wanted { act, piece }])?.pop();
-                let brought = completed(finished.ok_or(Unfinished::Unknown)?).await?;
-                let word = brought.try_into().map_err(|_| Unfinished::Unknown)?;
+                let came = completed(finished.ok_or(Unfinished::Unknown)?).await?;
+                let word = came[..].try_into().map_err(|_| Unfinished::Unknown)?;
                 Ok(u64::from_ne_bytes(word))
             };
             match act.await {

@@ -21,6 +21,7 @@ pub struct Words {
 }
 
 /// Memory is granted by pages: what else the allocator hands out never lies on one of these.
+#[derive(bytemuck::Zeroable)]
 #[repr(C, align(4096))]
 struct Page([AtomicU64; PAGE_WORDS]);
 
@@ -36,11 +37,12 @@ pub struct OutOfRange {
 
 impl Words {
     /// Returns zeroed memory of so many bytes, rounded up to whole words. It takes whole pages of 4
-    /// KiB.
-    pub fn zeroed(bytes: usize) -> Self {
+    /// KiB, from the system when they are first used where they are many. `None` where there is not
+    /// so much.
+    pub fn zeroed(bytes: usize) -> Option<Self> {
         let words = bytes.div_ceil(WORD);
-        let page = |_| Page([const { AtomicU64::new(0) }; PAGE_WORDS]);
-        Words { pages: (0..words.div_ceil(PAGE_WORDS)).map(page).collect(), words }
+        let pages = bytemuck::try_zeroed_slice_box(words.div_ceil(PAGE_WORDS)).ok()?;
+        Some(Words { pages, words })
     }
 
     /// Returns its size in bytes.
@@ -63,8 +65,12 @@ impl Words {
         let mut rest = into;
         for (word, bytes) in self.pieces(at, rest.len())? {
             let (piece, more) = rest.split_at_mut(bytes.len());
-            piece.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes()[bytes]);
             rest = more;
+            let word = word.load(Ordering::Acquire).to_ne_bytes();
+            match piece.as_mut_array() {
+                Some(whole) => *whole = word,
+                None => piece.copy_from_slice(&word[bytes]),
+            }
         }
         Ok(())
     }
@@ -143,12 +149,18 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn there_may_not_be_so_much() {
+        assert!(Words::zeroed(usize::MAX / 4).is_none());
+        assert_eq!(Words::zeroed(0).map(|words| words.bytes()), Some(0));
+    }
+
     /// Random copies do to it what they do to bytes.
     #[test]
     fn it_is_as_bytes_are() {
         let mut chance = fastrand::Rng::with_seed(5);
         // Over the end of a page, and that of all.
-        let (words, mut model) = (Words::zeroed(4193), vec![0; 4200]);
+        let (words, mut model) = (Words::zeroed(4193).unwrap(), vec![0; 4200]);
         assert_eq!(words.bytes(), model.len());
         let [mut inside, mut outside] = [0; 2];
         for _ in 0..20_000 {
@@ -181,7 +193,7 @@ mod tests {
 
     #[test]
     fn places_that_no_memory_has_are_refused() {
-        let words = Words::zeroed(16);
+        let words = Words::zeroed(16).unwrap();
         for (at, bytes) in [(u64::MAX, 1), (u64::MAX - 7, 8), (17, 0), (16, 1), (9, 8)] {
             assert!(words.read(at, &mut vec![0; bytes]).is_err(), "{at} {bytes}");
             assert!(words.write(at, &vec![0; bytes]).is_err(), "{at} {bytes}");
@@ -197,7 +209,7 @@ mod tests {
     #[test]
     fn writers_of_one_word_keep_out_of_each_others_bytes() {
         const ROUNDS: u32 = if cfg!(miri) { 50 } else { 20_000 };
-        let words = Words::zeroed(16);
+        let words = Words::zeroed(16).unwrap();
         thread::scope(|scope| {
             for half in [0, 4] {
                 let words = &words;

@@ -159,7 +159,7 @@ impl Ready {
     pub(crate) fn try_piece(&self) -> Option<Piece> {
         let permit = self.room.clone().try_acquire_owned().ok()?;
         let slot = self.reach.state.lock().pair(self.number)?.slots.pop()?;
-        Some(Piece::new(&self.reach, self.number, slot, permit))
+        Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
     }
 
     /// Waits for a slot, in turn.
@@ -171,7 +171,7 @@ impl Ready {
         let mut state = self.reach.state.lock();
         let slot =
             state.pair(self.number).and_then(|pair| pair.slots.pop()).ok_or(NotPosted::NotBegun)?;
-        Ok(Piece::new(&self.reach, self.number, slot, permit))
+        Ok(Piece::new(&self.reach, self.number, slot, Some(permit)))
     }
 
     /// Returns the number of the queue pair.

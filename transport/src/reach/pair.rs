@@ -1,8 +1,10 @@
 //! A connected queue pair, and the task that drives it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::poll_fn;
 use std::mem::replace;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -19,7 +21,7 @@ use crate::fabric::{FabricError, Status};
 use crate::id::ShareId;
 use crate::limits::{
     CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE,
-    ONE_SIDED_SLOT_BYTES,
+    ONE_SIDED_SLOT_BYTES, ONE_SIDED_SLOTS,
 };
 use crate::memory::{Landing, Slot, Words};
 
@@ -36,7 +38,8 @@ type Made = (Box<dyn OneSided>, Vec<Slot>, Option<Grant>);
 /// A connected queue pair.
 pub(super) struct Pair {
     pub(super) one_sided: Box<dyn OneSided>,
-    /// Slots of no operation. There is one for each permit of `room`.
+    /// Slots of no operation, and of no task that reads what came. There is one for each permit of
+    /// `room`.
     pub(super) slots: Vec<Slot>,
     pub(super) room: Arc<Semaphore>,
     /// The room of fetches.
@@ -103,16 +106,42 @@ impl Brought {
     }
 }
 
-/// How an operation ended, and what it brought: copied out of its slot, which serves others at
-/// once, however late its task looks.
-pub(crate) type Finished = (Status, Vec<u8>);
+/// How an operation ended, and what it brought.
+pub(crate) type Finished = (Status, Came);
 
-/// A slot for one operation, which the queue pair has meanwhile (RE-4). Dropping it gives it back.
+/// The bytes that an operation brought. They lie in its slot, which is its task's meanwhile; where
+/// tasks that look late have so many that operations would have to wait, they are copied out.
+pub(crate) enum Came {
+    InSlot { piece: Piece, bytes: usize },
+    Copied(Vec<u8>),
+}
+
+impl Deref for Came {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Came::InSlot { piece, bytes } => {
+                piece.slot.as_deref().and_then(|slot| slot.get(..*bytes)).unwrap_or_default()
+            }
+            Came::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Came {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Came({} bytes)", self.len())
+    }
+}
+
+/// A slot for one operation, which the queue pair has meanwhile (RE-4), or of one that has ended.
+/// Dropping it gives it back.
 pub(crate) struct Piece {
     reach: Arc<Reach>,
     number: u32,
     slot: Option<Slot>,
-    /// Given back after the slot.
+    /// That of the operation that it is for. Given back after the slot.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -121,9 +150,9 @@ impl Piece {
         reach: &Arc<Reach>,
         number: u32,
         slot: Slot,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Piece { reach: reach.clone(), number, slot: Some(slot), permit: Some(permit) }
+        Piece { reach: reach.clone(), number, slot: Some(slot), permit }
     }
 
     /// Returns the bytes of the operation.
@@ -173,7 +202,8 @@ impl Means {
             Executor::Processor => None,
             // It is a page.
             Executor::Device(_) => {
-                let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize));
+                let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
+                let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
                 Some(one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ).finish()?)
             }
         };
@@ -182,7 +212,7 @@ impl Means {
 
     /// Returns slots for the operations of a queue pair.
     fn slots(&self) -> Result<Vec<Slot>, FabricError> {
-        let count = ONE_SIDED_OPERATIONS as usize;
+        let count = ONE_SIDED_SLOTS as usize;
         let region = self.fabric.alloc(count * ONE_SIDED_SLOT_BYTES)?;
         let mut slots = region.into_slots(ONE_SIDED_SLOT_BYTES);
         slots.truncate(count);
@@ -226,7 +256,7 @@ impl Reach {
         let is_made = made.is_ok();
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
             (Ok((one_sided, slots, fence)), Stage::Connecting(driver)) => {
-                let room = Arc::new(Semaphore::new(slots.len()));
+                let room = Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize));
                 let (posted, waiting) = (VecDeque::new(), Instant::now());
                 let fetch_room = Arc::new(Semaphore::new(FETCH_OPERATIONS as usize));
                 let key = fence.as_ref().map(Grant::key);
@@ -301,7 +331,7 @@ impl Reach {
 
     /// Records the outcome of the oldest operation. What is returned is for its task, and wakes
     /// others: without the lock.
-    fn finish(&self, state: &mut State, slot: Slot, status: Status) -> Option<Brought> {
+    fn finish(self: &Arc<Self>, state: &mut State, slot: Slot, status: Status) -> Option<Brought> {
         let number = state.number;
         let pair = state.pair(number)?;
         pair.waiting = Instant::now();
@@ -310,9 +340,16 @@ impl Reach {
             Purpose::Access { share, wanted, done } => (share, wanted, done),
             Purpose::Fetch(done) => return Some(Brought::Fetch(done, (status, slot), permit)),
         };
-        let is_wanted = status == Status::Success && !done.is_closed();
-        let brought = if is_wanted { slot[..wanted].to_vec() } else { Vec::new() };
-        pair.slots.push(slot);
+        let is_wanted = wanted > 0 && status == Status::Success && !done.is_closed();
+        // However late tasks look, there is a slot for each permit.
+        let has_spare = pair.slots.len() >= ONE_SIDED_OPERATIONS as usize;
+        let came = if is_wanted && has_spare {
+            Came::InSlot { piece: Piece::new(self, number, slot, None), bytes: wanted }
+        } else {
+            let copied = if is_wanted { slot[..wanted].to_vec() } else { Vec::new() };
+            pair.slots.push(slot);
+            Came::Copied(copied)
+        };
         if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
             *running -= 1;
             if *is_ending && *running == 0 {
@@ -320,6 +357,6 @@ impl Reach {
                 state.outbox.push(Sharing::Revoked(share));
             }
         }
-        Some(Brought::Access(done, (status, brought), permit))
+        Some(Brought::Access(done, (status, came), permit))
     }
 }

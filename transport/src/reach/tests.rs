@@ -32,7 +32,7 @@ fn one_side(world: &World, node: &str, side: Side) -> OneSide {
     let (_, fabric) = world.network(node);
     let reach = Reach::new();
     let shares = Shares::new(world.entropy());
-    let share = shares.share(&Arc::new(Words::zeroed(64)), 0, 64, Access::ALL).unwrap();
+    let share = shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap();
     let (binding, runtime) = (vec![1; 32], Handle::current());
     reach.attach(Means { fabric, way: None, side, binding, shares, runtime });
     OneSide { reach, share }
@@ -341,7 +341,7 @@ fn so_many_questions_are_unanswered_at_one_time() {
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Denied]");
         // So is the end of a share told, whose time does not wait (RE-3).
         let shares = reach.state.lock().means.clone().unwrap().shares.clone();
-        let own = shares.share(&Arc::new(Words::zeroed(64)), 0, 64, Access::ALL).unwrap();
+        let own = shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap();
         reach.handle(Sharing::Ask(own.id())).unwrap();
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
         drop(own);

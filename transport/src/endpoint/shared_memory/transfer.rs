@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{AccessError, Bytes};
 use crate::fabric::Status;
 use crate::fabric::one_sided::Kind;
-use crate::reach::{Act, Finished, NotPosted, Ready, Wanted};
+use crate::reach::{Act, Came, Finished, NotPosted, Ready, Wanted};
 
 /// The operation was not, or not wholly, done on a queue pair.
 pub(super) enum Unfinished {
@@ -27,12 +27,10 @@ impl From<NotPosted> for Unfinished {
 }
 
 /// Waits for the outcome of an operation.
-pub(super) async fn completed(
-    finished: oneshot::Receiver<Finished>,
-) -> Result<Vec<u8>, Unfinished> {
-    let (status, brought) = finished.await.map_err(|_| Unfinished::Unknown)?;
+pub(super) async fn completed(finished: oneshot::Receiver<Finished>) -> Result<Came, Unfinished> {
+    let (status, came) = finished.await.map_err(|_| Unfinished::Unknown)?;
     match status {
-        Status::Success => Ok(brought),
+        Status::Success => Ok(came),
         // The share ended without waiting for this node.
         Status::RemoteAccess => Err(Unfinished::Failed(AccessError::NotShared)),
         _ => Err(Unfinished::Unknown),
@@ -138,8 +136,8 @@ impl<'a> Transfer<'a> {
                 }
             }
             let Some((step, finished)) = running.pop_front() else { break };
-            let brought = completed(finished).await?;
-            self.take(&step, &brought);
+            let came = completed(finished).await?;
+            self.take(&step, &came);
             self.done = step.to;
         }
         refused.map_or(Ok(()), |why| Err(why.into()))

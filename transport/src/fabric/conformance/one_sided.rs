@@ -67,7 +67,7 @@ pub(crate) async fn zero_length_read_and_write(pairs: &impl Pairs) {
 pub(crate) async fn long_read_and_write(pairs: &impl Pairs) {
     let bytes = ONE_SIDED_FRAME_BYTES * (ONE_SIDED_WINDOW + 2) + 3;
     let mut pair = OneSidedPair::of(pairs, 4, 1, (bytes + 16) & !15).await;
-    let memory = Arc::new(Words::zeroed(bytes + 16));
+    let memory = Arc::new(Words::zeroed(bytes + 16).unwrap());
     let mut long: Vec<_> = (0..bytes).map(|place| (place % 251) as u8).collect();
     let ours = pair.b.one_sided.grant(&memory, 0, bytes as u64 + 16, Access::ALL).finish().unwrap();
     let theirs =

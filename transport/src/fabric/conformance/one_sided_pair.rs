@@ -58,7 +58,7 @@ impl OneSidedPair {
     /// The same, and memory of b that a may reach: its bytes are 0, 1, 2 ...
     pub(crate) async fn granted(pairs: &impl Pairs, access: Access) -> (Self, Arc<Words>, Grant) {
         let mut pair = OneSidedPair::new(pairs).await;
-        let memory = Arc::new(Words::zeroed(BYTES));
+        let memory = Arc::new(Words::zeroed(BYTES).unwrap());
         memory.write(0, &numbers(BYTES)).unwrap();
         let grant = pair.b.one_sided.grant(&memory, 0, BYTES as u64, access).finish().unwrap();
         (pair, memory, grant)

@@ -20,7 +20,7 @@ pub(super) struct Owned {
 
 impl Owned {
     pub(super) fn new(node: &Node, bytes: usize, access: Access) -> Self {
-        let memory = Arc::new(Words::zeroed(bytes));
+        let memory = Arc::new(Words::zeroed(bytes).unwrap());
         let share = node.mesh.shares().share(&memory, 0, bytes as u64, access).unwrap();
         Owned { memory, share }
     }

@@ -76,7 +76,7 @@ async fn offer(reach: &Arc<Reach>, number: u32) {
 }
 
 fn share(shares: &Arc<Shares>) -> Share {
-    shares.share(&Arc::new(Words::zeroed(64)), 0, 64, Access::ALL).unwrap()
+    shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap()
 }
 
 /// RE-7: while a device locks memory the session goes on: it says so now and then, hears other

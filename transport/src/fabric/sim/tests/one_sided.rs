@@ -96,7 +96,7 @@ fn operations_do_what_a_model_does_whatever_fails() {
 async fn by_chance(world: World, seed: u64, met: &mut Met) {
     let chance = &mut fastrand::Rng::with_seed(seed);
     let mut pair = OneSidedPair::new(&world).await;
-    let memories = [0, 1].map(|_| Arc::new(Words::zeroed(BYTES)));
+    let memories = [0, 1].map(|_| Arc::new(Words::zeroed(BYTES).unwrap()));
     let grants = [
         pair.b.one_sided.grant(&memories[0], 0, BYTES as u64, Access::ALL).finish().unwrap(),
         pair.a.one_sided.grant(&memories[1], 0, BYTES as u64, Access::ALL).finish().unwrap(),

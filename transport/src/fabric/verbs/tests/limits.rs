@@ -138,7 +138,7 @@ fn explained(error: FabricError, least: u64) {
 async fn grants_are_explained(laboratory: &Laboratory) {
     let devices = laboratory.devices(0, 0);
     let (mut pair, memory, grant) = OneSidedPair::granted(&devices, Access::ALL).await;
-    let large = Arc::new(Words::zeroed(16 << 20));
+    let large = Arc::new(Words::zeroed(16 << 20).unwrap());
     let refused = pair.b.one_sided.grant(&large, 0, 16 << 20, Access::ALL).finish().unwrap_err();
     explained(refused, 16 << 20);
     assert_eq!(Arc::strong_count(&large), 1, "what is not granted is not kept");

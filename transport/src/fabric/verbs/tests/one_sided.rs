@@ -77,7 +77,7 @@ async fn a_grant_that_ends_under_way_ends_at_once() {
     const BYTES: usize = 64 * 1024;
     for rounds in 1..=8 {
         let mut pair = OneSidedPair::of(&devices, 8, 1, BYTES).await;
-        let memory = Arc::new(Words::zeroed(BYTES));
+        let memory = Arc::new(Words::zeroed(BYTES).unwrap());
         let grant =
             pair.b.one_sided.grant(&memory, 0, BYTES as u64, Access::WRITE).finish().unwrap();
         let key = grant.key();
@@ -315,7 +315,7 @@ async fn memory_of_a_grant_that_does_not_end_is_kept() {
     let Some(laboratory) = Laboratory::new(case) else { return };
     let rail = laboratory.fabric(0).unwrap().rails.now().remove(0);
     let domain = Arc::new(Domain::new(rail.domain.device.clone()).unwrap());
-    let memory = Arc::new(Words::zeroed(64));
+    let memory = Arc::new(Words::zeroed(64).unwrap());
     let (granted, key) = Granted::new(&domain, &memory, (8, 8), Access::ALL).unwrap();
     assert_eq!(key.base, 8, "no address of this process");
     let errors = crate::recorder::Recorder::new(tracing::Level::ERROR);

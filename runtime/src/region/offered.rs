@@ -1,0 +1,362 @@
+//! Memory that a node offers: another one has it allocate a region.
+//!
+//! - **LM-1 bounded**: a node gives as much to each other node, and to all together, as it said, in
+//!   whole pages, and nothing where it said nothing. What is being given back counts until nothing
+//!   reaches it.
+//! - **LM-2 given back**: each region that is given has a *tenant*, an actor of the node that has
+//!   it. It goes back when its tenant has ended: with the [`PeerRegion`], or with its node.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use super::{BYTES_MAX, Region, RemoteRegion, remote::Whereabouts};
+use crate::actor::{Actor, ActorRef, Context, Down, Peer, Recipient, ReplyTo};
+use crate::address::{Address, RESERVED};
+use crate::error::{AskCause, Cause, OfferError, RegionError};
+use crate::node::Node;
+use crate::remote::Access;
+use crate::resident::{Halt, Resident};
+use crate::{actor, handlers, message};
+
+/// Bytes of a page: no region takes less.
+const PAGE_BYTES: u64 = 4096;
+
+/// Memory that a node gives to others that ask for it ([`Peer::region`](crate::Peer::region)), in
+/// bytes, of which a region takes whole pages of 4 KiB. Offered by [`Node::offer_memory`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryOffer {
+    /// What each node may have at one time.
+    pub bytes_per_node: u64,
+    /// What all of them may have together.
+    pub bytes: u64,
+}
+
+/// Elements in the memory of another node, which allocated it for this one: by
+/// [`Peer::region`](crate::Peer::region). It is a [`RemoteRegion`] with all access, which clones
+/// may be made of and sent; when this is dropped or [released](Self::release) the memory is given
+/// back, and they all have [`RegionError::Revoked`].
+pub struct PeerRegion<T> {
+    region: RemoteRegion<T>,
+    /// As its node gave it.
+    shared: RemoteRegion<u64>,
+    tenant: ActorRef<Tenant>,
+    to: Recipient<Release, ()>,
+    tenancy: Tenancy,
+}
+
+impl<T> Deref for PeerRegion<T> {
+    type Target = RemoteRegion<T>;
+
+    fn deref(&self) -> &RemoteRegion<T> {
+        &self.region
+    }
+}
+
+impl<T> fmt::Debug for PeerRegion<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer{:?}", self.region)
+    }
+}
+
+/// Ends the tenant when it is dropped (LM-2).
+struct Tenancy(Arc<dyn Resident>);
+
+impl Drop for Tenancy {
+    fn drop(&mut self) {
+        self.0.retire(Halt::Stop);
+    }
+}
+
+/// Stands for a region that was given to its node.
+#[actor(name = "ringpost::Tenant")]
+struct Tenant;
+
+#[handlers]
+impl Tenant {}
+
+/// Asks for memory.
+#[message(name = "ringpost::Allocate")]
+struct Allocate {
+    bytes: u64,
+    tenant: ActorRef<Tenant>,
+}
+
+/// Gives memory back that was asked for: who does knows the share.
+#[message(name = "ringpost::Release")]
+struct Release {
+    shared: RemoteRegion<u64>,
+    tenant: ActorRef<Tenant>,
+}
+
+/// Why nothing is given.
+#[message(name = "ringpost::NotAllocated")]
+#[derive(Debug, PartialEq, Eq)]
+enum NotAllocated {
+    /// So much is left for the node that asks.
+    OverQuota(u64),
+    /// The tenant has a region already, or the node has no such memory.
+    Refused(String),
+}
+
+type Outcome = Result<RemoteRegion<u64>, NotAllocated>;
+
+/// Gives memory of its node, as far as that [offers](Node::offer_memory) any.
+#[derive(Default)]
+struct Allocator {
+    given: HashMap<Address, Given>,
+    /// Bytes that each node has, or gives back (LM-1).
+    used: BTreeMap<Arc<str>, u64>,
+}
+
+/// A region that was given.
+struct Given {
+    region: Region<u64>,
+    shared: RemoteRegion<u64>,
+    /// Bytes that it takes.
+    bytes: u64,
+}
+
+#[actor(name = "ringpost::Allocator")]
+impl Actor for Allocator {}
+
+#[handlers]
+impl Allocator {
+    #[handler]
+    fn allocate(&mut self, msg: Allocate, cx: &mut Context<Self>) -> Outcome {
+        let Allocate { bytes, tenant } = msg;
+        let address = tenant.address().clone();
+        if self.given.contains_key(&address) {
+            return Err(NotAllocated::Refused("its tenant has a region".into()));
+        }
+        let node: Arc<str> = address.node().into();
+        let left = self.left(&node, cx.node().memory_offer());
+        let taken = bytes.max(1).checked_next_multiple_of(PAGE_BYTES);
+        let taken = taken.filter(|taken| *taken <= left).ok_or(NotAllocated::OverQuota(left))?;
+        let refused = |error: RegionError| NotAllocated::Refused(error.to_string());
+        let words = usize::try_from(bytes.div_ceil(8)).unwrap_or(usize::MAX);
+        let region = cx.node().region(words).map_err(refused)?;
+        let shared = region.share(Access::ALL).map_err(refused)?;
+        cx.watch(&tenant);
+        self.given.insert(address, Given { region, shared: shared.clone(), bytes: taken });
+        *self.used.entry(node).or_default() += taken;
+        Ok(shared)
+    }
+
+    #[handler]
+    fn release(&mut self, msg: Release, reply: ReplyTo<()>, cx: &mut Context<Self>) {
+        let address = msg.tenant.address();
+        if self.given.get(address).is_some_and(|given| given.shared == msg.shared) {
+            self.take_back(address, cx, |()| reply.send(()));
+        }
+    }
+
+    /// Takes back what a tenant had.
+    #[handler]
+    fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
+        self.take_back(&msg.actor, cx, |()| {});
+    }
+}
+
+impl Allocator {
+    /// Returns the bytes that a node may have yet.
+    fn left(&self, node: &Arc<str>, offer: MemoryOffer) -> u64 {
+        let has = self.used.get(node).copied().unwrap_or(0);
+        let all: u64 = self.used.values().sum();
+        offer.bytes_per_node.saturating_sub(has).min(offer.bytes.saturating_sub(all))
+    }
+
+    /// Takes back what a tenant had, and calls `then` when nothing reaches it any more.
+    fn take_back(
+        &mut self,
+        tenant: &Address,
+        cx: &mut Context<Self>,
+        then: impl FnOnce(()) + Send + 'static,
+    ) {
+        let Some(Given { region, bytes, .. }) = self.given.remove(tenant) else { return };
+        let node: Arc<str> = tenant.node().into();
+        // LM-1: one that does not let go of it has not got it back.
+        let ended = async move { region.revoke_all().await };
+        cx.pipe(ended, move |allocator, (), _| {
+            allocator.give_back(&node, bytes);
+            then(());
+        });
+    }
+
+    fn give_back(&mut self, node: &Arc<str>, bytes: u64) {
+        if let Some(used) = self.used.get_mut(node) {
+            *used -= bytes;
+            if *used == 0 {
+                self.used.remove(node);
+            }
+        }
+    }
+}
+
+/// Returns the address of the actor that gives memory of a node.
+fn allocator(node: Arc<str>) -> Address {
+    Address::by_name(node, name())
+}
+
+fn name() -> Arc<str> {
+    format!("{RESERVED}memory").into()
+}
+
+impl Node {
+    /// Offers memory to other nodes that ask for it ([`Peer::region`](crate::Peer::region)). A node
+    /// that offers nothing refuses. What is offered last counts; what others have is theirs also
+    /// where less is offered later.
+    ///
+    /// Memory that was given is locked over RDMA, and comes back when the other node drops it, or
+    /// is down. A node is taken for the one that it says it is, so that `bytes` bounds what all
+    /// names together can get.
+    ///
+    /// # Errors
+    /// [`OfferError::Shutdown`].
+    pub fn offer_memory(&self, offer: MemoryOffer) -> Result<(), OfferError> {
+        *self.offered_memory().lock() = offer;
+        if !self.spawn_own(name(), Allocator::default()) && self.residents().is_closed() {
+            return Err(OfferError::Shutdown);
+        }
+        Ok(())
+    }
+
+    fn memory_offer(&self) -> MemoryOffer {
+        *self.offered_memory().lock()
+    }
+}
+
+impl Peer {
+    /// Has the node allocate `len` elements, all zero, for this one, until what this returns is
+    /// dropped or this node is down. It waits as long as an [`Ask`](crate::Ask) does.
+    ///
+    /// # Errors
+    /// [`RegionError::NotOffered`] where it [offers](Node::offer_memory) nothing,
+    /// [`RegionError::OverQuota`], [`RegionError::Refused`], [`RegionError::NodeDown`],
+    /// [`RegionError::NoNetwork`], [`RegionError::TooLarge`], or [`RegionError::NotAsked`] with
+    /// what became of the ask. Nothing is kept there then.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped what was allocated is given back.
+    pub async fn region<T: Pod>(&self, len: usize) -> Result<PeerRegion<T>, RegionError> {
+        let (node, element_bytes) = (self.node(), size_of::<T>());
+        let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
+        let bytes = bytes.ok_or(RegionError::TooLarge { len, element_bytes })? as u64;
+        let peer: Arc<str> = self.name().into();
+        // An actor without a name is spawned unless the node shuts down.
+        let shutdown = || not_asked(peer.clone(), AskCause::NotSent(Cause::Shutdown));
+        let tenant = node.spawn_anonymous(Tenant).await.map_err(|_| shutdown())?;
+        let tenancy = Tenancy(node.resident(tenant.address()).map_err(|_| shutdown())?);
+        let to: Recipient<Allocate, Outcome> = Recipient::bind(node, allocator(peer.clone()));
+        let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
+        let shared = match asked.map_err(|error| not_asked(peer.clone(), error.cause))? {
+            Ok(shared) => shared,
+            Err(NotAllocated::OverQuota(left)) => {
+                return Err(RegionError::OverQuota { node: peer, left });
+            }
+            Err(NotAllocated::Refused(reason)) => {
+                return Err(RegionError::Refused { node: peer, reason });
+            }
+        };
+        // It is the word of another node.
+        if shared.node() != &*peer || (shared.len() as u64) < bytes.div_ceil(8) {
+            let reason = "it gave another region than was asked for".into();
+            return Err(RegionError::Refused { node: peer, reason });
+        }
+        let place = Whereabouts { len: len as u64, ..(*shared.place).clone() };
+        let region = RemoteRegion::bind(node, place);
+        let to = Recipient::bind(node, allocator(peer));
+        Ok(PeerRegion { region, shared, tenant, to, tenancy })
+    }
+}
+
+impl<T> PeerRegion<T> {
+    /// Gives it back, and waits until its node has it: then it counts no more, and nothing reaches
+    /// it. (So it is when it is dropped, but without a wait.)
+    ///
+    /// # Errors
+    /// [`RegionError::NodeDown`] or [`RegionError::NotAsked`]: it is given back all the same, when
+    /// the node learns of it.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped it is given back.
+    pub async fn release(self) -> Result<(), RegionError> {
+        let PeerRegion { shared, tenant, to, tenancy: _tenancy, .. } = self;
+        let peer: Arc<str> = shared.node().into();
+        let asked = to.ask(Release { shared, tenant }).await;
+        asked.map_err(|error| not_asked(peer, error.cause))
+    }
+}
+
+/// Returns the error of a node that was asked for memory and did not answer.
+fn not_asked(node: Arc<str>, cause: AskCause) -> RegionError {
+    match cause {
+        AskCause::NotSent(Cause::NodeUnreachable(down)) => RegionError::NodeDown { node, down },
+        AskCause::NotSent(Cause::NoSuchActor) => RegionError::NotOffered { node },
+        AskCause::NotSent(Cause::NoNetwork) => RegionError::NoNetwork,
+        cause => RegionError::NotAsked { node, cause },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LM-1, LM-2: no number in a request does harm, nor do many requests, nor many nodes: each
+    /// takes a page at least, and what goes back is given again.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn requests_without_measure_are_bounded() {
+        let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
+        let offer =
+            |bytes_per_node, bytes| node.offer_memory(MemoryOffer { bytes_per_node, bytes });
+        assert_eq!(offer(10 * PAGE_BYTES + 1, u64::MAX), Ok(()));
+        let to: Recipient<Allocate, Outcome> = Recipient::bind(&node, allocator("alpha".into()));
+        let tenant = node.spawn_anonymous(Tenant).await.expect("it is spawned");
+        for bytes in [u64::MAX, u64::MAX - 4095, 1 << 63, 11 * PAGE_BYTES] {
+            let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
+            let refused = asked.expect("it answers").expect_err("it is too much");
+            assert_eq!(refused, NotAllocated::OverQuota(10 * PAGE_BYTES + 1));
+        }
+        let peer = node.peer("alpha");
+        let mut kept = Vec::new();
+        for _ in 0..10 {
+            kept.push(peer.region::<u8>(1).await.expect("a page is left"));
+        }
+        let none = |left| RegionError::OverQuota { node: "alpha".into(), left };
+        for _ in 0..2_000 {
+            assert_eq!(peer.region::<u8>(0).await.expect_err("none is left"), none(1));
+        }
+        // What is offered last counts, and for all nodes together.
+        assert_eq!(offer(u64::MAX, 11 * PAGE_BYTES), Ok(()));
+        assert_eq!(peer.region::<u8>(4_097).await.expect_err("too much"), none(PAGE_BYTES));
+        kept.push(peer.region::<u8>(4_096).await.expect("a page is left"));
+        assert_eq!(peer.region::<u8>(1).await.expect_err("none is left"), none(0));
+        for region in kept {
+            region.release().await.expect("it answers");
+        }
+        let all = peer.region::<u64>(11 * 512).await.expect("all has come back");
+        drop(all);
+        node.shutdown(std::time::Duration::from_secs(60)).await;
+        assert_eq!(offer(1, 1), Err(OfferError::Shutdown));
+    }
+
+    /// LM-2: whoever does not know a region does not give it back for its tenant.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn a_stranger_releases_nothing() {
+        let node = Node::builder("alpha").start().await.expect("it starts");
+        let offer = MemoryOffer { bytes_per_node: 1 << 20, bytes: 1 << 20 };
+        node.offer_memory(offer).expect("it offers");
+        let kept = node.peer("alpha").region::<u64>(1).await.expect("it is given");
+        let own = node.region(1).expect("it is small");
+        let to: Recipient<Release, ()> = Recipient::bind(&node, allocator("alpha".into()));
+        let release =
+            Release { shared: own.share(Access::ALL).unwrap(), tenant: kept.tenant.clone() };
+        assert_eq!(to.ask(release).await.unwrap_err().cause, AskCause::NoReply);
+        assert_eq!(kept.fetch_add(0, 1).await, Ok(0));
+    }
+}

@@ -1,0 +1,133 @@
+//! Shares that end by themselves, and memory that another node gives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+use ringpost::{MemoryOffer, PeerRegion, RegionError};
+
+use super::world::{World, end, until};
+use crate::remote::PATIENCE;
+
+/// Leases its region.
+#[actor]
+struct Lessor {
+    cells: Arc<Region<u64>>,
+}
+
+#[handlers]
+impl Lessor {
+    #[handler]
+    fn lease(&mut self, for_millis: u64, cx: &mut Context<Self>) -> RemoteRegion<u64> {
+        let lease = self.cells.lease(Access::READ).until_stopped(cx);
+        let time = Duration::from_millis(for_millis);
+        lease.for_at_most(time).share().unwrap()
+    }
+
+    #[handler]
+    fn leave(&self, cx: &mut Context<Self>) {
+        cx.stop();
+    }
+}
+
+/// A lease ends after its time, and with its actor, and the memory lives on.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_lease_ends_with_its_time_or_its_actor(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let cells = Arc::new(beta.region_of(&[4u64]).unwrap());
+    let kept = cells.share(Access::READ).unwrap();
+    let lessor = beta.spawn("lessor", Lessor { cells: cells.clone() }).await.unwrap();
+    let there = alpha.actor::<Lessor>("beta/lessor").await.unwrap();
+    let [short, long] = [there.lease(100).await.unwrap(), there.lease(600_000).await.unwrap()];
+    assert_eq!(long.get(0).await, Ok(4));
+    // It ends in the midst of its use.
+    while let Ok(found) = short.get(0).await {
+        assert_eq!(found, 4);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(short.get(0).await, Err(RegionError::Revoked));
+    assert_eq!(long.get(0).await, Ok(4));
+    there.leave().await.unwrap();
+    lessor.wait_stopped().await;
+    while long.get(0).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(long.get(0).await, Err(RegionError::Revoked));
+    // An actor that ends in the handler that leased.
+    let (told, lease) = tokio::sync::oneshot::channel();
+    let lessor =
+        beta.spawn("hasty", Hasty { cells: cells.clone(), told: Some(told) }).await.unwrap();
+    lessor.lease_and_stop().await.unwrap();
+    lessor.wait_stopped().await;
+    assert_eq!(lease.await.unwrap().get(0).await, Err(RegionError::Revoked));
+    assert_eq!(kept.get(0).await, Ok(4));
+    end([alpha, beta]).await;
+}
+
+/// Leases and ends in one handler.
+#[actor]
+struct Hasty {
+    cells: Arc<Region<u64>>,
+    told: Option<tokio::sync::oneshot::Sender<RemoteRegion<u64>>>,
+}
+
+#[handlers]
+impl Hasty {
+    #[handler]
+    fn lease_and_stop(&mut self, cx: &mut Context<Self>) {
+        let lease = self.cells.lease(Access::READ).until_stopped(cx).share().unwrap();
+        cx.stop();
+        let _ = self.told.take().map(|told| told.send(lease));
+    }
+}
+
+/// A node has another one allocate memory, within what that offers, until it is dropped or the node
+/// is down.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_node_gives_another_one_memory(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let peer = alpha.peer("beta");
+    let refused = peer.region::<u64>(1).await.unwrap_err();
+    assert_eq!(refused, RegionError::NotOffered { node: "beta".into() });
+    assert!(refused.is_retryable());
+    let offer = |bytes| MemoryOffer { bytes_per_node: bytes, bytes: 1 << 20 };
+    beta.offer_memory(offer(64 * 1024)).unwrap();
+    // A look-up that failed may be remembered for a moment.
+    let first = loop {
+        match peer.region::<u64>(4_096).await {
+            Ok(first) => break first,
+            Err(RegionError::NotOffered { .. }) => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    first.write(4_090, &[1, 2, 3]).await.unwrap();
+    assert_eq!(first.read(4_090..4_094).await, Ok(vec![1, 2, 3, 0]));
+    assert_eq!(first.fetch_add(0, 2).await, Ok(0));
+    let second = peer.region::<[u8; 3]>(10_922).await.unwrap();
+    second.write(10_921, &[[7; 3]]).await.unwrap();
+    assert_eq!(second.get(10_921).await, Ok([7; 3]));
+    let over = peer.region::<u8>(1).await.unwrap_err();
+    assert_eq!(over, RegionError::OverQuota { node: "beta".into(), left: 0 });
+    assert!(over.is_retryable());
+    let clone = (*first).clone();
+    first.release().await.unwrap();
+    assert_eq!(clone.get(0).await, Err(RegionError::Revoked));
+    let third = peer.region::<u8>(32_768).await.unwrap();
+    assert!(peer.region::<u8>(1).await.is_err());
+    beta.offer_memory(offer(68 * 1024)).unwrap();
+    let fourth = peer.region::<u8>(1).await.unwrap();
+    fourth.set(0, 9).await.unwrap();
+    assert_eq!(fourth.get(0).await, Ok(9));
+    drop(fourth);
+    // It comes back without a wait, too.
+    while let Err(error) = peer.region::<u8>(1).await.map(PeerRegion::release) {
+        assert!(matches!(error, RegionError::OverQuota { .. }), "{error}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    alpha.shutdown(PATIENCE).await;
+    until(|| beta.snapshot().shared.shares == 0).await;
+    drop((second, third));
+    beta.shutdown(PATIENCE).await;
+}
