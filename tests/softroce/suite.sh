@@ -4,19 +4,25 @@
 
 text_bytes_min=5000000
 
-# Sets `programs` to the folder of the programs, `pace` and `reach` to those that are measured, and
-# the rest to the transport's unit tests, the tests of the runtime and of nodes, and the programs
-# that these start.
-build_programs() {
-    local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml built
-    # The same builds as in `tests/run`, whose steps before have made them: what is tested, with the
-    # planted bugs, none of which is switched on; and what is measured.
-    local features=verbs,mutants
+# Sets `pace` and `reach` to the programs that are measured, built as in `tests/run`.
+build_measured() {
+    local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml
     export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-14/lib}
-    pace=$target/release/pace reach=$target/release/reach programs=$target/debug
+    pace=$target/release/pace reach=$target/release/reach
     cargo build --locked --release --manifest-path "$manifest" --features verbs -p ringpost-benches \
         -p ringpost-examples -p ringpost-softroce --bin pace --bin reach \
-        --example wordcount || return
+        --example wordcount
+}
+
+# Sets `programs` to the folder of the programs, and the rest to the transport's unit tests, the tests
+# of the runtime and of nodes, and the programs that these start.
+build_programs() {
+    local target=${CARGO_TARGET_DIR:-$here/../../target} manifest=$here/../../Cargo.toml built
+    # The same build as in `tests/run`, whose steps before have made it: with the planted bugs, none of
+    # which is switched on.
+    local features=verbs,mutants
+    programs=$target/debug
+    build_measured || return
     cargo build --locked --manifest-path "$manifest" --workspace --features "$features" \
         --bin meet --bin witness --bin ringpost --example wordcount || return
     built=$(cargo test --locked --no-run --manifest-path "$manifest" --workspace \
@@ -52,7 +58,7 @@ gather_text() {
 one_guest() {
     local output=$scratch/one/output status=0 program
     new_guest one one <<<"exec bash ./cases ${only[*]}"
-    give_files one "$here/guest/cases" "$here/guest/meetings" "$here/check.sh" "$scratch/text"
+    give_files one "$here"/guest/{cases,meetings,measuring} "$here/check.sh" "$scratch/text"
     cp "$unit_tests" "$scratch/transport"
     cp "$runtime_tests" "$scratch/runtime"
     cp "$node_tests" "$scratch/nodes"
@@ -233,8 +239,11 @@ suite() {
     for name in "${only[@]}"; do
         [[ " $(names "$here/guest/cases" | tr '\n' ' ')" != *" $name "* ]] || only+=(guest)
     done
-    build_programs || give_up "the programs do not build"
-    gather_text "$scratch/text"
+    # That one alone has nothing of the others.
+    if [[ ${only[*]} != rival ]]; then
+        build_programs || give_up "the programs do not build"
+        gather_text "$scratch/text"
+    fi
     check guest "the cases of one guest ran to their end" one_guest
     check conformance "the same cases ran on sim, tcp and verbs" same_cases
     check behaviour "actors behave the same on sim, tcp and verbs" same_behaviour
@@ -243,5 +252,6 @@ suite() {
     check one-host "one of two hosts has no device" one_host_without_device
     check lost "a host is lost and comes back" node_lost
     check cable "the cable is pulled for two seconds" cable_pulled
+    check_by_name rival "side by side with async-rdma" beside_async_rdma
     summary
 }

@@ -11,6 +11,9 @@
 //! pace huge ADDRESS            prints `mib_per_s` and its value, of tells of 1 MiB
 //! pace giant ADDRESS           prints `told N` when N tells of 60 MiB were handled
 //! pace region ADDRESS          prints `mib_per_s` and its value, of reads of 1 MiB of a region
+//! pace access ADDRESS read|write BYTES
+//!                              prints `read_us` or `write_us` and its value, the median of so many
+//!                              bytes of a region, one operation after the other
 //! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
 //! ```
 
@@ -26,7 +29,8 @@ use tracing_subscriber::EnvFilter;
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
-    pace small|large|huge|giant|region ADDRESS | pace flood ADDRESS NODES";
+    pace small|large|huge|giant|region ADDRESS | pace access ADDRESS read|write BYTES | \
+    pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
 const SMALL_BYTES: usize = 32;
@@ -45,6 +49,12 @@ const GIANTS: u64 = 3;
 /// Asks before the clock counts, and those that count.
 const ASKS_WARM: usize = 50;
 const ASKS: usize = 2000;
+
+/// Accesses to a region of up to so many bytes before the clock counts, and those that count; and
+/// the same of larger ones.
+const SMALL_ACCESS_BYTES_MAX: usize = 4096;
+const SMALL_ACCESSES: (usize, usize) = (50, 1000);
+const LARGE_ACCESSES: (usize, usize) = (10, 100);
 
 /// Actors that messages are sent to, each by a task of its own.
 const SINKS: u64 = 4;
@@ -175,6 +185,7 @@ async fn main() -> ExitCode {
         ["huge", address] => large(address, HUGE_BYTES).await,
         ["giant", address] => giant(address).await,
         ["region", address] => region(address).await,
+        ["access", address, what, bytes] => access(address, what, bytes).await,
         ["flood", address, nodes] => flood(address, nodes).await,
         _ => Err(USAGE.into()),
     };
@@ -198,7 +209,7 @@ async fn serve(address: &str, profile: Profile) -> Outcome {
     }
     let _slow = node.spawn("slow", Slow::default()).await?;
     let owned = node.region(HUGE_BYTES / 8)?;
-    let shared = owned.share(Access::READ)?;
+    let shared = owned.share(Access::READ | Access::WRITE)?;
     let _store = node.spawn("store", Store { _owned: owned, shared }).await?;
     println!("serving");
     std::future::pending().await
@@ -280,6 +291,48 @@ async fn region(address: &str) -> Outcome {
     println!("mib_per_s {:.3}", rate / f64::from(1 << 20));
     node.shutdown(PATIENCE).await;
     Ok(())
+}
+
+async fn access(address: &str, what: &str, bytes: &str) -> Outcome {
+    let (node, len) = (guest("client", address).await?, bytes.parse::<usize>()? / 8);
+    let store: ActorRef<Store> = node.actor("server/store").await?;
+    let (region, kind) = (store.memory().await?, what.to_owned());
+    // In a task of the runtime, as actors are.
+    let median = tokio::spawn(async move {
+        tokio::time::timeout(PATIENCE, access_median(&region, &kind, len)).await
+    });
+    let median = median.await???;
+    println!("{what}_us {:.2}", median.as_nanos() as f64 / 1000.0);
+    node.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+async fn access_median(
+    region: &RemoteRegion<u64>,
+    what: &str,
+    len: usize,
+) -> Result<Duration, Box<dyn Error + Send + Sync>> {
+    let mut elements = vec![0x0707_0707_0707_0707; len];
+    region.write(0, &elements).await?;
+    if region.read(0..len).await? != elements {
+        return Err("a read did not find what was written".into());
+    }
+    let small = len * 8 <= SMALL_ACCESS_BYTES_MAX;
+    let (warm, counted) = if small { SMALL_ACCESSES } else { LARGE_ACCESSES };
+    let mut times = Vec::with_capacity(counted);
+    for nth in 0..warm + counted {
+        let start = Instant::now();
+        match what {
+            "read" => elements = region.read(0..len).await?,
+            "write" => region.write(0, &elements).await?,
+            _ => return Err(USAGE.into()),
+        }
+        if nth >= warm {
+            times.push(start.elapsed());
+        }
+    }
+    times.sort_unstable();
+    Ok(times[counted / 2])
 }
 
 /// From the first tell until the last is handled.
