@@ -29,7 +29,7 @@ use crate::shared::Counted;
 
 pub use archived::ArchivedRemoteRegion;
 pub use lease::Lease;
-pub use offered::{MemoryOffer, PeerRegion};
+pub use offered::PeerRegion;
 use range::{out_of_range, place};
 pub use remote::RemoteRegion;
 use remote::Whereabouts;

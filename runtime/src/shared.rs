@@ -1,4 +1,4 @@
-//! The sum of what a node shares, for its snapshot and its metrics.
+//! What a node offers, and the sum of what it shares, for its snapshot and its metrics.
 
 use std::sync::Arc;
 
@@ -12,6 +12,16 @@ pub struct SharedTotals {
     /// The shares.
     pub shares: usize,
     /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Memory that a node gives to others that ask for it ([`Peer::region`](crate::Peer::region)), in
+/// bytes, of which a region takes whole pages of 4 KiB. Offered by [`Node::offer_memory`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryOffer {
+    /// What each node may have at one time.
+    pub bytes_per_node: u64,
+    /// What all of them may have together.
     pub bytes: u64,
 }
 

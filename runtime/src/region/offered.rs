@@ -20,20 +20,11 @@ use crate::error::{AskCause, Cause, OfferError, RegionError};
 use crate::node::Node;
 use crate::remote::Access;
 use crate::resident::{Halt, Resident};
+use crate::shared::MemoryOffer;
 use crate::{actor, handlers, message};
 
 /// Bytes of a page: no region takes less.
 const PAGE_BYTES: u64 = 4096;
-
-/// Memory that a node gives to others that ask for it ([`Peer::region`](crate::Peer::region)), in
-/// bytes, of which a region takes whole pages of 4 KiB. Offered by [`Node::offer_memory`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MemoryOffer {
-    /// What each node may have at one time.
-    pub bytes_per_node: u64,
-    /// What all of them may have together.
-    pub bytes: u64,
-}
 
 /// Elements in the memory of another node, which allocated it for this one: by
 /// [`Peer::region`](crate::Peer::region). It is a [`RemoteRegion`] with all access, which clones

@@ -3,9 +3,9 @@
 //! ```text
 //! meet pair LEFT RIGHT             two nodes: prints `linked by FABRIC` once all that was sent has
 //!                                  arrived, or the error of a look-up
-//! meet stay LEFT RIGHT             two nodes, of which one asks the other all the time; prints what
-//!                                  becomes of their link, after which time, and each line of its
-//!                                  input; after the line `?`, what carried the next ask; when
+//! meet stay LEFT RIGHT             two nodes, of which one asks the other all the time; prints
+//!                                  what becomes of their link, after which time, and each line of
+//!                                  its input; after the line `?`, what carried the next ask; when
 //!                                  there are no more lines, whether all was in order
 //! meet serve ADDRESS               a node that counts its links; ends when killed
 //! meet crowd ADDRESS NODES ROUNDS  so many nodes link at once, talk and leave, again and again;
@@ -215,8 +215,8 @@ async fn stay(left: &str, right: &str) -> Outcome {
             }
             () = tokio::time::sleep(ASK_PAUSE), if asking.is_empty() => {
                 number += 1;
-                let asked = ledger.note(number).timeout(PATIENCE);
-                asking.spawn(async move { asked.await.is_ok() });
+                let (ledger, number) = (ledger.clone(), number);
+                asking.spawn(async move { ledger.note(number).timeout(PATIENCE).await.is_ok() });
             }
         }
     }
