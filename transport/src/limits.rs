@@ -62,8 +62,9 @@ pub const WAY_AVOIDED_FOR: Duration = Duration::from_secs(5 * 60);
 /// How long a link lives at least that could not have the best fabric, before that is tried again:
 /// as long as a change of the fabric may take to settle.
 pub const BETTER_FABRIC_AFTER: Duration = Duration::from_secs(5);
-/// First time after which the best fabric is tried again without a change that is known. Each time
-/// senders wait while it is tried.
+/// First time after which the best fabric is tried again without a change that is known, where no
+/// link had it before; where one had it, [`BETTER_FABRIC_AFTER`]. Each time senders wait while it is
+/// tried.
 pub const BETTER_FABRIC_PAUSE_MIN: Duration = Duration::from_secs(60);
 /// Longest such time.
 pub const BETTER_FABRIC_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);

@@ -8,6 +8,7 @@ mod connection_state;
 mod failed_ways;
 mod link_questions;
 mod state;
+mod upgrade_pause;
 mod view;
 mod waiters;
 

@@ -20,6 +20,7 @@ use super::backoff::Backoff;
 use super::connection_state::ConnectionState;
 use super::failed_ways::FailedWays;
 use super::link_questions::LinkQuestions;
+use super::upgrade_pause::UpgradePause;
 use super::view::PeerState;
 use super::waiters::Waiters;
 
@@ -45,8 +46,7 @@ pub(in crate::mesh) struct State {
     pub(in crate::mesh) waiters: Waiters,
     pub(in crate::mesh) reach: Reach,
     pub(super) failed_ways: FailedWays,
-    /// How long its last link lived at least before the best fabric was to be tried again.
-    pub(in crate::mesh) upgrade_pause: Duration,
+    pub(in crate::mesh) upgrade_pause: UpgradePause,
     /// The fabric of which the log was told last that it was chosen, and whether it encrypts.
     pub(super) chosen: Option<(String, bool)>,
     /// The complaint about it that the log was told last.
@@ -159,7 +159,7 @@ impl State {
             waiters: Waiters::default(),
             reach,
             failed_ways: FailedWays::default(),
-            upgrade_pause: Duration::ZERO,
+            upgrade_pause: UpgradePause::default(),
             chosen: None,
             complaint: None,
         }

@@ -26,7 +26,7 @@ pub(super) struct Upgrade {
 
 impl Upgrade {
     pub(super) fn new(better: Option<Better>, peer: &Peer) -> Self {
-        let pause = peer.next_upgrade(better.is_some());
+        let pause = peer.state.lock().upgrade_pause.next(better.is_some());
         let began = Instant::now();
         Upgrade { better, began, pause, refused: (began, Duration::ZERO), is_cause: false }
     }
@@ -57,17 +57,6 @@ impl Upgrade {
         let least = self.least();
         let wait = (self.refused.1 * 2).clamp(least, self.pause.max(least));
         self.refused = (Instant::now() + wait, wait);
-    }
-}
-
-impl Peer {
-    /// Returns how long its new link lives before the best fabric is tried again, if it `misses`
-    /// that: longer each time.
-    fn next_upgrade(&self, misses: bool) -> Duration {
-        let (least, most) = (limits::BETTER_FABRIC_PAUSE_MIN, limits::BETTER_FABRIC_PAUSE_MAX);
-        let pause = &mut self.state.lock().upgrade_pause;
-        *pause = if misses { (*pause * 2).clamp(least, most) } else { Duration::ZERO };
-        *pause
     }
 }
 

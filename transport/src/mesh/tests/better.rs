@@ -101,6 +101,30 @@ fn a_link_goes_back_to_the_best_fabric_after_a_while() {
     }
 }
 
+/// A cable was pulled for a moment, of which no device knows.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_link_goes_back_soon_to_a_fabric_that_it_had() {
+    for seed in 0..20 {
+        sim::run(seed, |world| async move {
+            let gate = Gate::new("first", true, false);
+            let [alpha, _beta] = two(&world, &gate).await;
+            let is_last = |text| alpha.watcher.texts().last().is_some_and(|last| last == text);
+            assert!(is_last("beta up over first"), "seed {seed}");
+            for _ in 0..2 {
+                gate.turn();
+                world.sever_data("alpha", "beta");
+                while !is_last("beta up over second") {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                gate.turn();
+                sleep(limits::BETTER_FABRIC_AFTER + Duration::from_secs(3)).await;
+                assert!(is_last("beta up over first"), "seed {seed}: {:?}", alpha.watcher.texts());
+            }
+        });
+    }
+}
+
 /// A port is up again, say: the fabric tells, and is tried soon.
 // Promised in docs/SEMANTICS.md.
 #[test]
