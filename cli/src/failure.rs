@@ -57,7 +57,14 @@ pub(crate) enum Failure {
     Tell(#[from] TellError<()>),
     /// An operation on a region was not done.
     #[error("an operation on the region of the other side failed: {0}")]
-    Region(#[from] RegionError),
+    Region(RegionError),
+    /// Clients that are linked by another fabric have the region for what is atomic.
+    #[error(
+        "what is atomic on the region is done by another device or processor, for another \
+         `ringpost perf` that runs now: wait for its end, or leave `fetch_add` and \
+         `compare_exchange` out by --only"
+    )]
+    OtherExecutor,
     /// The other side does not know what it is asked for.
     #[error(
         "{peer} is of an older release, whose `ringpost perf serve` {lacks}: start that of this \
@@ -126,4 +133,13 @@ pub(crate) enum Failure {
     /// The system failed: mostly standard output was closed.
     #[error("the system failed: {0}")]
     System(#[from] std::io::Error),
+}
+
+impl From<RegionError> for Failure {
+    fn from(error: RegionError) -> Self {
+        match error {
+            RegionError::OtherExecutor(_) => Failure::OtherExecutor,
+            error => Failure::Region(error),
+        }
+    }
 }

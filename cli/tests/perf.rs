@@ -2,7 +2,8 @@
 
 use ringpost::Node;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
 
 use crate::process::{Ended, OTHER_SECRET, SECRET, Serving, command, dead_address, run, within};
 
@@ -191,12 +192,36 @@ async fn the_secret_and_the_encryption_are_those_of_the_environment() {
     }
 }
 
+/// Listens as a node does that speaks version 2 of the protocol only, and returns its address.
+async fn old_node() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(b"RINGPOST\x01\x01\0\0\x02\x02").await.unwrap();
+            drop(stream.read_to_end(&mut Vec::new()).await);
+        }
+    });
+    address
+}
+
 #[tokio::test]
 async fn an_address_without_a_serving_node_is_an_error_of_one_sentence() {
     let ended = run(&["perf", &dead_address()], &[]).await;
     assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
     assert!(ended.error().contains("Connection refused"), "{ended:?}");
     assert!(ended.error().contains("start `ringpost perf serve` there"), "{ended:?}");
+
+    let ended = run(&["perf", "no-such-name.invalid:7700"], &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("does not resolve"), "{ended:?}");
+    assert!(ended.error().contains("look at the name: a DNS server"), "{ended:?}");
+
+    let ended = run(&["perf", &old_node().await], &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("protocol version"), "{ended:?}");
+    assert!(ended.error().contains("; run the same release of Ringpost on both"), "{ended:?}");
 
     let other = Node::builder("other").listen("127.0.0.1:0").start().await.unwrap();
     let ended = run(&["perf", &other.addresses()[0]], &[]).await;
