@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::failure::Failure;
 use crate::reasons::Reasons;
-use crate::service::{DESK, Desk, Meter, Owner, Sink};
+use crate::service::{DESK, Desk, Fetched, Meter, Owner, Regions, Sink};
 use crate::settings::{self, GOODBYE};
 
 /// A node tells sooner why it has no link: this is for one that tells nothing.
@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time in which a link that has ended is told of.
 const NEWS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Messages of so many bytes are lent over RDMA, unless a profile says otherwise.
+const LENT_FROM: usize = 128 << 10;
 
 /// A link to the serving side, with the node of this side, which has no other.
 pub(crate) struct Link {
@@ -108,6 +111,47 @@ impl Link {
         Ok(Sinks { owner, meter, sinks })
     }
 
+    /// Returns the regions of the serving side.
+    ///
+    /// # Errors
+    /// [`Failure`] when it does not answer, or has none.
+    pub(crate) async fn regions(&self) -> Result<Regions, Failure> {
+        let asked = self.desk.open_regions().await;
+        let regions = asked.map_err(|error| self.unanswered(error, "shares no region"))?;
+        regions.map_err(Failure::OtherSide)
+    }
+
+    /// Returns how many messages of this size, of both directions, were lent so far; `None` if they
+    /// are so small that none is.
+    ///
+    /// # Errors
+    /// [`Failure`] when the serving side does not say.
+    pub(crate) async fn fetches(
+        &self,
+        sinks: &Sinks,
+        bytes: usize,
+    ) -> Result<Option<Fetched>, Failure> {
+        if bytes < LENT_FROM {
+            return Ok(None);
+        }
+        let there = sinks.meter.count_fetched().await;
+        let there =
+            there.map_err(|error| self.unanswered(error, "does not count what it fetches"))?;
+        let here = Fetched::by(&self.node, &self.peer);
+        let (fetched, refused) = (here.fetched + there.fetched, here.refused + there.refused);
+        Ok(Some(Fetched { fetched, refused }))
+    }
+
+    /// Returns the failure of an ask that older releases do not know, and what they lack then.
+    fn unanswered(&self, error: AskError, lacks: &'static str) -> Failure {
+        match error.cause {
+            AskCause::NotSent(Cause::NotAccepted) => {
+                Failure::Older { peer: self.peer.clone(), lacks }
+            }
+            _ => error.into(),
+        }
+    }
+
     /// Awaits what is done over the link, while that stands: a message in flight is lost with it,
     /// and the next one would go over another link, perhaps by another fabric.
     ///
@@ -123,7 +167,10 @@ impl Link {
             cause = lost(&mut events) => return Err(self.lost(cause)),
             outcome = used => outcome,
         };
-        let Err(failure @ (Failure::Ask(_) | Failure::Tell(_))) = outcome else { return outcome };
+        let Err(failure @ (Failure::Ask(_) | Failure::Tell(_) | Failure::Region(_))) = outcome
+        else {
+            return outcome;
+        };
         // What fails with the link may be told of before the link is.
         let cause = timeout(NEWS_WITHIN, lost(&mut events)).await;
         Err(cause.map_or(failure, |cause| self.lost(cause)))

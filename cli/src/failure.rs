@@ -1,6 +1,10 @@
 //! The reasons for which a command fails, each in one sentence that says what to do.
 
-use ringpost::{AskError, InvalidEnvironment, LinkCause, SpawnError, StartError, TellError};
+use std::time::Duration;
+
+use ringpost::{
+    AskError, InvalidEnvironment, LinkCause, RegionError, SpawnError, StartError, TellError,
+};
 
 /// A reason for which a command fails.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +55,48 @@ pub(crate) enum Failure {
     /// A message was not sent.
     #[error("a message was not sent: {0}")]
     Tell(#[from] TellError<()>),
+    /// An operation on a region was not done.
+    #[error("an operation on the region of the other side failed: {0}")]
+    Region(RegionError),
+    /// Clients that are linked by another fabric have the region for what is atomic.
+    #[error(
+        "what is atomic on the region is done by another device or processor, for another \
+         `ringpost perf` that runs now: wait for its end, or leave `fetch_add` and \
+         `compare_exchange` out by --only"
+    )]
+    OtherExecutor,
+    /// The other side does not know what it is asked for.
+    #[error(
+        "{peer} is of an older release, whose `ringpost perf serve` {lacks}: start that of this \
+         release ({}) there, or leave such rows out by --only and --sizes",
+        env!("CARGO_PKG_VERSION")
+    )]
+    Older {
+        /// The name of the other node.
+        peer: String,
+        /// The thing that it does not do.
+        lacks: &'static str,
+    },
+    /// More is to be read or written at once than there is.
+    #[error(
+        "{bytes} bytes are more than the region of the other side has, which are {region}: leave \
+         larger sizes out, or the region by --only"
+    )]
+    BeyondRegion {
+        /// The bytes that are to be read or written.
+        bytes: usize,
+        /// The bytes that there are.
+        region: usize,
+    },
+    /// Operations on a region take too long.
+    #[error(
+        "the operations on the region did not end within {limit:?}: look at the log of the other \
+         side with RUST_LOG=info"
+    )]
+    Stalled {
+        /// The time that they had.
+        limit: Duration,
+    },
     /// An actor of this side does not start.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -70,7 +116,30 @@ pub(crate) enum Failure {
         /// The bytes that it should have.
         expected: usize,
     },
+    /// The region has other bytes than were written, which is a bug of Ringpost.
+    #[error("the region has another byte at {at} than was written there: report it")]
+    WrongBytes {
+        /// The place of the first one.
+        at: usize,
+    },
+    /// A word of the region has lost an addition, which is a bug of Ringpost.
+    #[error("a word of the region is {found}, and should be {least} or more: report it")]
+    WrongWord {
+        /// Its value.
+        found: u64,
+        /// The value that it had.
+        least: u64,
+    },
     /// The system failed: mostly standard output was closed.
     #[error("the system failed: {0}")]
     System(#[from] std::io::Error),
+}
+
+impl From<RegionError> for Failure {
+    fn from(error: RegionError) -> Self {
+        match error {
+            RegionError::OtherExecutor(_) => Failure::OtherExecutor,
+            error => Failure::Region(error),
+        }
+    }
 }

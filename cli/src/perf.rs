@@ -1,9 +1,10 @@
-//! `ringpost perf`: measures messages between two machines, as programs send them.
+//! `ringpost perf`: measures messages between two machines, and regions, as programs use them.
 
 mod figures;
 mod latency;
 mod measurement;
 mod rate;
+mod region;
 mod report;
 mod serve;
 
@@ -20,17 +21,22 @@ use crate::service::SINKS_MAX;
 use crate::settings;
 
 use figures::Row;
-use measurement::{Kind, MEASUREMENTS, Measurement};
+use measurement::{Kind, MEASUREMENTS, Measurement, names};
 use report::{Changes, Head, Printer};
 
 /// Messages are measured up to this size, which is that of the largest one by default.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Measures messages between this machine and one on which `ringpost perf serve` runs.
+/// Measures messages, and regions, between this machine and one on which `ringpost perf serve`
+/// runs.
 ///
 /// It measures what programs get: actors, references, archives, windows and the fabric that a link
 /// of these two machines uses. The columns are those of perftest's tools, but that the times of
-/// `ask` are whole round trips, where ib_send_lat prints half of them, and MB are MiB as there.
+/// `ask` and `write` are whole round trips, where ib_send_lat and ib_write_lat print half of them,
+/// and MB are MiB as there.
+///
+/// Of messages of 128k or more it prints how many were fetched by the device of the receiver from
+/// the memory of the sender, and how many went in parts.
 ///
 /// On Linux it also prints by how much the hardware counters of RDMA devices have changed
 /// meanwhile, on both machines.
@@ -60,18 +66,18 @@ struct Client {
     seconds: Duration,
 
     /// Sends payloads of these sizes, such as `32,4k,1m`, in place of those that each measurement
-    /// has.
+    /// has; reads and writes of the region are of up to 8m.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
     sizes: Vec<usize>,
 
-    /// Sends by so many tasks, such as `1,4,16`, each to an actor of its own, in place of the
-    /// numbers that each measurement of rates has; at most 64 can be.
+    /// Sends by so many tasks, such as `1,4,16`, each to an actor of its own, or uses the region by
+    /// so many, in place of the numbers that each measurement of rates has; at most 64 can be.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = senders)]
     senders: Vec<usize>,
 
-    /// Makes only these measurements.
+    /// Makes only these measurements; `region` is all those that are behind it in the list.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    #[arg(value_parser = PossibleValuesParser::new(MEASUREMENTS.map(|it| it.name)))]
+    #[arg(value_parser = PossibleValuesParser::new(names()))]
     only: Vec<String>,
 
     /// Prints one JSON object in place of the tables.
@@ -115,13 +121,16 @@ impl Client {
     }
 
     async fn over(&self, link: &Link) -> Result<(), Failure> {
+        let plan = self.plan();
+        check_region(link, &plan).await?;
         let devices = counters::DEVICES.as_ref();
         let before = (counters::read(devices), link.desk.counters().await?);
         let mut printer = Printer::new(self.json, Head::new(&self.address, link, self.seconds))?;
-        for (measurement, bytes, senders) in self.plan() {
+        for (measurement, bytes, senders) in plan {
             let plural = if senders == 1 { "" } else { "s" };
+            let by = if measurement.is_of_region() { "task" } else { "sender" };
             let name = measurement.name;
-            eprintln!("{name}: {bytes} bytes, {senders} sender{plural}, {:?}", self.seconds);
+            eprintln!("{name}: {bytes} bytes, {senders} {by}{plural}, {:?}", self.seconds);
             let row = self.measure(link, measurement, bytes, senders).await?;
             printer.row(measurement, row)?;
         }
@@ -130,24 +139,13 @@ impl Client {
     }
 
     /// Returns what is measured, with its payload and its number of senders.
-    fn plan(&self) -> Vec<(&'static Measurement, usize, usize)> {
-        let is_wanted = |it: &&Measurement| {
-            self.only.is_empty() || self.only.iter().any(|name| name == it.name)
-        };
-        let mut plan = Vec::new();
-        for measurement in MEASUREMENTS.iter().filter(is_wanted) {
-            let given = |list: &[usize], own: &[usize]| {
-                if list.is_empty() { own.to_vec() } else { list.to_vec() }
-            };
-            let senders = match measurement.kind {
-                Kind::Latency => measurement.senders.to_vec(),
-                Kind::Rate => given(&self.senders, measurement.senders),
-            };
-            for bytes in given(&self.sizes, measurement.sizes) {
-                plan.extend(senders.iter().map(|senders| (measurement, bytes, *senders)));
-            }
-        }
-        plan
+    fn plan(&self) -> Vec<Planned> {
+        let wanted = MEASUREMENTS.iter().filter(|it| it.is_among(&self.only));
+        let rows = wanted.flat_map(|measurement| {
+            let rows = measurement.rows(&self.sizes, &self.senders);
+            rows.into_iter().map(move |(bytes, senders)| (measurement, bytes, senders))
+        });
+        rows.collect()
     }
 
     async fn measure(
@@ -157,12 +155,30 @@ impl Client {
         bytes: usize,
         senders: usize,
     ) -> Result<Row, Failure> {
-        let sinks = link.sinks(senders).await?;
+        let time = self.seconds;
         match measurement.kind {
-            Kind::Latency => latency::measure(&sinks, bytes, self.seconds).await,
-            Kind::Rate => rate::measure(&sinks, bytes, self.seconds).await,
+            Kind::Ask => latency::measure(link, &link.sinks(senders).await?, bytes, time).await,
+            Kind::Tell => rate::measure(link, &link.sinks(senders).await?, bytes, time).await,
+            Kind::Region(operation) => {
+                region::latency(&link.regions().await?, operation, bytes, time).await
+            }
+            Kind::RegionRate(operation) => {
+                region::rate(&link.regions().await?, operation, (bytes, senders), time).await
+            }
         }
     }
+}
+
+/// A row that is to be measured: its payload in bytes, and its number of senders.
+type Planned = (&'static Measurement, usize, usize);
+
+/// Fails where a row needs a region and there is none, or one that is too small: before the first
+/// row, which may be minutes before that one.
+async fn check_region(link: &Link, plan: &[Planned]) -> Result<(), Failure> {
+    let of_region = plan.iter().filter(|(measurement, ..)| measurement.is_of_region());
+    let Some(bytes) = of_region.map(|(_, bytes, _)| *bytes).max() else { return Ok(()) };
+    let region = link.regions().await?.bytes.len();
+    if bytes > region { Err(Failure::BeyondRegion { bytes, region }) } else { Ok(()) }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

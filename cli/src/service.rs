@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ringpost::Down;
 use ringpost::prelude::*;
+use ringpost::{Down, RegionError};
 
 use crate::counters::{self, Counts};
 use crate::networks::{self, Rail};
@@ -17,6 +17,42 @@ pub(crate) const DESK: &str = "desk";
 
 /// Sinks at once for one measurement.
 pub(crate) const SINKS_MAX: usize = 64;
+
+/// Bytes of the region that all clients of a desk read and write, and words of the other one.
+const REGION_BYTES: usize = 8 << 20;
+const REGION_WORDS: usize = 8;
+
+/// The regions of a desk, which all its clients share.
+#[message]
+#[derive(Clone)]
+pub(crate) struct Regions {
+    /// To read and to write.
+    pub(crate) bytes: RemoteRegion<u8>,
+    /// For what is atomic.
+    pub(crate) words: RemoteRegion<u64>,
+}
+
+/// The large messages and answers that a node was lent by another one.
+#[message]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fetched {
+    /// Those that its device read from the memory of the other one.
+    pub(crate) fetched: u64,
+    /// Those that came in parts after all.
+    pub(crate) refused: u64,
+}
+
+impl Fetched {
+    /// Returns what `node` was lent by the node of this name so far.
+    pub(crate) fn by(node: &Node, lender: &str) -> Self {
+        let links = node.links();
+        let of_lender = links.iter().filter(|(name, _)| name.as_str() == lender);
+        of_lender.fold(Fetched { fetched: 0, refused: 0 }, |sum, (_, carried)| Fetched {
+            fetched: sum.fetched + carried.fetches.fetched,
+            refused: sum.refused + carried.fetches.refused,
+        })
+    }
+}
 
 /// A message that a sink counts.
 #[message]
@@ -99,6 +135,12 @@ impl Meter {
         self.counts.iter().map(|handled| handled.load(Ordering::Relaxed)).sum()
     }
 
+    /// Returns what the node of this actor was lent by that of the owner.
+    #[handler]
+    pub(crate) fn count_fetched(&self, cx: &mut Context<Self>) -> Fetched {
+        Fetched::by(cx.node(), self.owner.address().node())
+    }
+
     #[handler]
     fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
         tracing::debug!(owner = %msg.actor, exit = %msg.exit, "a measurement has ended");
@@ -114,12 +156,30 @@ pub(crate) struct Desk {
     advertise: Vec<String>,
     /// The node for the pair of addresses that is tried; the next pair ends it.
     pair: Option<Node>,
+    /// Made for the first client that asks for them.
+    shared: Option<Shared>,
+}
+
+/// Regions of a desk, with what it hands out of them.
+struct Shared {
+    /// They are shared as long as they are kept.
+    _owned: (Region<u8>, Region<u64>),
+    regions: Regions,
+}
+
+impl Shared {
+    fn new(node: &Node) -> Result<Self, RegionError> {
+        let owned = (node.region(REGION_BYTES)?, node.region(REGION_WORDS)?);
+        let bytes = owned.0.share(Access::READ | Access::WRITE)?;
+        let words = owned.1.share(Access::ATOMIC)?;
+        Ok(Shared { _owned: owned, regions: Regions { bytes, words } })
+    }
 }
 
 impl Desk {
     /// Returns a desk whose nodes for pairs of addresses listen there.
     pub(crate) fn new(listen: String, advertise: Vec<String>) -> Self {
-        Desk { listen, advertise, pair: None }
+        Desk { listen, advertise, pair: None, shared: None }
     }
 }
 
@@ -160,6 +220,16 @@ impl Desk {
         let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
         self.pair = Some(node);
         port.ok_or_else(|| format!("the node for {rail} has no port: its address is `{address}`"))
+    }
+
+    /// Returns the regions, which are of one size however many clients there are.
+    #[handler]
+    pub(crate) fn open_regions(&mut self, cx: &mut Context<Self>) -> Result<Regions, String> {
+        let shared = match self.shared.take() {
+            Some(shared) => shared,
+            None => Shared::new(cx.node()).map_err(|error| error.to_string())?,
+        };
+        Ok(self.shared.insert(shared).regions.clone())
     }
 
     /// Returns what the adapters of this machine have counted; `None` where there is none.

@@ -2,7 +2,8 @@
 
 use ringpost::Node;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
 
 use crate::process::{Ended, OTHER_SECRET, SECRET, Serving, command, dead_address, run, within};
 
@@ -28,7 +29,7 @@ fn check_latency(row: &Value) {
     let ordered = ["min", "typical", "p99", "p99_9", "max"];
     let ordered = ordered.map(|name| number(row, &format!("/latency_us/{name}")));
     assert!(ordered[0] > 0.0 && ordered.is_sorted(), "{row}");
-    // The asks follow each other without a pause, so their times make up the whole.
+    // The operations follow each other without a pause, so their times make up the whole.
     let sum = number(row, "/latency_us/average") * number(row, "/iterations");
     assert_same(sum, number(row, "/seconds") * 1e6, row);
     assert!(number(row, "/latency_us/stdev") >= 0.0, "{row}");
@@ -55,14 +56,23 @@ async fn every_row_that_is_asked_for_is_measured_and_its_figures_agree() {
         let name = row["measurement"].as_str().unwrap();
         (name, row["bytes"].as_u64().unwrap(), row["senders"].as_u64().unwrap())
     });
-    let mut expected = vec![("ask", 32, 1), ("ask", 20480, 1)];
-    for name in ["rate", "bandwidth"] {
-        expected.extend([(name, 32, 1), (name, 32, 3), (name, 20480, 1), (name, 20480, 3)]);
-    }
-    assert_eq!(plan.collect::<Vec<_>>(), expected);
+    let times = |name| [(name, 32, 1), (name, 20480, 1)].to_vec();
+    let rates = |name| [(name, 32, 1), (name, 32, 3), (name, 20480, 1), (name, 20480, 3)].to_vec();
+    let words = ["fetch_add", "compare_exchange"].map(|name| (name, 8, 1)).to_vec();
+    let messages = [times("ask"), rates("rate"), rates("bandwidth")].concat();
+    let region = [times("read"), times("write"), words].concat();
+    let region_rates = [rates("read_bandwidth"), rates("write_bandwidth")].concat();
+    assert_eq!(plan.collect::<Vec<_>>(), [messages, region, region_rates].concat());
+    let rates = ["rate", "bandwidth", "read_bandwidth", "write_bandwidth"];
     for row in rows {
         assert!(number(row, "/iterations") >= 1.0 && number(row, "/seconds") >= 0.1, "{row}");
-        if row["measurement"] == "ask" { check_latency(row) } else { check_rate(row) }
+        let is_rate = rates.contains(&row["measurement"].as_str().unwrap());
+        if is_rate {
+            check_rate(row)
+        } else {
+            check_latency(row)
+        }
+        assert!(row["fetches"].is_null(), "none of them is large: {row}");
     }
     assert_eq!(serving.terminate().await, Some(0));
 }
@@ -78,10 +88,89 @@ async fn each_measurement_has_its_own_sizes_and_the_columns_of_perftest() {
     let rows = ended.out.lines().filter(|line| line.trim().starts_with(char::is_numeric));
     let rows = rows.map(|row| row.split_whitespace().collect::<Vec<_>>()).collect::<Vec<_>>();
     let sizes: Vec<&str> = rows.iter().map(|row| row[0]).collect();
-    let expected = "32 1024 65536 32 32 32 1024 1024 1024 65536 1048576";
+    let messages = "32 1024 65536 32 32 32 1024 1024 1024 65536 1048576";
+    let region = "8 4096 65536 8 4096 65536 8 8";
+    let rates = "4096 4096 65536 65536 1048576 1048576";
+    let expected = [messages, region, rates, rates].join(" ");
     assert_eq!(sizes.join(" "), expected, "{}", ended.out);
     let progress = ended.err.lines().filter(|line| line.contains(" bytes, "));
     assert_eq!(progress.count(), rows.len(), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn the_region_alone_is_measured_and_by_several_at_one_time() {
+    let serving = Serving::start(&[]).await;
+    let arguments = ["perf", &serving.address, "--seconds", "0.1", "--only", "region"];
+    // They share its bytes and its words, and each checks what it finds there.
+    let (one, other) = tokio::join!(run(&arguments, &[]), run(&arguments, &[]));
+    for ended in [one, other] {
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let titles = ended.out.lines().filter_map(|line| line.split_once(": "));
+        let titles: Vec<&str> = titles.map(|(name, _)| name).skip(1).collect();
+        let (times, rates) =
+            ("read write fetch_add compare_exchange", "read_bandwidth write_bandwidth");
+        assert_eq!(titles.join(" "), format!("{times} {rates}"), "{}", ended.out);
+        assert!(ended.err.contains("read_bandwidth: 65536 bytes, 4 tasks"), "{}", ended.err);
+    }
+    let least = ["perf", &serving.address, "--only", "write", "--sizes", "8193k"];
+    let ended = run(&least, &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("8389632 bytes are more than the region"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn large_messages_are_told_apart_by_the_way_in_which_they_came() {
+    let serving = Serving::start(&[]).await;
+    let options = ["--only", "ask,bandwidth", "--sizes", "127k,128k"];
+    let report = measured(&serving.address, &options, &[]).await;
+    let rows = report["measurements"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "{report}");
+    for row in rows {
+        if row["bytes"] == 127 << 10 {
+            assert!(row["fetches"].is_null(), "{row}");
+            continue;
+        }
+        let with_answers = if row["measurement"] == "ask" { 2.0 } else { 1.0 };
+        let messages = number(row, "/fetches/messages");
+        assert_same(messages, number(row, "/iterations") * with_answers, row);
+        let others = ["/fetches/fetched", "/fetches/refused"].map(|path| number(row, path));
+        assert_eq!(others, [0.0, 0.0], "no device does it for TCP: {row}");
+    }
+    let only = ["--seconds", "0.1", "--only", "bandwidth", "--sizes", "1m"];
+    let ended = run(&[&["perf", &serving.address], &only[..]].concat(), &[]).await;
+    let last = ended.out.lines().last().unwrap();
+    assert!(last.trim().starts_with("all ") && last.contains(" went in parts: tcp"), "{last}");
+}
+
+/// What `perf serve` of a release without regions was, as far as a client comes with it.
+mod older {
+    use std::collections::BTreeMap;
+
+    use ringpost::prelude::*;
+
+    #[actor(name = "ringpost::service::Desk")]
+    pub(super) struct Desk;
+
+    #[handlers]
+    impl Desk {
+        #[handler]
+        fn counters(&self) -> Option<BTreeMap<String, u64>> {
+            None
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_serving_side_without_a_region_is_an_error_of_one_sentence() {
+    let older = Node::builder("older").listen("127.0.0.1:0").start().await.unwrap();
+    older.spawn("desk", older::Desk).await.unwrap();
+    for only in ["region", "ask,fetch_add"] {
+        let ended = run(&["perf", &older.addresses()[0], "--only", only], &[]).await;
+        assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+        let error = ended.error();
+        assert!(error.contains("older is of an older release"), "{error}");
+        assert!(error.contains("shares no region: start that of this release"), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -103,12 +192,36 @@ async fn the_secret_and_the_encryption_are_those_of_the_environment() {
     }
 }
 
+/// Listens as a node does that speaks version 2 of the protocol only, and returns its address.
+async fn old_node() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(b"RINGPOST\x01\x01\0\0\x02\x02").await.unwrap();
+            drop(stream.read_to_end(&mut Vec::new()).await);
+        }
+    });
+    address
+}
+
 #[tokio::test]
 async fn an_address_without_a_serving_node_is_an_error_of_one_sentence() {
     let ended = run(&["perf", &dead_address()], &[]).await;
     assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
     assert!(ended.error().contains("Connection refused"), "{ended:?}");
     assert!(ended.error().contains("start `ringpost perf serve` there"), "{ended:?}");
+
+    let ended = run(&["perf", "no-such-name.invalid:7700"], &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("does not resolve"), "{ended:?}");
+    assert!(ended.error().contains("look at the name: a DNS server"), "{ended:?}");
+
+    let ended = run(&["perf", &old_node().await], &[]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.error().contains("protocol version"), "{ended:?}");
+    assert!(ended.error().contains("; run the same release of Ringpost on both"), "{ended:?}");
 
     let other = Node::builder("other").listen("127.0.0.1:0").start().await.unwrap();
     let ended = run(&["perf", &other.addresses()[0]], &[]).await;
@@ -122,17 +235,23 @@ async fn an_address_without_a_serving_node_is_an_error_of_one_sentence() {
 
 #[tokio::test]
 async fn a_serving_side_that_is_killed_ends_a_measurement_with_an_error() {
-    let mut serving = Serving::start(&[]).await;
-    let long = ["perf", &serving.address, "--only", "ask", "--seconds", "1000"];
-    let mut child = command(&long, &[]).spawn().unwrap();
-    let mut progress = BufReader::new(child.stderr.take().unwrap()).lines();
-    let line = within(progress.next_line()).await.unwrap().unwrap();
-    assert!(line.starts_with("ask: 32 bytes"), "{line}");
-    serving.child.kill().await.unwrap();
-    let error = within(progress.next_line()).await.unwrap().unwrap();
-    assert!(error.starts_with("ringpost: the link to serve-"), "{error}");
-    assert!(error.contains(" was lost: "), "{error}");
-    assert_eq!(Ended::of(within(child.wait_with_output()).await.unwrap()).code, Some(1));
+    for (only, first) in [
+        ("ask", "ask: 32 bytes, 1 sender"),
+        ("read", "read: 8 bytes, 1 task"),
+        ("write_bandwidth", "write_bandwidth: 4096 bytes, 1 task"),
+    ] {
+        let mut serving = Serving::start(&[]).await;
+        let long = ["perf", &serving.address, "--only", only, "--seconds", "1000"];
+        let mut child = command(&long, &[]).spawn().unwrap();
+        let mut progress = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = within(progress.next_line()).await.unwrap().unwrap();
+        assert!(line.starts_with(first), "{line}");
+        serving.child.kill().await.unwrap();
+        let error = within(progress.next_line()).await.unwrap().unwrap();
+        assert!(error.starts_with("ringpost: the link to serve-"), "{error}");
+        assert!(error.contains(" was lost: "), "{error}");
+        assert_eq!(Ended::of(within(child.wait_with_output()).await.unwrap()).code, Some(1));
+    }
 }
 
 /// What was in flight is lost, and what is sent afterwards may go over another fabric: such a row

@@ -14,7 +14,7 @@ async fn a_wrong_command_line_is_refused_with_a_sentence() {
         (&["perf", "a:1", "--sizes", "32,0"], "a size is a number of bytes"),
         (&["perf", "a:1", "--sizes", "65m"], "a size is a number of bytes"),
         (&["perf", "a:1", "--senders", "65"], "a number of senders is 1 to 64"),
-        (&["perf", "a:1", "--only", "read"], "possible values: ask, rate, bandwidth"),
+        (&["perf", "a:1", "--only", "cas"], "possible values: ask, rate, bandwidth, region, read,"),
         (&["perf", "a:1", "--threads", "0"], "a number of threads is 1 to 1024"),
         (&["perf", "serve", "--listen", "7700"], "an address has the form `host:port`"),
         (&["perf", "serve", "--pairs-port", "70000"], "70000"),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::service::Fetched;
+
 /// The share of its time that a row sends before it counts.
 pub(super) const WARM_UP: f64 = 0.25;
 
@@ -21,6 +23,66 @@ pub(crate) struct Row {
     pub(crate) seconds: f64,
     #[serde(flatten)]
     pub(crate) figures: Figures,
+    /// How they came, where they are large messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fetches: Option<Fetches>,
+}
+
+/// How the large messages of a row came: in parts, but for those that a device fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Fetches {
+    /// Messages of the row, its answers among them.
+    pub(crate) messages: u64,
+    /// Those that the receiver's device read from the sender's memory.
+    pub(crate) fetched: u64,
+    /// Those that were lent for that, and came in parts after all.
+    pub(crate) refused: u64,
+}
+
+impl Row {
+    /// Returns the row of operations of one task that took so many nanoseconds each.
+    pub(super) fn of_times(bytes: usize, times: &mut [u64]) -> Self {
+        let seconds = times.iter().sum::<u64>() as f64 / 1e9;
+        let iterations = times.len() as u64;
+        let figures = Figures::LatencyUs(Latency::of(times));
+        Row { bytes, senders: 1, iterations, seconds, figures, fetches: None }
+    }
+
+    /// Returns the row of so many operations by some tasks. `peak` is their best rate.
+    pub(super) fn of_rate(
+        (bytes, senders): (usize, usize),
+        iterations: u64,
+        seconds: f64,
+        peak: f64,
+    ) -> Self {
+        let messages = iterations as f64 / seconds;
+        // A row that is shorter than a look has no other peak.
+        let peak_messages = peak.max(messages);
+        let rate = Rate {
+            messages,
+            peak_messages,
+            bytes: messages * bytes as f64,
+            peak_bytes: peak_messages * bytes as f64,
+        };
+        let figures = Figures::PerSecond(rate);
+        Row { bytes, senders, iterations, seconds, figures, fetches: None }
+    }
+}
+
+impl Fetches {
+    /// Returns how so many messages came between two counts, if they were counted.
+    pub(super) fn between(
+        before: Option<Fetched>,
+        after: Option<Fetched>,
+        messages: u64,
+    ) -> Option<Self> {
+        let (before, after) = (before?, after?);
+        Some(Fetches {
+            messages,
+            fetched: after.fetched.saturating_sub(before.fetched),
+            refused: after.refused.saturating_sub(before.refused),
+        })
+    }
 }
 
 /// The figures of a row.
@@ -67,10 +129,10 @@ impl Latency {
     }
 }
 
-/// Messages that the other side has handled, in each second.
+/// Messages that the other side has handled, or operations that are done, in each second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Rate {
-    /// From the first one sent to the last one handled.
+    /// From the first one sent to the last one handled or done.
     pub(crate) messages: f64,
     /// In the best part of that time: a tenth of it, but between 50 ms and 1 s.
     pub(crate) peak_messages: f64,

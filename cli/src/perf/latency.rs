@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use ringpost::prelude::*;
 
-use super::figures::{Figures, Latency, PATIENCE, Row, WARM_UP};
-use crate::dial::Sinks;
+use super::figures::{Fetches, PATIENCE, Row, WARM_UP};
+use crate::dial::{Link, Sinks};
 use crate::failure::Failure;
 use crate::service::{Mirror, Sink};
 
@@ -13,33 +13,57 @@ use crate::service::{Mirror, Sink};
 ///
 /// # Errors
 /// [`Failure`] when an ask is not answered, or wrongly.
-pub(super) async fn measure(sinks: &Sinks, bytes: usize, time: Duration) -> Result<Row, Failure> {
-    let sink = &sinks.sinks[0];
-    let payload = vec![7; bytes];
-    let start = Instant::now();
-    while start.elapsed() < time.mul_f64(WARM_UP) {
-        ask(sink, &payload).await?;
+pub(super) async fn measure(
+    link: &Link,
+    sinks: &Sinks,
+    bytes: usize,
+    time: Duration,
+) -> Result<Row, Failure> {
+    let mut asks = Asks { sink: &sinks.sinks[0], payload: vec![7; bytes] };
+    repeat(&mut asks, time.mul_f64(WARM_UP)).await?;
+    let before = link.fetches(sinks, bytes).await?;
+    let mut times = repeat(&mut asks, time).await?;
+    let after = link.fetches(sinks, bytes).await?;
+    let row = Row::of_times(bytes, &mut times);
+    // Each is a message and an answer of the same size.
+    Ok(Row { fetches: Fetches::between(before, after, 2 * row.iterations), ..row })
+}
+
+/// Asks of one sink.
+struct Asks<'a> {
+    sink: &'a ActorRef<Sink>,
+    payload: Vec<u8>,
+}
+
+impl Repeated for Asks<'_> {
+    async fn once(&mut self) -> Result<(), Failure> {
+        let message = Mirror { payload: self.payload.clone() };
+        let answer = self.sink.ask(message).timeout(PATIENCE).await?;
+        let (got, expected) = (answer.len(), self.payload.len());
+        if got == expected { Ok(()) } else { Err(Failure::WrongAnswer { got, expected }) }
     }
+}
+
+/// Something that is done again and again.
+pub(super) trait Repeated {
+    /// Does it once.
+    fn once(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// Does one thing for some time, once at least, and returns the time that each took, in
+/// nanoseconds. There is no pause between them: their sum is the time of all.
+pub(super) async fn repeat(
+    repeated: &mut impl Repeated,
+    time: Duration,
+) -> Result<Vec<u64>, Failure> {
     let mut times = Vec::new();
     let start = Instant::now();
     let mut last = start;
     while times.is_empty() || last - start < time {
-        ask(sink, &payload).await?;
+        repeated.once().await?;
         let now = Instant::now();
         times.push(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
         last = now;
     }
-    Ok(Row {
-        bytes,
-        senders: 1,
-        iterations: times.len() as u64,
-        seconds: (last - start).as_secs_f64(),
-        figures: Figures::LatencyUs(Latency::of(&mut times)),
-    })
-}
-
-async fn ask(sink: &ActorRef<Sink>, payload: &[u8]) -> Result<(), Failure> {
-    let answer = sink.ask(Mirror { payload: payload.to_vec() }).timeout(PATIENCE).await?;
-    let (got, expected) = (answer.len(), payload.len());
-    if got == expected { Ok(()) } else { Err(Failure::WrongAnswer { got, expected }) }
+    Ok(times)
 }

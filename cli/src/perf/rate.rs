@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use ringpost::prelude::*;
 use tokio::task::JoinSet;
 
-use super::figures::{Figures, PATIENCE, Rate, Row, WARM_UP};
-use crate::dial::Sinks;
+use super::figures::{Fetches, PATIENCE, Row, WARM_UP};
+use crate::dial::{Link, Sinks};
 use crate::failure::Failure;
 use crate::service::{Load, Sink};
 
@@ -22,22 +22,49 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// [`Failure`] when a message is not sent, or the other side has not handled all.
-pub(super) async fn measure(sinks: &Sinks, bytes: usize, time: Duration) -> Result<Row, Failure> {
+pub(super) async fn measure(
+    link: &Link,
+    sinks: &Sinks,
+    bytes: usize,
+    time: Duration,
+) -> Result<Row, Failure> {
     let warm = send(sinks, &vec![0; sinks.sinks.len()], bytes, time.mul_f64(WARM_UP)).await?;
+    let before = link.fetches(sinks, bytes).await?;
     let Sent { start, end, counts, peak } = send(sinks, &warm.counts, bytes, time).await?;
+    let after = link.fetches(sinks, bytes).await?;
     let iterations = counts.iter().sum::<u64>() - warm.counts.iter().sum::<u64>();
-    let seconds = (end - start).as_secs_f64();
-    let messages = iterations as f64 / seconds;
-    // A row that is shorter than a look has no other peak.
-    let peak_messages = peak.max(messages);
-    let rate = Rate {
-        messages,
-        peak_messages,
-        bytes: messages * bytes as f64,
-        peak_bytes: peak_messages * bytes as f64,
-    };
-    let senders = sinks.sinks.len();
-    Ok(Row { bytes, senders, iterations, seconds, figures: Figures::PerSecond(rate) })
+    let of = (bytes, sinks.sinks.len());
+    let row = Row::of_rate(of, iterations, (end - start).as_secs_f64(), peak);
+    Ok(Row { fetches: Fetches::between(before, after, iterations), ..row })
+}
+
+/// The best rate between two looks at a count that grows.
+pub(super) struct Peak {
+    /// The time between two looks.
+    pub(super) look_after: Duration,
+    last: (Instant, u64),
+    best: f64,
+}
+
+impl Peak {
+    /// Begins at a count, for something that takes some time.
+    pub(super) fn from(count: u64, time: Duration) -> Self {
+        let look_after = (time / 10).clamp(LOOK_MIN, LOOK_MAX);
+        Peak { look_after, last: (Instant::now(), count), best: 0.0 }
+    }
+
+    /// Takes the count as it is now.
+    pub(super) fn look(&mut self, count: u64) {
+        let now = Instant::now();
+        let grown = count.saturating_sub(self.last.1) as f64;
+        self.best = self.best.max(grown / (now - self.last.0).as_secs_f64());
+        self.last = (now, count);
+    }
+
+    /// Returns the best rate; 0 where there was no look.
+    pub(super) fn best(&self) -> f64 {
+        self.best
+    }
 }
 
 /// What the tasks of all sinks have sent, all of which was handled.
@@ -73,9 +100,7 @@ async fn send(
             Ok((number, sent, Instant::now()))
         });
     }
-    let look_after = (time / 10).clamp(LOOK_MIN, LOOK_MAX);
-    let (mut end, mut peak) = (start, 0.0_f64);
-    let mut last = (start, earlier.iter().sum::<u64>());
+    let (mut end, mut peak) = (start, Peak::from(earlier.iter().sum(), time));
     loop {
         tokio::select! {
             biased;
@@ -85,15 +110,12 @@ async fn send(
                 counts[number] = sent;
                 end = end.max(at);
             }
-            () = tokio::time::sleep(look_after) => {
-                let now = (sinks.meter.level().timeout(PATIENCE).await?, Instant::now());
-                let rate = (now.0 - last.1) as f64 / (now.1 - last.0).as_secs_f64();
-                peak = peak.max(rate);
-                last = (now.1, now.0);
+            () = tokio::time::sleep(peak.look_after) => {
+                peak.look(sinks.meter.level().timeout(PATIENCE).await?);
             }
         }
     }
-    Ok(Sent { start, end, counts, peak })
+    Ok(Sent { start, end, counts, peak: peak.best() })
 }
 
 /// Returns how many messages it has sent.
@@ -113,7 +135,7 @@ async fn tell_until(
 
 /// Returns a flag that a thread of its own sets after `time`: senders that read a clock for each
 /// message are slower, and while they send no timer of the runtime need be on time.
-fn alarm(time: Duration) -> Arc<AtomicBool> {
+pub(super) fn alarm(time: Duration) -> Arc<AtomicBool> {
     let is_over = Arc::new(AtomicBool::new(false));
     let set = is_over.clone();
     thread::spawn(move || {

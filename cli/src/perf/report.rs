@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::figures::{Figures, Latency, Row};
+use super::figures::{Fetches, Figures, Latency, Row};
 use super::measurement::Measurement;
 use crate::counters::{Counts, deltas};
 use crate::dial::Link;
@@ -103,6 +103,9 @@ impl Printer {
                 writeln!(out, "\n{}: {}\n{}", measurement.name, measurement.about, titles(&row))?;
             }
             writeln!(out, "{}", line(&row))?;
+            if let Some(fetches) = &row.fetches {
+                writeln!(out, "{:>8} {}", "", told(fetches, self.head.fabric))?;
+            }
         }
         self.rows.push(Named { measurement: measurement.name, row });
         Ok(())
@@ -152,6 +155,23 @@ fn titles(row: &Row) -> String {
             "BW average[MiB/sec]",
             "MsgRate[Mpps]"
         ),
+    }
+}
+
+/// Says how large messages came.
+fn told(fetches: &Fetches, fabric: &str) -> String {
+    let Fetches { messages, fetched, refused } = fetches;
+    let refused = match refused {
+        0 => String::new(),
+        count => format!("; {count} were lent and went in parts after all"),
+    };
+    match (fetched, fabric) {
+        (0, "verbs") => format!(
+            "fetched 0 of {messages} messages by the device, all went in parts{refused}: \
+             RUST_LOG=info may tell why"
+        ),
+        (0, _) => format!("all {messages} messages went in parts: {fabric} has no device for them"),
+        _ => format!("fetched {fetched} of {messages} messages by the device{refused}"),
     }
 }
 

@@ -11,7 +11,8 @@ use crate::settings::{self, GOODBYE};
 /// Serves `ringpost perf` and `ringpost doctor --peer` of other machines until SIGINT or SIGTERM.
 ///
 /// It prints one line, `serving at ADDR`, when it can be reached. Other machines reach it only with
-/// the same RINGPOST_SECRET.
+/// the same RINGPOST_SECRET; they can have 64 actors for each measurement, and read and write one
+/// region of 8 MiB, which they share.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Listens at this address of the machine; port 0 takes a free one.
