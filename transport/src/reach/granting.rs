@@ -106,6 +106,12 @@ impl Grants {
         take(&mut self.granted)
     }
 
+    /// Returns true if a device locks memory, or lets go of it, for a share that was asked for.
+    #[cfg(test)]
+    pub(super) fn is_registering(&self) -> bool {
+        self.registering.is_some()
+    }
+
     /// Returns true if the peer may do what is atomic on a share.
     #[cfg(test)]
     pub(super) fn is_any_atomic(&self) -> bool {

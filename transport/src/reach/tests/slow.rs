@@ -160,6 +160,10 @@ fn what_ends_while_a_device_locks_memory_is_let_go() {
         assert_eq!(device.step(), "let go");
         end.await.unwrap();
         assert!(timeout(Duration::ZERO, reach.outgoing()).await.is_err(), "one answer");
+        // The share's end does not wait for the thread itself.
+        while reach.state.lock().grants.is_registering() {
+            sleep_a_moment().await;
+        }
 
         reach.handle(Sharing::Ask(second.id())).unwrap();
         for number in 2..5 {
