@@ -20,9 +20,9 @@ use crate::busy::Watch;
 use crate::schema::Kind;
 
 pub use ringpost_transport::endpoint::{
-    Encryption, FetchStats, InvalidNetwork, InvalidProfile, InvalidSecret, IpNetwork, LinkStats,
-    LinkView, Network, PeerState, PeerStatus, PeerView, Profile, RingStats, StartError, Unlinked,
-    WaitStats, Waiting, WaitsFor,
+    Encryption, FetchStats, InvalidNetwork, InvalidProfile, InvalidSecret, IpNetwork, Lending,
+    LinkStats, LinkView, LoanStats, Network, PeerState, PeerStatus, PeerView, Profile, RingStats,
+    StartError, Unlinked, WaitStats, Waiting, WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
 pub use ringpost_transport::fabric::one_sided::Access;

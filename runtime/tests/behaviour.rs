@@ -65,6 +65,7 @@ macro_rules! for_each_case {
             leases: a_node_gives_another_one_memory;
             lending: messages_that_are_lent_arrive_whole_and_in_order;
             lending: what_is_lent_is_given_up_like_every_message;
+            lending: nodes_lend_and_land_as_much_as_their_profiles_say;
             naming: a_client_that_comes_first_waits_for_what_it_knows_by_message_or_protocol;
             naming: a_name_of_an_actor_that_does_not_serve_is_told_by_the_wait_or_the_send;
             naming: references_that_follow_a_name_outlast_a_restart_of_its_node;

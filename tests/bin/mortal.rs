@@ -16,8 +16,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringpost::Profile;
 use ringpost::prelude::*;
+use ringpost::{Lending, Profile};
 use ringpost_tests::actors::{Counter, LEND_FROM, Mute, ask_large, host, quit, stuff, tell};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -42,8 +42,9 @@ async fn main() -> ExitCode {
 }
 
 async fn live(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
-    let (down_after, lend_from) = (Duration::from_secs(3), Some(LEND_FROM));
-    let profile = Profile { down_after, lend_from, ..Profile::default() };
+    let lending = Lending { from: Some(LEND_FROM), ..Lending::default() };
+    let down_after = Duration::from_secs(3);
+    let profile = Profile { down_after, lending, ..Profile::default() };
     let listen = std::env::var("RINGPOST_LISTEN")?;
     let mut builder = Node::builder(name).listen(listen).seeds(seeds).profile(profile);
     if let Ok(address) = std::env::var("RINGPOST_ADVERTISE") {

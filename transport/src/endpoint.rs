@@ -24,11 +24,11 @@ pub use crate::confirm::Confirmation;
 pub use crate::id::ShareId;
 pub use crate::ip_network::{InvalidNetwork, IpNetwork};
 pub use crate::link::{
-    Awaited, CloseNotice, FetchStats, LinkStats, LinkView, PendingReply, Receipt, Replier,
-    ReplyLoss, RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,
+    Awaited, CloseNotice, FetchStats, LinkStats, LinkView, LoanStats, PendingReply, Receipt,
+    Replier, ReplyLoss, RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,
 };
 pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
-pub use crate::profile::{InvalidProfile, Profile};
+pub use crate::profile::{InvalidProfile, Lending, Profile};
 pub use crate::shares::Share;
 pub use crate::wire::is_service;
 pub use archive::{Archive, ArchiveFailed, Archived};

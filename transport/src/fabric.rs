@@ -114,8 +114,12 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
         0
     }
 
-    /// Returns how the owner of a queue pair may wait for completions without sleeping. A fabric
-    /// that does not say must not be waited for in this way.
+    /// Returns true if queue pairs are to be made by threads that may block.
+    fn blocks(&self) -> bool {
+        false
+    }
+
+    /// Returns how an owner may wait for completions without sleeping: by default in no way.
     fn spins(&self) -> Spins {
         Spins::Never
     }
@@ -160,8 +164,7 @@ pub enum Protection {
 /// How the owner of a queue pair may wait for a short while without sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spins {
-    /// Not at all: completions come when the tasks of the process sleep, as on a clock that is
-    /// simulated.
+    /// Not at all: completions come when the tasks of the process sleep (a simulated clock).
     Never,
     /// By turns of its runtime: only those find out what came.
     ByTurns,

@@ -63,8 +63,8 @@ pub const WAY_AVOIDED_FOR: Duration = Duration::from_secs(5 * 60);
 /// as long as a change of the fabric may take to settle.
 pub const BETTER_FABRIC_AFTER: Duration = Duration::from_secs(5);
 /// First time after which the best fabric is tried again without a change that is known, where no
-/// link had it before; where one had it, [`BETTER_FABRIC_AFTER`]. Each time senders wait while it is
-/// tried.
+/// link had it before; where one had it, [`BETTER_FABRIC_AFTER`]. Each time senders wait while it
+/// is tried.
 pub const BETTER_FABRIC_PAUSE_MIN: Duration = Duration::from_secs(60);
 /// Longest such time.
 pub const BETTER_FABRIC_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
@@ -350,6 +350,10 @@ pub const SHARING_UNANSWERED_MAX: usize = 256;
 /// has no operation under way. What that peer still begins ends its own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long an executor of what is atomic on a memory keeps it at least, though another one is
+/// asked for: two that count on it in turn do not take it from each other all the time.
+pub const EXECUTOR_KEPT: Duration = Duration::from_millis(500);
+
 /// Bytes from which a message stays with its sender until its receiver has fetched it, on fabrics
 /// that lend. Shorter ones are sooner there in parts: a loan takes three ways instead of one.
 pub const LEND_FROM: u32 = 128 * 1024;
@@ -358,12 +362,19 @@ pub const LEND_FROM_MIN: u32 = 4096;
 /// Messages and answers of one side that are lent at one time. One is read while the answer to the
 /// one before it and the LEND of the next are on their way.
 pub const LOANS_MAX: usize = 4;
-/// Bytes of them. A longer message goes in parts: as long as it is registered its link stands
-/// still.
+/// Bytes of them. A longer message goes in parts: its peer would have to have so much memory for it
+/// at once.
 pub const LENT_BYTES_MAX: usize = 72 * 1024 * 1024;
 /// Bytes in which the messages land that a node fetches from one peer, until they are handled, and
 /// that are kept for the next ones. Where they do not suffice messages come in parts.
 pub const LANDING_BYTES_MAX: usize = 96 * 1024 * 1024;
+/// Bytes of messages that a node lends at one time by default, over all links.
+pub const LENT_BY_NODE_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of memory in which messages land on a node by default, over all links.
+pub const LANDING_OF_NODE_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of a message that are registered by the thread that wants to send it: that is sooner done
+/// than another thread is woken. What is longer is registered by a thread that may block.
+pub const REGISTERED_AT_ONCE_MAX: usize = 1024 * 1024;
 /// Reads of fetches that are under way from one peer. They have room of their own, so that no
 /// message waits for a task that uses memory of the peer.
 pub const FETCH_OPERATIONS: u32 = 8;

@@ -67,7 +67,7 @@ pub use outgoing::{SendKind, Unsent};
 pub use receipt::{CloseNotice, Receipt};
 pub use replier::Replier;
 pub use sending::Awaited;
-pub use stats::{FetchStats, LinkStats, RingStats, WaitStats};
+pub use stats::{FetchStats, LinkStats, LoanStats, RingStats, WaitStats};
 pub(crate) use view::Stall;
 pub use view::{LinkView, Waiting};
 pub(crate) use wait_queue::Line;
@@ -75,6 +75,8 @@ pub use wait_queue::WaitsFor;
 
 /// One link, as its senders and its session see it.
 pub(crate) struct LinkHandle {
+    /// This one, for what is done later.
+    me: Weak<LinkHandle>,
     peer: NodeId,
     fabric: &'static str,
     encrypted: bool,
@@ -162,7 +164,8 @@ impl LinkHandle {
             starved: false,
             quiet: false,
         };
-        Arc::new(LinkHandle {
+        Arc::new_cyclic(|me| LinkHandle {
+            me: me.clone(),
             peer,
             fabric,
             encrypted,

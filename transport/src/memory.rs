@@ -32,7 +32,7 @@ pub use archiver::write_root;
 pub(crate) use budget::{Budget, BudgetShare};
 pub use buffer::Buffer;
 pub use checked::{Checked, Inspect, Inspected, InvalidArchive, Payload};
-pub(crate) use landing::{Landing, Runway};
+pub(crate) use landing::{Landing, Room, Runway};
 pub(crate) use pool::Gauge;
 pub use pool::{Lease, Pool};
 #[cfg(feature = "verbs")]

@@ -59,16 +59,51 @@ pub struct Profile {
     /// its sockets. With fewer cores than threads that want them it makes messages slower. The peer
     /// need not do the same.
     pub spin: Duration,
-    /// Bytes from which a message stays in the memory of its sender, registered with the device,
-    /// until the receiver's device has read it from there: 4 KiB to 4 GiB - 1. `None`, the default:
-    /// 128 KiB on links over RDMA, and never on others, where parts in frames are faster. Where
-    /// memory cannot be registered large messages go in parts, too.
-    pub lend_from: Option<u32>,
+    /// What this node lends to others of large messages, and reads from them.
+    pub lending: Lending,
     /// The core, as the system counts from 0, on which the drivers of all links run, on a thread of
     /// their own that stays on it; `None`, the default: they run on the runtime that the node was
     /// started on. So they get on while the application keeps its threads busy, but each message
     /// wakes a thread. On Linux, and not on a simulated network.
     pub pinned_to: Option<usize>,
+}
+
+/// What a node lends of large messages, and reads from others instead of having it sent in parts;
+/// part of [`Profile`]. Peers need not have the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lending {
+    /// Bytes from which a message stays in the memory of its sender, registered with the device,
+    /// until the receiver's device has read it from there: 4 KiB to 4 GiB - 1. `None`, the default:
+    /// 128 KiB on links over RDMA, and never on others, where parts in frames are faster. Where
+    /// memory cannot be registered large messages go in parts, too.
+    pub from: Option<u32>,
+    /// Bytes of messages that this node lends at one time, over all links: registered, and so
+    /// locked, until their receivers have read them. What finds no room goes in parts; with 0 this
+    /// node never lends. 256 MiB by default; one link lends 72 MiB at most.
+    pub lent_bytes_max: u64,
+    /// Bytes of memory in which messages land that this node reads from the memory of their
+    /// senders, over all links: registered, and so locked, while a message is read or handled, and
+    /// for ten seconds after. A link takes as much as it leaves to others, or all that is left
+    /// where it has none, and 96 MiB at most; a message that finds no room comes in parts. With 0
+    /// this node never reads from others, and all come in parts. 256 MiB by default.
+    pub landing_bytes_max: u64,
+}
+
+impl Default for Lending {
+    fn default() -> Self {
+        Lending {
+            from: None,
+            lent_bytes_max: limits::LENT_BY_NODE_MAX,
+            landing_bytes_max: limits::LANDING_OF_NODE_MAX,
+        }
+    }
+}
+
+impl Lending {
+    /// Lends nothing, and reads nothing from others: all large messages go in parts.
+    pub fn never() -> Self {
+        Lending { from: None, lent_bytes_max: 0, landing_bytes_max: 0 }
+    }
 }
 
 impl Default for Profile {
@@ -88,7 +123,7 @@ impl Default for Profile {
             down_after: limits::DOWN_AFTER,
             idle_close: None,
             spin: Duration::ZERO,
-            lend_from: None,
+            lending: Lending::default(),
             pinned_to: None,
         }
     }
@@ -145,8 +180,8 @@ impl Profile {
         between("mailbox_window_bytes", self.mailbox_window_bytes, 1, i32::MAX as u32)?;
         between("link_window_bytes", self.link_window_bytes, 1, i32::MAX as u32)?;
         between("links_per_source_max", self.links_per_source_max, 1, 1 << 20)?;
-        if let Some(from) = self.lend_from {
-            between("lend_from", from, limits::LEND_FROM_MIN, u32::MAX)?;
+        if let Some(from) = self.lending.from {
+            between("lending.from", from, limits::LEND_FROM_MIN, u32::MAX)?;
         }
         self.validate_times()
     }

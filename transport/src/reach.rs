@@ -18,18 +18,23 @@
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
 //!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
 //!   which the peer does not say what is its turn to say.
-//! - **RE-7 not in the way**: memory that is shared is registered with a device, and given back to
-//!   it, by a thread that may block, without the lock: neither the session nor a driver waits for
-//!   it. One share is registered at a time, and a peer that waits for one hears LATER meanwhile.
-//!   (Messages that are lent, and memory they land in, are registered under the lock, 72 MiB and 96
-//!   MiB at most.)
+//! - **RE-7 not in the way**: memory that is shared, lent or landed in is registered with a device,
+//!   and given back to it, by a thread that may block, without the lock: neither the session nor a
+//!   driver waits for it. (A message of [`REGISTERED_AT_ONCE_MAX`](limits::REGISTERED_AT_ONCE_MAX)
+//!   at most is by the thread that sends it, without the lock, too.) One share is registered at a
+//!   time, and a peer that waits for one hears LATER meanwhile. What a queue pair leaves is given
+//!   back by one thread, however many grants there were.
 //! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
 //!   read, its *fence*. A write is done when a read of it is that was posted after the write: then
 //!   the owner's threads find what was written, whatever tells them to look.
 //! - **RE-9 lent only where it is there**: a message is lent over a queue pair that both sides have
 //!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
 //!   message nothing but that it comes in parts.
+//! - **RE-10 one at a time**: where it takes a thread that may block to make a queue pair, or to
+//!   connect it, a link has one such thread. What the peer says meanwhile replaces what waits for
+//!   its turn, so that a peer that offers one queue pair after the other has no more.
 
+mod aside;
 mod granting;
 mod lending;
 mod operating;
@@ -45,18 +50,20 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::bootstrap::{Question, Sharing};
-use crate::fabric::one_sided::{Access, Key, Opening};
+use crate::fabric::one_sided::{Access, Executor, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::ShareId;
 use crate::limits;
 use crate::shares::Shares;
 
+use aside::drop_aside;
 use granting::{Granted, Grants};
+pub(crate) use lending::{LendingRoom, LentMemory};
 pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
 use pair::Pair;
 pub(crate) use pair::{Came, Finished};
@@ -69,6 +76,8 @@ pub(crate) struct Reach {
     changed: Notify,
     /// Wakes the session, which sends what is in the outbox.
     outgoing: Notify,
+    /// Held as long as a thread blocks that makes or connects a queue pair (RE-10).
+    blocking: Arc<AsyncMutex<()>>,
 }
 
 /// The means of a link to connect a queue pair for one-sided access.
@@ -80,6 +89,8 @@ pub(crate) struct Means {
     /// What both sides know of this link, and no other link has.
     pub(crate) binding: Vec<u8>,
     pub(crate) shares: Arc<Shares>,
+    /// The bytes that the links of this node lend and land together.
+    pub(crate) room: LendingRoom,
     /// Where queue pairs are driven.
     pub(crate) runtime: Handle,
 }
@@ -107,6 +118,9 @@ struct State {
     keys: BTreeMap<ShareId, Known>,
     /// Shares of this node.
     grants: Grants,
+    /// Shares on which the peer wants to do what is atomic, by its executor: to be recalled without
+    /// the lock.
+    recalls: Vec<(ShareId, Executor)>,
     /// ASKs and REVOKEs that were sent and have no answer.
     unanswered: [usize; 2],
     /// Time of the last answer.
@@ -121,6 +135,10 @@ enum Stage {
     Closed,
     /// The side that dialled is asked to open one, since then.
     Wanted(Instant),
+    /// One is made, to be offered.
+    Opening {
+        _task: Task,
+    },
     /// It is offered, and the peer has not answered since then.
     Offered(Instant, Box<dyn Opening>),
     Connecting(Task),
@@ -151,7 +169,24 @@ enum Known {
         running: usize,
         /// The owner has revoked it.
         is_ending: bool,
+        /// It was asked for again at that time, to do what is atomic; these tasks wait.
+        again: Option<(Instant, Askers)>,
     },
+}
+
+impl Known {
+    /// Returns since when it is asked for.
+    fn asked(&self) -> Option<&Instant> {
+        match self {
+            Known::Asked(since, _) | Known::Held { again: Some((since, _)), .. } => Some(since),
+            Known::Held { .. } => None,
+        }
+    }
+
+    /// Takes the tasks that have asked for it again.
+    fn take_again(&mut self) -> Option<(Instant, Askers)> {
+        if let Known::Held { again, .. } = self { again.take() } else { None }
+    }
 }
 
 /// The terms of a share of the peer.
@@ -173,8 +208,37 @@ type Askers = Vec<oneshot::Sender<Result<(), Denied>>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Denied(String);
 
-/// What a queue pair leaves: dropped when the state's lock is free.
-type Leftovers = (Stage, BTreeMap<ShareId, Known>, BTreeMap<ShareId, Granted>);
+/// What a queue pair leaves: dropped when the state's lock is free. What takes a device its time
+/// is given back by one thread that may block (RE-7).
+struct Leftovers {
+    stage: Stage,
+    granted: BTreeMap<ShareId, Granted>,
+    /// Their tasks hear at once.
+    _keys: BTreeMap<ShareId, Known>,
+    means: Option<Arc<Means>>,
+}
+
+impl Leftovers {
+    /// Grants that have ended.
+    fn of_grants(granted: BTreeMap<ShareId, Granted>, means: Option<&Arc<Means>>) -> Self {
+        let (stage, _keys, means) = (Stage::Closed, BTreeMap::new(), means.cloned());
+        Leftovers { stage, granted, _keys, means }
+    }
+}
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        let stage = take(&mut self.stage);
+        let grants = take(&mut self.granted).into_values();
+        let grants: Vec<_> = grants.filter_map(|mut granted| granted.take()).collect();
+        let is_slow = matches!(&stage, Stage::Connected(pair) if pair.one_sided.is_slow());
+        if (is_slow || grants.iter().any(|(grant, _)| grant.is_slow()))
+            && let Some(means) = &self.means
+        {
+            drop_aside(&means.runtime, (stage, grants));
+        }
+    }
+}
 
 impl State {
     /// Returns the queue pair of this number.
@@ -191,7 +255,8 @@ impl State {
         self.unanswered = [0; 2];
         // What else was to be said is about what ends here.
         self.outbox.retain(Sharing::is_about_opening);
-        (replace(&mut self.stage, stage), take(&mut self.keys), self.grants.leave())
+        let (stage, granted) = (replace(&mut self.stage, stage), self.grants.leave());
+        Leftovers { stage, granted, _keys: take(&mut self.keys), means: self.means.clone() }
     }
 
     /// Records that a queue pair did not come up.
@@ -205,9 +270,12 @@ impl State {
         let idle = match &self.stage {
             Stage::Closed | Stage::Barred | Stage::Ended => true,
             Stage::Connected(pair) => self.peer_connected && pair.posted.is_empty(),
-            Stage::Wanted(_) | Stage::Offered(..) | Stage::Connecting(_) => false,
+            Stage::Wanted(_)
+            | Stage::Opening { .. }
+            | Stage::Offered(..)
+            | Stage::Connecting(_) => false,
         };
-        let asks = self.keys.values().any(|known| matches!(known, Known::Asked(..)));
+        let asks = self.keys.values().any(|known| known.asked().is_some());
         let is_granting = self.grants.is_asked(self.number);
         idle && self.outbox.is_empty() && !asks && !is_granting && self.lending.fetching == 0
     }
@@ -215,16 +283,18 @@ impl State {
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
     fn is_stuck(&self) -> bool {
         let is_late = |since: &Instant| since.elapsed() >= limits::ONE_SIDED_PATIENCE;
-        let asks = self.keys.values().any(|known| match known {
-            // One that answers others meanwhile is on its way to this one.
-            Known::Asked(since, _) => is_late(since) && self.answered.as_ref().is_none_or(is_late),
-            Known::Held { .. } => false,
-        });
+        // One that answers others meanwhile is on its way to this one.
+        let is_silent = self.answered.as_ref().is_none_or(is_late);
+        let asks = is_silent && self.keys.values().filter_map(Known::asked).any(is_late);
         asks || match &self.stage {
             Stage::Wanted(since) | Stage::Offered(since, _) => is_late(since),
             Stage::Connected(pair) if self.peer_connected => pair.is_stuck(),
             Stage::Connected(pair) => is_late(&pair.waiting),
-            Stage::Closed | Stage::Connecting(_) | Stage::Barred | Stage::Ended => false,
+            Stage::Closed
+            | Stage::Opening { .. }
+            | Stage::Connecting(_)
+            | Stage::Barred
+            | Stage::Ended => false,
         }
     }
 
@@ -253,7 +323,12 @@ impl State {
 
 impl Reach {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Reach { state: Mutex::default(), changed: Notify::new(), outgoing: Notify::new() })
+        Arc::new(Reach {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            outgoing: Notify::new(),
+            blocking: Arc::default(),
+        })
     }
 
     /// Gives it its means, before the link is up.
@@ -293,14 +368,11 @@ impl Reach {
 
     /// Gives back memory in which nothing has landed for a while.
     fn free_landing(&self) {
-        let mut state = self.state.lock();
-        if let Stage::Connected(pair) = &mut state.stage {
-            let unused = pair.landing.take_unused();
-            if !unused.is_empty() {
-                drop(unused);
-                pair.one_sided.give_back();
-            }
-        }
+        let unused = match &mut self.state.lock().stage {
+            Stage::Connected(pair) => pair.landing.take_unused(),
+            _ => Vec::new(),
+        };
+        self.free(unused);
     }
 
     fn give_up_stuck(&self) {
@@ -338,6 +410,26 @@ impl Reach {
     pub(crate) fn take_use(&self) -> bool {
         let mut state = self.state.lock();
         take(&mut state.used) || !state.is_unused()
+    }
+
+    /// Returns the executor of what is atomic that the peer may do on memory of this node, if any.
+    #[cfg(test)]
+    pub(crate) fn atomic_executor(&self) -> Option<Executor> {
+        let state = self.state.lock();
+        let Stage::Connected(pair) = &state.stage else { return None };
+        state.grants.is_any_atomic().then(|| pair.one_sided.executor())
+    }
+
+    /// Ends the queue pair, as a device does that has failed.
+    #[cfg(test)]
+    pub(crate) fn fail_queue_pair(&self) -> bool {
+        match &mut self.state.lock().stage {
+            Stage::Connected(pair) => {
+                pair.one_sided.close();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Returns how many queue pairs there have been, as far as this side knows.

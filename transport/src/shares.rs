@@ -7,8 +7,10 @@
 //!   its [`Share`] is dropped at the latest.
 //! - **SM-3 one executor**: what is atomic on a memory is executed by one [`Executor`] at a time,
 //!   however many shares of it there are: it belongs to the first one whose queue pair is granted
-//!   it, until no queue pair of that one is granted it any more. What this node does itself takes
-//!   its turn with the processor's, and never keeps a device from it.
+//!   it, until no queue pair of that one is granted it any more. When another one is asked for, it
+//!   is [recalled](Grantee::recall): those that were granted it let go of it when they have no
+//!   operation under way. What this node does itself takes its turn with the processor's, and never
+//!   keeps a device from it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,6 +86,10 @@ pub(crate) trait Grantee: Send + Sync {
 
     /// Takes it back from those that have not let go of it.
     fn take_back(&self, share: ShareId);
+
+    /// Has those let go of it that were granted what is atomic on it, unless `executor` does it for
+    /// them, or they have had it for a short while only. They may ask for it again (SM-3).
+    fn recall(&self, share: ShareId, executor: &Executor);
 }
 
 /// Stands for one queue pair that reaches a share, in the share's count, and perhaps for its atomic
@@ -186,9 +192,34 @@ impl Shares {
         let bound = state.bound.get(&piece.place());
         // SM-3: no device begins to while this holds the lock.
         if bound.is_some_and(|bound| bound.executor != Executor::Processor) {
+            drop(state);
+            self.recall(id, &Executor::Processor);
             return Err(NotDone::Elsewhere);
         }
         Ok(act(piece))
+    }
+
+    /// Has the executor of what is atomic on shared memory let go of it, for another one (SM-3).
+    pub(crate) fn recall(&self, id: ShareId, executor: &Executor) {
+        let granted: Vec<_> = {
+            let state = self.state.lock();
+            let Some(place) = state.by_id.get(&id).map(|shared| shared.piece.place()) else {
+                return;
+            };
+            let of_memory = state.by_id.iter().filter(|(_, shared)| shared.piece.place() == place);
+            let granted = of_memory.flat_map(|(id, shared)| {
+                shared.granted.iter().filter_map(|grantee| Some((*id, grantee.upgrade()?)))
+            });
+            granted.collect()
+        };
+        granted.into_iter().for_each(|(id, grantee)| grantee.recall(id, executor));
+    }
+
+    /// Returns true if this executor would be the one of what is atomic on shared memory (SM-3).
+    pub(crate) fn is_free_for(&self, id: ShareId, executor: &Executor) -> bool {
+        let state = self.state.lock();
+        let bound = state.by_id.get(&id).map(|shared| state.bound.get(&shared.piece.place()));
+        bound.is_some_and(|bound| bound.is_none_or(|bound| bound.executor == *executor))
     }
 
     /// Returns shared memory for a peer whose operations `executor` executes, by way of one that is

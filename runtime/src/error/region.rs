@@ -61,8 +61,8 @@ pub enum RegionError {
     /// would not be atomic with what this node does. Nothing was done.
     #[error(
         "what is atomic on the region is done by another device or processor of {0}, with which \
-        this would not be atomic: have all that count reach it over one RDMA device, or all over \
-        TCP, and share it anew; or leave it to an actor of {0}"
+        this would not be atomic: try again when that has let go of it, or have all that count \
+        reach it over one RDMA device, or all over TCP"
     )]
     OtherExecutor(Arc<str>),
     /// Its node runs a version that shares no memory. Nothing was done.
@@ -142,6 +142,7 @@ impl RegionError {
             }
             RegionError::NotAsked { cause, .. } => cause.is_retryable(),
             RegionError::Unable { .. }
+            | RegionError::OtherExecutor(_)
             | RegionError::NotOffered { .. }
             | RegionError::OverQuota { .. }
             | RegionError::Refused { .. }
@@ -152,7 +153,6 @@ impl RegionError {
             | RegionError::NoAccess(_)
             | RegionError::Revoked
             | RegionError::Unknown(_)
-            | RegionError::OtherExecutor(_)
             | RegionError::Unsupported(_)
             | RegionError::TooLarge { .. }
             | RegionError::NoNetwork => false,

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use futures::future::{join_all, select};
 use ringpost::prelude::*;
-use ringpost::{NodeBuilder, Profile};
+use ringpost::{Lending, LoanStats, NodeBuilder, Profile};
 
 use super::world::{World, end};
 use crate::cause;
@@ -54,16 +54,21 @@ fn bytes(number: u64, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at as u64).wrapping_mul(number + 7) as u8).collect()
 }
 
-fn builder(world: &World, name: &str, seeds: &[&Node]) -> NodeBuilder {
-    let lend_from = Some(LEND_FROM as u32);
-    let profile = Profile { lend_from, mailbox_window_bytes: 4 << 20, ..Profile::default() };
+fn builder(world: &World, name: &str, seeds: &[&Node], lending: Lending) -> NodeBuilder {
+    let lending = Lending { from: Some(LEND_FROM as u32), ..lending };
+    let profile = Profile { lending, mailbox_window_bytes: 4 << 20, ..Profile::default() };
     world.builder(name, seeds).profile(profile)
 }
 
 async fn pair(world: &World) -> [Node; 2] {
-    let alpha = builder(world, "alpha", &[]).start().await.unwrap();
+    pair_of(world, [Lending::default(), Lending::default()]).await
+}
+
+/// A pair whose nodes lend, and land, as much as these say.
+async fn pair_of(world: &World, [first, second]: [Lending; 2]) -> [Node; 2] {
+    let alpha = builder(world, "alpha", &[], first).start().await.unwrap();
     world.adopt(&alpha);
-    let beta = builder(world, "beta", &[&alpha]).start().await.unwrap();
+    let beta = builder(world, "beta", &[&alpha], second).start().await.unwrap();
     world.adopt(&beta);
     alpha.ready(1).await;
     [alpha, beta]
@@ -133,4 +138,44 @@ pub async fn what_is_lent_is_given_up_like_every_message(world: &World) {
     let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
     assert!(cause(keeper.echo(bytes(9, 4 * LEND_FROM)).await).is_ok());
     end([alpha, beta]).await;
+}
+
+/// What a node has lent, and why it has not.
+fn loans(node: &Node) -> LoanStats {
+    let peers = node.snapshot().peers;
+    peers.into_iter().map(|peer| peer.carried.fetches.loans).next().unwrap_or_default()
+}
+
+/// A node lends, and lands, as much as its profile says, which may be nothing; what does not find
+/// room comes in parts, and both sides count it.
+pub async fn nodes_lend_and_land_as_much_as_their_profiles_say(world: &World) {
+    let usual = Lending::default;
+    let little = Lending { lent_bytes_max: 3 * LEND_FROM as u64, ..usual() };
+    for (sender, receiver) in
+        [(Lending::never(), usual()), (usual(), Lending::never()), (little, usual())]
+    {
+        let lends = sender.lent_bytes_max > 0;
+        let lands = receiver.landing_bytes_max > 0;
+        let is_little = lends && sender.lent_bytes_max < usual().lent_bytes_max;
+        let [alpha, beta] = pair_of(world, [sender, receiver]).await;
+        beta.spawn("keeper", Keeper::default()).await.unwrap();
+        let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+        let mut expected = Vec::new();
+        for number in 0..60 {
+            let bytes = bytes(number, if number % 3 == 0 { 5 } else { 2 } * LEND_FROM);
+            expected.push((number, digest(&bytes)));
+            keeper.tell(Blob { number, bytes }).await.unwrap();
+            if number % 10 == 9 {
+                assert_eq!(keeper.seen().await.unwrap(), expected);
+            }
+        }
+        let loans = loans(&alpha);
+        println!("{lends} {lands}: {loans:?}");
+        assert_eq!(loans.lent > 0, lends);
+        assert_eq!(fetched(&beta) > 0, lends && lands);
+        assert_eq!(loans.no_room > 0, is_little);
+        assert_eq!(loans.not_fetched > 0 && loans.paused > 0, !lands);
+        assert_eq!(loans.returned, loans.lent);
+        end([alpha, beta]).await;
+    }
 }

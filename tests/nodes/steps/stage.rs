@@ -3,8 +3,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use ringpost::Profile;
 use ringpost::prelude::*;
+use ringpost::{Lending, Profile};
 use ringpost_tests::actors::{
     Counter, LEND_FROM, MUTES, Mute, QUITTERS, ask_large, host, quit, stuff, tell,
 };
@@ -391,8 +391,9 @@ fn name(run: Run) -> &'static str {
 
 /// A node of this test, at this address, with the actors of the process.
 async fn node(at: &str, name: &str, seeds: &[String]) -> Node {
-    let (down_after, lend_from) = (Duration::from_secs(3), Some(LEND_FROM));
-    let profile = Profile { down_after, lend_from, ..Profile::default() };
+    let lending = Lending { from: Some(LEND_FROM), ..Lending::default() };
+    let down_after = Duration::from_secs(3);
+    let profile = Profile { down_after, lending, ..Profile::default() };
     let builder = Node::builder(name).listen(format!("{at}:0")).seeds(seeds.to_vec());
     let node = builder.profile(profile).start().await.unwrap();
     host(&node).await.unwrap();

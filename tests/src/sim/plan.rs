@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use ringpost_transport::endpoint::Profile;
+use ringpost_transport::endpoint::{Lending, Profile};
 use ringpost_transport::fabric::sim::LinkModel;
 
 /// The least that a profile may say: partitions and kills last longer.
@@ -169,6 +169,13 @@ fn lend_from(mut rng: Rng) -> Option<u32> {
     rng.bool().then(|| rng.u32(4096..=30_000))
 }
 
+/// Most of the nodes lend, and land, as much as they like, some little and some nothing. Takes
+/// nothing from the numbers of the seed.
+fn lending_max(mut rng: Rng, salt: u64) -> u64 {
+    let mut own = Rng::with_seed(rng.u64(..) ^ salt);
+    [u64::MAX >> 1, u64::MAX >> 1, own.u64(30_000..200_000), 0][own.usize(0..4)]
+}
+
 fn profile(rng: &mut Rng) -> Profile {
     let ring_slots = rng.u32(8..=24);
     Profile {
@@ -181,7 +188,11 @@ fn profile(rng: &mut Rng) -> Profile {
         mailbox_window_bytes: rng.u32(2_000..=60_000),
         // Often less than what the mailboxes together could have.
         link_window_bytes: [rng.u32(5_000..=30_000), rng.u32(20_000..=200_000)][rng.usize(0..2)],
-        lend_from: lend_from(rng.clone()),
+        lending: Lending {
+            from: lend_from(rng.clone()),
+            lent_bytes_max: lending_max(rng.clone(), 1),
+            landing_bytes_max: lending_max(rng.clone(), 2),
+        },
         ..Profile::default()
     }
 }

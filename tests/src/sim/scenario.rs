@@ -139,6 +139,9 @@ fn note_link(reached: &mut Reached, stats: &LinkStats) {
     reached.note("fragment cut by link loss", stats.fragments_cut);
     reached.note("message fetched", stats.fetches.fetched);
     reached.note("fetch refused", stats.fetches.refused);
+    reached.note("message lent", stats.fetches.loans.lent);
+    reached.note("loan without room", stats.fetches.loans.no_room);
+    reached.note("loan not tried after others failed", stats.fetches.loans.paused);
     reached.note("credit-only frame", stats.credit_frames_sent);
     reached.note("sender blocked on window", stats.window_stalls);
     reached.note("sender blocked on the link's window", u64::from(stats.waits.link_us > 0));

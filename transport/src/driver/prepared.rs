@@ -131,7 +131,9 @@ impl Prepared {
         };
         // The peer may take more than this node would keep for it, or less: the smaller counts.
         let link_window_bytes = offer.link_window_bytes.min(profile.link_window_bytes);
-        let lend_from = profile.lend_from.or(fabric.limits().lends.then_some(limits::LEND_FROM));
+        let lends = fabric.limits().lends.then_some(limits::LEND_FROM);
+        let lend_from = profile.lending.from.or(lends);
+        let lend_from = lend_from.filter(|_| profile.lending.lent_bytes_max > 0);
         let send_queue =
             SendQueue::new(link_window_bytes, window, eager_max).lending_from(lend_from);
         let message_bytes_max = profile.message_bytes_max.min(offer.message_bytes_max);

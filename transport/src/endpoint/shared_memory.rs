@@ -4,6 +4,7 @@ mod transfer;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::mem::replace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -98,11 +99,12 @@ pub enum AccessError {
     #[error("the link was lost: the operation may have been done, or a part of it")]
     Unknown,
     /// What is atomic on this memory is done by another device, or by the processor of its node: it
-    /// would not be atomic with what this node does. Nothing was done.
+    /// would not be atomic with what this node does. Nothing was done. The node asks those that do
+    /// it to let go, which they do unless they go on, so it may succeed a second later.
     #[error(
         "what is atomic on this memory is done by another device or processor of its node, with \
-         which this would not be atomic: have all that count reach it over one device, or all \
-         over TCP, and share it anew; or leave it to its node"
+         which this would not be atomic: try again when the others have ended; or have all that \
+         count reach it over one device, or all over TCP; or leave it to its node"
     )]
     OtherExecutor,
     /// The node runs a version that shares no memory. Nothing was done.
@@ -235,8 +237,12 @@ impl SharedMemory {
                 Err(NotDone::Elsewhere) => Err(AccessError::OtherExecutor),
             };
         }
+        let mut again = false;
         loop {
-            let ready = self.ready().await?;
+            let ready = self.ready(again).await?;
+            if ready.terms.is_elsewhere && !replace(&mut again, true) {
+                continue;
+            }
             check(&ready.terms, kind, at, 8)?;
             let act = async {
                 let piece = ready.piece().await?;
@@ -262,7 +268,7 @@ impl SharedMemory {
         let mut unfenced = None;
         loop {
             let begun = transfer.has_begun();
-            let ready = self.ready().await.map_err(|error| error.after(begun))?;
+            let ready = self.ready(false).await.map_err(|error| error.after(begun))?;
             for (at, bytes) in transfer.parts() {
                 check(&ready.terms, bytes.kind(), *at, bytes.len())?;
             }
@@ -282,8 +288,9 @@ impl SharedMemory {
         }
     }
 
-    /// Returns the share as it is reached now, over a link that is made if there is none.
-    async fn ready(&self) -> Result<Ready, AccessError> {
+    /// Returns the share as it is reached now, over a link that is made if there is none; `again`,
+    /// where another executor did what is atomic on it, as its node lets it be reached now.
+    async fn ready(&self, again: bool) -> Result<Ready, AccessError> {
         let Place::There(peer, incarnation) = &self.place else {
             return Err(AccessError::NotShared);
         };
@@ -299,7 +306,7 @@ impl SharedMemory {
                 let down = NodeDown { cause: NodeDownCause::Restarted, down_ms: 0 };
                 return Err(AccessError::NodeDown(down));
             }
-            match link.reach().access(self.share).await {
+            match link.reach().access(self.share, again).await {
                 Ok(ready) => return Ok(ready),
                 // The session is about to give the link up.
                 Err(Unready::Ended) => yield_now().await,

@@ -118,13 +118,24 @@ pub struct Grant {
     _held: Box<dyn Any + Send + Sync>,
 }
 
-/// A grant that is asked for: it is made, or a device has yet to lock the memory, which takes
-/// fractions of a second for each GiB.
-pub enum Granting {
+/// What is asked of a fabric that has memory locked for it: it is made, or a device has yet to lock
+/// the memory, which takes fractions of a second for each GiB.
+pub enum Making<T> {
     /// It is made, or refused: when that is not in the memory, or the fabric does not take it.
-    Done(Result<Grant, FabricError>),
+    Done(Result<T, FabricError>),
     /// Makes it, on a thread that may block, and without a lock that others wait for.
-    Slow(Box<dyn FnOnce() -> Result<Grant, FabricError> + Send>),
+    Slow(Box<dyn FnOnce() -> Result<T, FabricError> + Send>),
+}
+
+/// A grant that is asked for.
+pub type Granting = Making<Grant>;
+
+/// Memory for operations of one queue pair, before that has [adopted](OneSided::adopt) it. Where it
+/// is locked, dropping it takes a thread that may block.
+pub struct Locked {
+    // Given back before the memory that it locks.
+    registered: Option<Box<dyn Any + Send>>,
+    slot: Slot,
 }
 
 /// One operation on the peer's memory.
@@ -195,7 +206,8 @@ pub trait Opening: Send {
     /// [`FabricError`] when the offer cannot be used or the connection cannot be made.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the queue pair.
+    /// Dropping the future drops the queue pair: where threads that may block connect it, when that
+    /// is done.
     fn connect(
         self: Box<Self>,
         peer: Zeroizing<Vec<u8>>,
@@ -216,20 +228,29 @@ pub trait OneSided: Send {
     fn executor(&self) -> Executor;
 
     /// Lets the peer read these bytes, and nothing else, as long as the grant lives (PV-13).
-    /// Nothing writes them meanwhile. As for [`grant`](Self::grant) a device takes its time.
-    ///
-    /// # Errors
-    /// [`FabricError`] when the device refuses, or may not lock so much memory.
-    fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError>;
+    /// Nothing writes them meanwhile. As for [`grant`](Self::grant) a device takes its time, and
+    /// refuses where it may not lock so much memory.
+    fn lend(&mut self, bytes: &Arc<Buffer>) -> Granting;
 
-    /// Returns memory for operations of this queue pair alone, which locks it when it is used.
-    ///
-    /// # Errors
-    /// [`FabricError`] when there is not that much.
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError>;
+    /// Makes memory for operations of this queue pair alone, of `bytes` bytes at least: a multiple
+    /// of 16. It is refused where there is not that much.
+    fn alloc(&self, bytes: usize) -> Making<Locked>;
 
-    /// Unlocks memory of operations of which no slot is left.
-    fn give_back(&mut self) {}
+    /// Takes over memory that it [made](Self::alloc), which may be posted from now on. Returns it.
+    fn adopt(&mut self, memory: Locked) -> Slot {
+        memory.slot
+    }
+
+    /// Takes out what locks memory of which no slot is left: to be dropped on a thread that may
+    /// block, without a lock.
+    fn take_unused(&mut self) -> Option<Box<dyn Send>> {
+        None
+    }
+
+    /// Returns true if its end takes a thread that may block.
+    fn is_slow(&self) -> bool {
+        false
+    }
 
     /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
     ///
@@ -274,16 +295,50 @@ impl Grant {
     }
 }
 
-impl Granting {
-    /// Returns the grant, which is made here, on a thread that may block.
+impl<T> Making<T> {
+    /// Returns what was asked for, which is made here, on a thread that may block.
     ///
     /// # Errors
     /// [`FabricError`] when what is asked for is not in the memory, or the device refuses.
-    pub fn finish(self) -> Result<Grant, FabricError> {
+    pub fn finish(self) -> Result<T, FabricError> {
         match self {
-            Granting::Done(made) => made,
-            Granting::Slow(make) => make(),
+            Making::Done(made) => made,
+            Making::Slow(make) => make(),
         }
+    }
+}
+
+impl Locked {
+    /// Memory that needs no registration.
+    pub(crate) fn plain(region: Region, bytes: usize) -> Option<Self> {
+        Self::whole(region, bytes).map(|slot| Locked { registered: None, slot })
+    }
+
+    /// Memory that stays locked as long as `registered` lives.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn new(slot: Slot, registered: impl Any + Send) -> Self {
+        Locked { registered: Some(Box::new(registered)), slot }
+    }
+
+    /// Returns the first `bytes` bytes of a region as one slot.
+    pub(crate) fn whole(region: Region, bytes: usize) -> Option<Slot> {
+        region.into_slots(bytes).into_iter().next()
+    }
+
+    /// Returns the region of the memory.
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        self.slot.region()
+    }
+
+    /// Returns true if its end takes a thread that may block.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.registered.is_some()
+    }
+
+    /// Returns the memory, and what locks it.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn into_parts(self) -> (Slot, Option<Box<dyn Any + Send>>) {
+        (self.slot, self.registered)
     }
 }
 

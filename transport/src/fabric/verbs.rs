@@ -234,6 +234,10 @@ impl Fabric for VerbsFabric {
         self.rails.changes()
     }
 
+    fn blocks(&self) -> bool {
+        true
+    }
+
     fn spins(&self) -> Spins {
         Spins::InPlace
     }

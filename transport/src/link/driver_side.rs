@@ -16,7 +16,9 @@ use crate::proto::fetches::Lent;
 use crate::proto::header::RecordKind;
 use crate::proto::lanes::Entry;
 use crate::proto::link::{Event, Transmit};
+use crate::proto::loans::{LoanCounts, NotLent};
 use crate::proto::send_queue::Fence;
+use crate::reach::LentMemory;
 use crate::steps::step;
 use crate::unresolved::UnackedTell;
 
@@ -74,6 +76,7 @@ impl LinkHandle {
         let result = proto.handle_frame(frame, &mut state.send_queue, events, now);
         state.quiet = proto.is_quiet();
         let returned = state.send_queue.take_returned();
+        self.count_loans(&mut state);
         self.finish_as_driver(state);
         drop(returned);
         result
@@ -89,11 +92,18 @@ impl LinkHandle {
         dropped_asks: &mut DroppedAsks,
     ) -> (Option<Transmit>, bool) {
         let mut state = self.state.lock();
-        while let Some(body) = state.send_queue.next_to_lend() {
+        while let Some((number, body)) = state.send_queue.begin_to_lend() {
             drop(state);
-            let lent = self.reach.lend(&body);
+            let link = self.me.clone();
+            let lent = self.reach.lend(&body, move |lent| {
+                if let Some(link) = link.upgrade() {
+                    link.lent(number, lent);
+                }
+            });
             state = self.state.lock();
-            state.send_queue.lent(&body, lent);
+            if let Some(lent) = lent {
+                state.send_queue.lent(number, lent);
+            }
         }
         let mut transmit = None;
         if !proto.is_idle(&state.send_queue) {
@@ -119,12 +129,33 @@ impl LinkHandle {
         // only what could go without them.
         state.awake = more || transmit.is_some() || proto.waits_for_credits();
         state.starved = transmit.is_none() && proto.waits_for_credits() && proto.may_send_urgent();
+        self.count_loans(&mut state);
         self.finish_as_driver(state);
         for_replies.into_iter().for_each(Waker::wake);
         for asker in dropped_asks.late.drain(..) {
             self.answer(asker, Err(ReplyLoss::Late));
         }
         (transmit, more)
+    }
+
+    /// Takes what came of a message that a device has registered, later than it was asked to.
+    fn lent(&self, number: u16, lent: Result<LentMemory, NotLent>) {
+        let mut state = self.state.lock();
+        state.send_queue.lent(number, lent);
+        let returned = state.send_queue.take_returned();
+        state.awake = true;
+        drop(state);
+        self.signals.wake();
+        drop(returned);
+    }
+
+    /// Counts what became of messages that may be lent.
+    #[inline]
+    fn count_loans(&self, state: &mut State) {
+        let counts = state.send_queue.take_loan_counts();
+        if counts != LoanCounts::default() {
+            self.counters.add_loans(&counts);
+        }
     }
 
     /// Starts or ends the wait of committed messages for credits.
@@ -234,6 +265,7 @@ impl LinkHandle {
         let (mut wakers, waited) = state.waiting.end();
         wakers.append(&mut state.for_replies);
         let uncredited = state.uncredited.take();
+        self.count_loans(&mut state);
         let (entries, memory) = state.send_queue.end();
         let tells = entries.iter().filter(|entry| entry.kind == RecordKind::Tell);
         let not_sent =

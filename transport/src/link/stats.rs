@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::wait_queue::WaitsFor;
+use crate::proto::loans::LoanCounts;
 
 /// Counts of what a link, or all links to a node, have carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,19 +37,45 @@ pub struct LinkStats {
     pub rings: RingStats,
     /// Fragmented messages of which parts had come when the link ended.
     pub fragments_cut: u64,
-    /// Messages and answers that the peer had lent.
+    /// Messages and answers that one node lends and the other one reads.
     pub fetches: FetchStats,
     /// Times the count of sent frames wrapped around (it starts close before it).
     pub count_wraps: u64,
 }
 
-/// The large messages and answers that the peer of a link has lent; part of [`LinkStats`].
+/// The large messages and answers of a link that one node lends and the other one reads; part of
+/// [`LinkStats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FetchStats {
-    /// Those that were read from the memory of the peer.
+    /// Those of the peer that were read from its memory.
     pub fetched: u64,
-    /// Those that came in parts after all.
+    /// Those that the peer had lent, and that came in parts after all.
     pub refused: u64,
+    /// Those of this node.
+    pub loans: LoanStats,
+}
+
+/// The messages and answers of a link that are long enough to be lent: those that were, and the
+/// reasons for which others went in parts; part of [`FetchStats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoanStats {
+    /// Those that the peer was told to read.
+    pub lent: u64,
+    /// Bytes of those.
+    pub lent_bytes: u64,
+    /// Of those, the ones whose memory the peer does not need any more: it has read it, or refused
+    /// to.
+    pub returned: u64,
+    /// Those that the peer refused to read: its node lands as much as it may, or its device failed.
+    pub not_fetched: u64,
+    /// Those that went in parts because there was no queue pair for one-sided access yet.
+    pub not_ready: u64,
+    /// Those that went in parts because this link, or this node, lent as much as it may.
+    pub no_room: u64,
+    /// Those that went in parts because their memory could not be registered.
+    pub not_registered: u64,
+    /// Those that went in parts untried, since others had not been registered or read before.
+    pub paused: u64,
 }
 
 /// Time that the senders of a link, and what they committed, waited; part of [`LinkStats`].
@@ -140,6 +167,14 @@ counters!(
     fragments_cut => fragments_cut,
     messages_fetched => fetches.fetched,
     fetches_refused => fetches.refused,
+    messages_lent => fetches.loans.lent,
+    bytes_lent => fetches.loans.lent_bytes,
+    loans_returned => fetches.loans.returned,
+    loans_not_fetched => fetches.loans.not_fetched,
+    loans_not_ready => fetches.loans.not_ready,
+    loans_no_room => fetches.loans.no_room,
+    loans_not_registered => fetches.loans.not_registered,
+    loans_paused => fetches.loans.paused,
     count_wraps => count_wraps,
 );
 
@@ -147,6 +182,22 @@ impl Counters {
     /// Adds to a counter. Relaxed is enough: nothing is derived from one counter about another.
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Counts what became of messages that may be lent.
+    pub(super) fn add_loans(&self, counts: &LoanCounts) {
+        for (counter, count) in [
+            (&self.messages_lent, counts.lent),
+            (&self.bytes_lent, counts.lent_bytes),
+            (&self.loans_returned, counts.returned),
+            (&self.loans_not_fetched, counts.not_fetched),
+            (&self.loans_not_ready, counts.not_ready),
+            (&self.loans_no_room, counts.full),
+            (&self.loans_not_registered, counts.not_registered),
+            (&self.loans_paused, counts.paused),
+        ] {
+            Self::add(counter, count);
+        }
     }
 
     /// Counts a wait that has ended.

@@ -3,7 +3,8 @@
 //! - **ME-7 shared growth**: of a [`Budget`] a link takes at most as much as it leaves to others.
 //!   Each of eight links with rings of the largest size finds enough, and each later one half of
 //!   what is left, however greedy those before it are. Bytes that were taken come back when their
-//!   memory is freed, which leased slots delay beyond the end of their link.
+//!   memory is freed, which leased slots delay beyond the end of their link. Of one that is
+//!   [lent of](Budget::take_first) a link that has nothing may take all that is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Budget {
     bytes: u64,
     left: AtomicU64,
+    /// How often somebody was refused.
+    refused: AtomicU64,
 }
 
 impl Budget {
     pub(crate) fn new(bytes: u64) -> Self {
-        Budget { bytes, left: AtomicU64::new(bytes) }
+        Budget { bytes, left: AtomicU64::new(bytes), refused: AtomicU64::new(0) }
     }
 
     /// Returns how many bytes are taken now.
@@ -30,8 +33,30 @@ impl Budget {
     /// (ME-7). Relaxed: the number stands for nothing but itself.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<BudgetShare> {
         let own = earlier.checked_add(bytes)?;
-        let less = |left: u64| left.checked_sub(bytes).filter(|left| *left >= own);
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
+        self.take_if(bytes, |left| left >= own)
+    }
+
+    /// Takes so many bytes as [`take`](Self::take) does, and for a link that has taken nothing all
+    /// that is left.
+    pub(crate) fn take_first(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<BudgetShare> {
+        if earlier == 0 { self.take_if(bytes, |_| true) } else { self.take(bytes, earlier) }
+    }
+
+    /// Returns how often so much was asked for that it was refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn take_if(
+        self: &Arc<Self>,
+        bytes: u64,
+        may_leave: impl Fn(u64) -> bool,
+    ) -> Option<BudgetShare> {
+        let less = |left: u64| left.checked_sub(bytes).filter(|left| may_leave(*left));
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         Some(BudgetShare { budget: self.clone(), bytes })
     }
 }

@@ -1,15 +1,19 @@
 //! Memory in which large messages land that are fetched from one peer.
 //!
 //! - **ME-11 landing**: at most [`LANDING_BYTES_MAX`] bytes of it are there for one peer, those of
-//!   messages that wait or are read included. Memory that comes back serves the next message it is
-//!   large enough for, and not twice too large; none that was unused for [`SPARE_KEPT`] is kept.
+//!   messages that wait or are read included, and of the node's [`Budget`] for all peers at most as
+//!   much as it leaves to others; a peer that has none may take all that is left. Memory that comes
+//!   back serves the next message it is large enough for, and not twice too large. None is kept
+//!   that was unused for [`SPARE_KEPT`], nor any unused one since a message found no room.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::budget::{Budget, BudgetShare};
 use super::pool::{Lease, Pool};
-use super::region::{Region, Slot};
+use super::region::Slot;
 use crate::limits::{LANDING_BYTES_MAX, SPARE_KEPT};
 
 /// Sizes of memory are apart by this part of them: so much is wasted at most.
@@ -19,17 +23,21 @@ const SMALLEST: usize = 4096;
 
 /// The landing memory of one peer, by its sizes. Made with a queue pair, and gone with it; what is
 /// leased then is freed when it was read.
-#[derive(Default)]
 pub(crate) struct Landing {
     sizes: BTreeMap<usize, Size>,
+    budget: Arc<Budget>,
+    /// How often the budget had refused somebody at the last look.
+    refused: u64,
 }
 
 /// Memory of one size.
 struct Size {
     pool: Pool,
-    /// Number of slots, those included that are landed in or leased.
+    /// Number of slots, those included that are being made, landed in or leased.
     slots: usize,
-    used: Instant,
+    /// When the unused ones were first seen to be so. The one that was used last is taken first, so
+    /// each moment stands for the slot that is as far from being taken.
+    unused: Vec<Instant>,
 }
 
 /// A slot to land in.
@@ -45,33 +53,57 @@ impl Runway {
     }
 }
 
+/// Room for memory that is to be made, and [added](Landing::add) or [lost](Landing::lose).
+pub(crate) struct Room {
+    /// Its bytes.
+    pub(crate) size: usize,
+    /// To be kept with the memory.
+    pub(crate) taken: BudgetShare,
+}
+
 impl Landing {
-    /// Returns memory for so many bytes that was used before.
-    ///
-    /// # Errors
-    /// The bytes of a region that is to be [added](Self::add); `None` where there is no room.
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<Runway, Option<usize>> {
-        let size = size_of(bytes);
-        for (&size, at) in self.sizes.range_mut(size..2 * size) {
-            if let Some(slot) = at.pool.take() {
-                at.used = Instant::now();
-                return Ok(Runway { slot, size });
-            }
-        }
-        self.free_until(size);
-        Err((self.bytes() + size <= LANDING_BYTES_MAX).then_some(size))
+    /// Landing memory of one of the links that share a budget.
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        let refused = budget.refused();
+        Landing { sizes: BTreeMap::new(), budget, refused }
     }
 
-    /// Adds a region of one of its sizes, to land in at once.
-    pub(crate) fn add(&mut self, region: Region, size: usize) -> Option<Runway> {
-        let slot = region.into_slots(size).into_iter().next()?;
-        let at = self.sizes.entry(size).or_insert_with(|| Size {
-            pool: Pool::new(Vec::new()),
-            slots: 0,
-            used: Instant::now(),
-        });
-        (at.slots, at.used) = (at.slots + 1, Instant::now());
-        Some(Runway { slot, size })
+    /// Returns memory for so many bytes that was used before.
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<Runway> {
+        let size = size_of(bytes);
+        self.sizes.range_mut(size..2 * size).find_map(|(&size, at)| {
+            let slot = at.take()?;
+            Some(Runway { slot, size })
+        })
+    }
+
+    /// Returns room for new memory of so many bytes, if there is some. Of unused memory of other
+    /// sizes it frees as much as that takes: into `freed`, to be dropped without a lock.
+    pub(crate) fn room(&mut self, bytes: usize, freed: &mut Vec<Slot>) -> Option<Room> {
+        let size = size_of(bytes);
+        let mut over = (self.bytes() + size).saturating_sub(LANDING_BYTES_MAX);
+        for (size, at) in &mut self.sizes {
+            while over > 0
+                && let Some(slot) = at.take()
+            {
+                at.slots -= 1;
+                over = over.saturating_sub(*size);
+                freed.push(slot);
+            }
+        }
+        self.sizes.retain(|_, at| at.slots > 0);
+        let own = self.bytes();
+        if own + size > LANDING_BYTES_MAX {
+            return None;
+        }
+        let taken = self.budget.take_first(size as u64, own as u64)?;
+        self.sizes.entry(size).or_insert_with(Size::new).slots += 1;
+        Some(Room { size, taken })
+    }
+
+    /// Adds memory for which there was [room](Self::room), to land in at once.
+    pub(crate) fn add(&mut self, slot: Slot, size: usize) -> Runway {
+        Runway { slot, size }
     }
 
     /// Leases the first `bytes` bytes of what has landed.
@@ -79,40 +111,55 @@ impl Landing {
         Some(self.sizes.get(&size)?.pool.lease(slot, bytes))
     }
 
-    /// Records that nothing has landed in a slot of this size, and that it will not come back.
+    /// Records that memory of this size was not made, or that nothing has landed in it and it will
+    /// not come back.
     pub(crate) fn lose(&mut self, size: usize) {
         if let Some(at) = self.sizes.get_mut(&size) {
             at.slots -= 1;
         }
     }
 
-    /// Frees what was not used for too long. Returns it, to be dropped without a lock.
+    /// Frees what was not used for too long; and all that is unused, if a link of this node found
+    /// no room since the last call. Returns it, to be dropped without a lock.
     pub(crate) fn take_unused(&mut self) -> Vec<Slot> {
-        let mut unused = Vec::new();
-        for at in self.sizes.values_mut().filter(|at| at.used.elapsed() >= SPARE_KEPT) {
-            while let Some(slot) = at.pool.take() {
+        let refused = self.budget.refused();
+        let is_short = std::mem::replace(&mut self.refused, refused) != refused;
+        let mut freed = Vec::new();
+        for at in self.sizes.values_mut() {
+            at.look();
+            let old = |since: &Instant| is_short || since.elapsed() >= SPARE_KEPT;
+            let count = at.unused.iter().take_while(|since| old(since)).count();
+            for _ in 0..count {
+                // A moment that stays stands for a slot that was used later.
+                freed.extend(at.pool.take());
                 at.slots -= 1;
-                unused.push(slot);
             }
+            at.unused.drain(..count);
         }
         self.sizes.retain(|_, at| at.slots > 0);
-        unused
-    }
-
-    /// Frees memory of other sizes that is not in use, as much as it takes for so many bytes.
-    fn free_until(&mut self, bytes: usize) {
-        let mut over = (self.bytes() + bytes).saturating_sub(LANDING_BYTES_MAX);
-        for (size, at) in &mut self.sizes {
-            while over > 0 && at.pool.take().is_some() {
-                at.slots -= 1;
-                over = over.saturating_sub(*size);
-            }
-        }
-        self.sizes.retain(|_, at| at.slots > 0);
+        freed
     }
 
     fn bytes(&self) -> usize {
         self.sizes.iter().map(|(size, at)| size * at.slots).sum()
+    }
+}
+
+impl Size {
+    fn new() -> Self {
+        Size { pool: Pool::new(Vec::new()), slots: 0, unused: Vec::new() }
+    }
+
+    /// Takes the unused slot that came back last.
+    fn take(&mut self) -> Option<Slot> {
+        let slot = self.pool.take()?;
+        self.unused.truncate(self.pool.spare());
+        Some(slot)
+    }
+
+    /// Notes which slots are unused now.
+    fn look(&mut self) {
+        self.unused.resize(self.pool.spare(), Instant::now());
     }
 }
 
@@ -126,15 +173,25 @@ fn size_of(bytes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::region::Region;
     use super::*;
 
     const MIB: usize = 1024 * 1024;
 
+    fn landing(budget: u64) -> Landing {
+        Landing::new(Arc::new(Budget::new(budget)))
+    }
+
+    fn made(room: Room) -> (Slot, usize) {
+        let region = Region::heap(room.size).with_taken(room.taken);
+        (region.into_slots(room.size).remove(0), room.size)
+    }
+
     fn land(landing: &mut Landing, bytes: usize) -> Option<Runway> {
-        match landing.take(bytes) {
-            Ok(runway) => Some(runway),
-            Err(size) => size.and_then(|size| landing.add(Region::heap(size), size)),
-        }
+        landing.take(bytes).or_else(|| {
+            let (slot, size) = made(landing.room(bytes, &mut Vec::new())?);
+            Some(landing.add(slot, size))
+        })
     }
 
     #[test]
@@ -151,7 +208,7 @@ mod tests {
     /// ME-11.
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded_used_again_and_given_back() {
-        let mut landing = Landing::default();
+        let mut landing = landing(u64::MAX);
         let runway = land(&mut landing, MIB - 5).unwrap();
         let first = runway.slot.as_ptr();
         let lease = landing.lease(runway, 100).unwrap();
@@ -162,12 +219,12 @@ mod tests {
         let again = land(&mut landing, MIB * 3 / 4).unwrap();
         assert_eq!(again.slot.as_ptr(), first, "not twice too large");
         drop(landing.lease(again, 0));
-        assert!(landing.take(MIB / 4).is_err(), "it would waste too much");
+        assert!(landing.take(MIB / 4).is_none(), "it would waste too much");
 
         // The bound; what is not in use makes room, what is does not.
         let large = land(&mut landing, LANDING_BYTES_MAX - 8 * MIB).unwrap();
         assert_eq!(landing.bytes(), LANDING_BYTES_MAX - 6 * MIB);
-        assert!(landing.take(8 * MIB).is_err_and(|size| size.is_none()));
+        assert!(land(&mut landing, 8 * MIB).is_none());
         drop((landing.lease(large, 0), landing.lease(other, 0)));
         let eight = land(&mut landing, 8 * MIB).unwrap();
         assert!(landing.bytes() <= LANDING_BYTES_MAX);
@@ -179,5 +236,96 @@ mod tests {
         tokio::time::advance(SPARE_KEPT).await;
         assert!(!landing.take_unused().is_empty());
         assert_eq!(landing.bytes(), 0);
+    }
+
+    /// ME-11: a slot that is not used is given back, though another one of its size is.
+    #[tokio::test(start_paused = true)]
+    async fn each_slot_has_its_own_time() {
+        let mut landing = landing(u64::MAX);
+        let two = [0; 2].map(|_| land(&mut landing, MIB).unwrap());
+        drop(two.map(|runway| landing.lease(runway, 0)));
+        for round in 0..30 {
+            drop(land(&mut landing, MIB).map(|runway| landing.lease(runway, 0)));
+            landing.take_unused();
+            let kept = if round * 1_000 < SPARE_KEPT.as_millis() { 2 } else { 1 };
+            assert_eq!(landing.bytes(), kept * MIB, "{round} s");
+            tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        }
+    }
+
+    /// ME-11: however many peers there are, a node has no more than its budget; a peer takes no
+    /// more than it leaves, and one that has none takes what is left. What others do not use is
+    /// given back when somebody finds no room.
+    #[tokio::test(start_paused = true)]
+    async fn the_links_of_a_node_share_its_landing_memory() {
+        let budget = Arc::new(Budget::new(16 * MIB as u64));
+        let mut links: Vec<_> = (0..8).map(|_| Landing::new(budget.clone())).collect();
+        let mut held = Vec::new();
+        for link in &mut links {
+            while let Some(runway) = land(link, MIB) {
+                held.push(link.lease(runway, 0).unwrap());
+            }
+        }
+        let bytes: Vec<_> = links.iter().map(|link| link.bytes() / MIB).collect();
+        assert_eq!(bytes, [8, 4, 2, 1, 1, 0, 0, 0]);
+        assert_eq!(budget.taken(), 16 * MIB as u64);
+        drop(held.drain(..8));
+        assert!(land(&mut links[6], MIB).is_none(), "the first one keeps it for the next message");
+        drop(links[0].take_unused());
+        assert!(land(&mut links[6], MIB).is_some());
+        // What is leased counts beyond the end of its link.
+        drop(links);
+        assert_eq!(budget.taken(), 8 * MIB as u64);
+        held.clear();
+        assert_eq!(budget.taken(), 0);
+    }
+
+    /// ME-11, of any use by several links: the sum is that of the memory that is there, and memory
+    /// is found again that was not used for too long.
+    #[tokio::test(start_paused = true)]
+    async fn landing_at_random() {
+        let (mut refused, mut used_again, mut aged, mut pressed) = (0, 0, 0, 0);
+        for seed in 0..300 {
+            let mut chance = fastrand::Rng::with_seed(seed);
+            let budget = [chance.u64(1..64), 1024][chance.usize(0..2)] * MIB as u64;
+            let budget = Arc::new(Budget::new(budget));
+            let mut links: Vec<_> = (0..3).map(|_| Landing::new(budget.clone())).collect();
+            let mut held = Vec::new();
+            for _ in 0..80 {
+                let link = &mut links[chance.usize(..3)];
+                match chance.u8(..8) {
+                    0..4 => {
+                        let bytes = chance.usize(1..24 * MIB);
+                        let before = budget.taken();
+                        match land(link, bytes) {
+                            Some(runway) if chance.u8(..8) == 0 => {
+                                link.lose(runway.size());
+                                drop(runway);
+                            }
+                            Some(runway) => {
+                                used_again += usize::from(budget.taken() == before);
+                                held.extend(link.lease(runway, bytes));
+                            }
+                            None => refused += 1,
+                        }
+                    }
+                    4..6 if !held.is_empty() => drop(held.swap_remove(chance.usize(..held.len()))),
+                    6 => tokio::time::advance(SPARE_KEPT / 3).await,
+                    _ => {
+                        let is_pressed = link.refused != budget.refused();
+                        let freed = link.take_unused().len();
+                        pressed += if is_pressed { freed } else { 0 };
+                        aged += if is_pressed { 0 } else { freed };
+                    }
+                }
+                let sum: usize = links.iter().map(Landing::bytes).sum();
+                assert_eq!(budget.taken(), sum as u64, "seed {seed}");
+                assert!(links.iter().all(|link| link.bytes() <= LANDING_BYTES_MAX));
+            }
+            drop((links, held));
+            assert_eq!(budget.taken(), 0, "seed {seed}");
+        }
+        println!("{used_again} used again, {refused} refused, {aged} aged, {pressed} given up");
+        assert!(used_again > 100 && refused > 100 && aged > 100 && pressed > 100);
     }
 }

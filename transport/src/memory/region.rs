@@ -6,8 +6,8 @@ use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::budget::BudgetShare;
 
@@ -30,7 +30,7 @@ pub struct Region {
     backing: Box<dyn Backing>,
     owner: Option<Owner>,
     /// Dropped after the memory is freed.
-    _taken: Option<BudgetShare>,
+    taken: OnceLock<BudgetShare>,
 }
 
 /// The owner of a region's memory. Each one differs from all others of the process.
@@ -61,12 +61,18 @@ impl Region {
 
     /// Creates a region of memory that a fabric has prepared.
     pub(crate) fn new(backing: impl Backing) -> Self {
-        Region { backing: Box::new(backing), owner: None, _taken: None }
+        Region { backing: Box::new(backing), owner: None, taken: OnceLock::new() }
     }
 
     /// Gives back what was taken from a budget for it when it is freed (ME-7).
     pub(crate) fn with_taken(self, taken: BudgetShare) -> Self {
-        Region { _taken: Some(taken), ..self }
+        self.keep_taken(taken);
+        self
+    }
+
+    /// As [`with_taken`](Self::with_taken), of a region that was cut into slots. To be called once.
+    pub(crate) fn keep_taken(&self, taken: BudgetShare) {
+        self.taken.get_or_init(|| taken);
     }
 
     /// Returns true if `owner` made it.

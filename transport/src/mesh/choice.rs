@@ -9,9 +9,11 @@
 //! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
 //!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
@@ -20,6 +22,7 @@ use crate::driver::{Connected, Offer, Prepared, Reports, Running};
 use crate::fabric::{Fabric, FabricError, Protection, Side};
 use crate::id::NodeId;
 use crate::limits;
+use crate::profile::Profile;
 
 use super::table::Table;
 
@@ -258,6 +261,20 @@ async fn attempt(
     }
 }
 
+/// Makes a queue pair for a link, by a thread that may block where that takes one.
+async fn prepare(
+    fabric: &Arc<dyn Fabric>,
+    profile: &Profile,
+    demands: (Side, Vec<u8>, Vec<u32>),
+) -> Result<Prepared, FabricError> {
+    if !fabric.blocks() {
+        return Prepared::new(fabric, profile, demands);
+    }
+    let (fabric, profile) = (fabric.clone(), profile.clone());
+    let prepared = spawn_blocking(move || Prepared::new(&fabric, &profile, demands)).await;
+    prepared.map_err(|lost| FabricError::Connect(io::Error::other(lost)))?
+}
+
 /// Makes a link by one way of one fabric: OFFER, CONNECTED, READY, from both sides each.
 async fn establish(
     table: &Table,
@@ -268,7 +285,8 @@ async fn establish(
     let name = trial.fabric.name();
     let binding = [&met.channel.binding()[..], &epoch.to_le_bytes()].concat();
     let demands = (met.side.clone(), binding, trial.avoid.clone());
-    let prepared = Prepared::new(&trial.fabric, &table.profile, demands)
+    let prepared = prepare(&trial.fabric, &table.profile, demands)
+        .await
         .map_err(|error| Unmade::Here(GivenUp { why: error.to_string(), again: false }))?;
 
     met.channel.send(&offer(name, prepared.offer())).await?;

@@ -80,6 +80,7 @@ fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
         side: met.side.clone(),
         binding: met.channel.binding().to_vec(),
         shares: table.shares.clone(),
+        room: table.lending_room.clone(),
         runtime: table.tasks.links_runtime().clone(),
     });
     true

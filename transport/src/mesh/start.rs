@@ -14,6 +14,7 @@ use crate::limits;
 use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::profile::InvalidProfile;
+use crate::reach::LendingRoom;
 use crate::shares::Shares;
 use crate::wire::{Listener, is_service};
 
@@ -219,6 +220,7 @@ pub(super) fn table(
         address_policy: AddressPolicy::new(&config.refused_addresses),
         events,
         budget: Arc::new(Budget::new(profile.ring_growth_bytes_max)),
+        lending_room: LendingRoom::new(&profile.lending),
         tasks,
         shares: Shares::new(config.entropy.clone()),
         told_dials: dial_permits(),

@@ -26,6 +26,7 @@ use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::mutants::planted;
 use crate::profile::Profile;
+use crate::reach::LendingRoom;
 use crate::shares::Shares;
 
 use super::address_policy::AddressPolicy;
@@ -47,6 +48,8 @@ pub(super) struct Table {
     pub(super) events: Arc<EventQueue>,
     /// The memory that its links share when their rings grow.
     pub(super) budget: Arc<Budget>,
+    /// The bytes that its links lend and land together.
+    pub(super) lending_room: LendingRoom,
     pub(super) tasks: Tasks,
     /// Memory that its peers may reach.
     pub(super) shares: Arc<Shares>,

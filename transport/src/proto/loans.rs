@@ -9,8 +9,8 @@
 //!
 //! - **LO-1 until answered**: memory is lent until the peer has answered, or the link ends: what an
 //!   honest peer reads was not taken back.
-//! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes. So
-//!   much memory the peer has to have for them.
+//! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes, those
+//!   included that a device has yet to register. So much memory the peer has to have for them.
 //! - **LO-3 parts carry on**: what is not fetched goes in parts, as it does without loans; nothing
 //!   waits for a queue pair that is not there. After loans that came to nothing fewer are tried.
 
@@ -53,7 +53,26 @@ pub(crate) struct LentAt {
 pub(crate) enum NotLent {
     /// There is no queue pair for it yet.
     NotYet,
+    /// This node lends, or lands, as much as it may.
+    Full,
     Failed,
+}
+
+/// What became of messages that are long enough to be lent, since it was last taken.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoanCounts {
+    /// Those of which the peer was told, and their bytes.
+    pub(crate) lent: u64,
+    pub(crate) lent_bytes: u64,
+    /// Loans that have ended, fetched or not.
+    pub(crate) returned: u64,
+    /// Those that go in parts: there was no queue pair, no room, or no registration; the peer did
+    /// not fetch them; or for one of these reasons nothing was tried.
+    pub(crate) not_ready: u64,
+    pub(crate) full: u64,
+    pub(crate) not_registered: u64,
+    pub(crate) not_fetched: u64,
+    pub(crate) paused: u64,
 }
 
 /// The loans of one side.
@@ -72,6 +91,7 @@ pub(crate) struct Loans {
     /// Loans in a row that came to nothing, and how many messages are not lent now.
     failures: u32,
     pause: u32,
+    counts: LoanCounts,
 }
 
 #[cfg_attr(test, derive(Clone))]
@@ -85,6 +105,8 @@ struct Loan {
 
 #[cfg_attr(test, derive(Clone))]
 enum Stage {
+    /// A device has yet to register it: the peer does not know of it.
+    Registering,
     /// The peer has not answered.
     Lent(Held),
     Fetched,
@@ -94,6 +116,10 @@ enum Stage {
 impl Stage {
     fn into_held(self) -> Option<Held> {
         if let Stage::Lent(held) = self { Some(held) } else { None }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self, Stage::Registering | Stage::Lent(_))
     }
 }
 
@@ -107,11 +133,12 @@ impl Loans {
         let lends = self.from.is_some_and(|from| (from..=LENT_BYTES_MAX).contains(&bytes));
         let pauses = lends && self.pause > 0;
         self.pause -= u32::from(pauses);
+        self.counts.paused += u64::from(pauses);
         if lends && !pauses { Lending::Undecided } else { Lending::Parts }
     }
 
     /// Records that a loan came to nothing: fewer and fewer are tried (LO-3).
-    pub(crate) fn fail(&mut self) {
+    fn fail(&mut self) {
         self.failures += 1;
         self.pause = 1 << (2 * self.failures).min(PAUSE_BITS_MAX);
     }
@@ -127,26 +154,68 @@ impl Loans {
         self.open.is_empty()
     }
 
-    /// Begins a loan; returns its number, and the record that tells the peer.
-    pub(crate) fn begin(&mut self, bytes: usize, at: LentAt, held: Held) -> (u16, RecordHeader) {
+    /// Begins a loan of so many bytes, which are to be registered. Returns its number.
+    pub(crate) fn begin(&mut self, bytes: usize) -> u16 {
+        while self.find(self.next).is_some() {
+            self.next = self.next.wrapping_add(1);
+        }
         let number = self.next;
         self.next = number.wrapping_add(1);
-        self.open.push_back(Loan { number, bytes, stage: Stage::Lent(held), is_wanted: true });
-        let header = RecordHeader {
-            ordinal: number,
-            mailbox: at.pair,
-            generation: at.key.0,
-            correlation: at.key.1,
-            total: bytes as u32,
-            ..RecordHeader::new(RecordKind::Lend)
-        };
-        (number, header)
+        self.open.push_back(Loan { number, bytes, stage: Stage::Registering, is_wanted: true });
+        number
+    }
+
+    /// Takes what came of registering the bytes of a loan. Returns the record that tells the peer,
+    /// unless they are not lent after all, or need not be any more.
+    pub(crate) fn lent(
+        &mut self,
+        number: u16,
+        lent: Result<(LentAt, Held), NotLent>,
+    ) -> Option<RecordHeader> {
+        let at = self.open.iter().position(|loan| loan.number == number);
+        let at = at.filter(|at| matches!(self.open[*at].stage, Stage::Registering));
+        let has_left = self.from.is_none();
+        match (at.map(|at| &mut self.open[at]), lent) {
+            (Some(loan), Ok((at, held))) if loan.is_wanted && !has_left => {
+                loan.stage = Stage::Lent(held);
+                self.counts.lent += 1;
+                self.counts.lent_bytes += loan.bytes as u64;
+                return Some(RecordHeader {
+                    ordinal: number,
+                    mailbox: at.pair,
+                    generation: at.key.0,
+                    correlation: at.key.1,
+                    total: loan.bytes as u32,
+                    ..RecordHeader::new(RecordKind::Lend)
+                });
+            }
+            (_, Ok((_, held))) => self.returned.push(held),
+            (None, Err(_)) => return None,
+            (Some(_), Err(NotLent::NotYet)) => self.counts.not_ready += 1,
+            (Some(_), Err(NotLent::Full)) => self.counts.full += 1,
+            (Some(_), Err(NotLent::Failed)) => {
+                self.counts.not_registered += 1;
+                self.fail();
+            }
+        }
+        at.and_then(|at| self.open.remove(at));
+        None
+    }
+
+    /// Records that a message that may be lent goes in parts, as there is no room for it.
+    pub(crate) fn pass(&mut self) {
+        self.counts.full += 1;
+    }
+
+    /// Takes what became of messages since the last call.
+    pub(crate) fn take_counts(&mut self) -> LoanCounts {
+        take(&mut self.counts)
     }
 
     /// Returns true if the peer has not answered it: its message waits.
     pub(crate) fn is_awaited(&self, lending: Lending) -> bool {
         let Lending::Loan(number) = lending else { return false };
-        self.find(number).is_some_and(|loan| matches!(loan.stage, Stage::Lent(_)))
+        self.find(number).is_some_and(|loan| loan.stage.is_open())
     }
 
     /// Ends the loan of a message whose turn has come, if the peer has answered it. Returns its
@@ -179,9 +248,11 @@ impl Loans {
         }
         let answer = if cause == 0 { Stage::Fetched } else { Stage::NotFetched };
         self.returned.extend(replace(&mut loan.stage, answer).into_held());
+        self.counts.returned += 1;
         if cause == 0 {
             self.failures = 0;
         } else {
+            self.counts.not_fetched += 1;
             self.fail();
         }
         Ok(self.close_unwanted(number))
@@ -195,7 +266,8 @@ impl Loans {
                 self.kept.extend(replace(&mut loan.stage, Stage::NotFetched).into_held());
             }
         }
-        self.open.retain(|loan| loan.is_wanted);
+        // What is being registered ends with that.
+        self.open.retain(|loan| loan.is_wanted || matches!(loan.stage, Stage::Registering));
     }
 
     /// Takes what need not be lent any more: to be dropped without a lock, as a device takes its
@@ -206,7 +278,7 @@ impl Loans {
 
     fn close_unwanted(&mut self, number: u16) -> Option<RecordHeader> {
         let loan = self.find(number)?;
-        if loan.is_wanted || matches!(loan.stage, Stage::Lent(_)) {
+        if loan.is_wanted || loan.stage.is_open() {
             return None;
         }
         let was_fetched = matches!(self.remove(number)?.stage, Stage::Fetched);

@@ -327,7 +327,7 @@ impl Pair {
         }
         side.notices.extend(side.out.take_notices());
         side.out.sweep();
-        let Some(Transmit { bytes, splice, .. }) = transmit else { return false };
+        let Some(Transmit { bytes, splice, .. }) = transmit else { return side.end_registering() };
         let mut frame = slot[..bytes].to_vec();
         if let Some(splice) = splice {
             self.ended[by] += usize::from(splice.is_last());

@@ -425,7 +425,7 @@ impl<W> SendQueue<W> {
         let q = &self.queues;
         let control = q.control.len() + q.signals.len() + q.cancels.len();
         let answers = !q.replies.is_empty() && !self.yields();
-        control > 0 || answers || self.next_to_lend().is_some()
+        control > 0 || answers || self.has_to_lend()
     }
 
     /// Returns the number of messages and answers that are not wholly in frames yet; one more where

@@ -1,16 +1,17 @@
 //! Shares of this node that the peer is granted, and what takes them back.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Means, Reach, Stage, State};
+use super::aside::drop_aside;
+use super::{Leftovers, Means, Reach, Stage, State};
 use crate::bootstrap::Sharing;
 use crate::fabric::FabricError;
-use crate::fabric::one_sided::{Access, Grant, Granting, Key};
+use crate::fabric::one_sided::{Access, Executor, Grant, Granting, Key};
 use crate::id::ShareId;
 use crate::limits;
 use crate::shares::{Grantee, Holder, Piece};
@@ -42,8 +43,13 @@ pub(super) struct Granted {
     held: Option<(Grant, Holder)>,
     key: Key,
     terms: Terms,
+    since: Instant,
     /// Time at which the peer was told that it ends (RE-3).
     revoked: Option<Instant>,
+    /// The peer is to let go of it, and may ask for it again (SM-3).
+    is_recalled: bool,
+    /// It has asked for it again already: it has its answer when it has let go.
+    is_asked_again: bool,
     runtime: Handle,
 }
 
@@ -58,7 +64,15 @@ struct Terms {
 impl Granted {
     fn new(grant: Grant, holder: Holder, terms: Terms, runtime: &Handle) -> Self {
         let (key, held, runtime) = (grant.key(), Some((grant, holder)), runtime.clone());
-        Granted { held, key, terms, revoked: None, runtime }
+        let (since, revoked) = (Instant::now(), None);
+        let (is_recalled, is_asked_again) = (false, false);
+        Granted { held, key, terms, since, revoked, is_recalled, is_asked_again, runtime }
+    }
+
+    /// Returns what the peer is told when it is to let go of it, the first time.
+    fn recall(&mut self, share: ShareId) -> Option<Sharing> {
+        let is_told = replace(&mut self.is_recalled, true) || self.revoked.is_some();
+        (!is_told).then_some(Sharing::Revoke(share))
     }
 
     fn message(&self, share: ShareId) -> Sharing {
@@ -67,13 +81,19 @@ impl Granted {
     }
 }
 
+impl Granted {
+    /// Takes what is granted out of it, to be dropped by the caller.
+    pub(super) fn take(&mut self) -> Option<(Grant, Holder)> {
+        self.held.take()
+    }
+}
+
 impl Drop for Granted {
     fn drop(&mut self) {
         if let Some(held) = self.held.take()
             && held.0.is_slow()
         {
-            // A runtime that has ended drops it here.
-            drop(self.runtime.spawn_blocking(move || drop(held)));
+            drop_aside(&self.runtime, held);
         }
     }
 }
@@ -84,6 +104,18 @@ impl Grants {
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
         take(&mut self.granted)
+    }
+
+    /// Returns true if a device locks memory, or lets go of it, for a share that was asked for.
+    #[cfg(test)]
+    pub(super) fn is_registering(&self) -> bool {
+        self.registering.is_some()
+    }
+
+    /// Returns true if the peer may do what is atomic on a share.
+    #[cfg(test)]
+    pub(super) fn is_any_atomic(&self) -> bool {
+        self.granted.values().any(|granted| granted.terms.access.atomic)
     }
 
     /// Returns true if the peer waits for an answer on the queue pair of this number.
@@ -97,6 +129,9 @@ impl State {
     /// Grants the peer a share of this node that it asked for, if there is such a one. Where there
     /// is no queue pair the peer is about to hear that, and asks anew (RE-1).
     pub(super) fn answer(&mut self, reach: &Arc<Reach>, means: &Arc<Means>, share: ShareId) {
+        if self.answer_again(means, share) {
+            return;
+        }
         let Stage::Connected(pair) = &mut self.stage else { return };
         let executor = pair.one_sided.executor();
         // One that has ended is not found, also while the peer still holds it.
@@ -105,9 +140,6 @@ impl State {
             return self.outbox.push(Sharing::Denied { share, reason: String::new() });
         };
         let grants = &mut self.grants;
-        if let Some(granted) = grants.granted.get(&share) {
-            return self.outbox.push(granted.message(share));
-        }
         if let Some(registering) = &grants.registering {
             // One that is asked for again has its answer to come.
             let is_it = registering.share == share && registering.number == self.number;
@@ -135,6 +167,44 @@ impl State {
                 });
             }
         }
+    }
+
+    /// Answers a peer that asks for a share that it was granted, as one does that wants to do what
+    /// is atomic and was not granted that (SM-3). Returns true if it has its answer, or will have
+    /// it when it has let go of the share.
+    fn answer_again(&mut self, means: &Means, share: ShareId) -> bool {
+        let Stage::Connected(pair) = &self.stage else { return false };
+        let Some(granted) = self.grants.granted.get_mut(&share) else { return false };
+        if granted.revoked.is_some() {
+            self.outbox.push(Sharing::Denied { share, reason: String::new() });
+            return true;
+        }
+        let executor = pair.one_sided.executor();
+        let may_do_more = granted.terms.is_elsewhere && means.shares.is_free_for(share, &executor);
+        if may_do_more || granted.is_recalled {
+            granted.is_asked_again = true;
+            self.outbox.extend(granted.recall(share));
+        } else {
+            self.outbox.push(granted.message(share));
+            if granted.terms.is_elsewhere {
+                self.recalls.push((share, executor));
+            }
+        }
+        true
+    }
+
+    /// Takes note that the peer has let go of a share. Returns what it was granted.
+    pub(super) fn heed_revoked(
+        &mut self,
+        reach: &Arc<Reach>,
+        means: &Arc<Means>,
+        share: ShareId,
+    ) -> Option<Granted> {
+        let granted = self.grants.granted.remove(&share)?;
+        if granted.is_asked_again {
+            self.answer(reach, means, share);
+        }
+        Some(granted)
     }
 
     fn note_granted(&mut self, share: ShareId, made: Result<Granted, FabricError>) {
@@ -179,7 +249,7 @@ impl Reach {
     /// more is given back first, by this thread.
     fn note_registered(self: &Arc<Self>, means: &Arc<Means>, made: Result<Granted, FabricError>) {
         let unwanted = self.state.lock().take_registered(made);
-        drop(unwanted.map(|mut granted| granted.held.take()));
+        drop(unwanted.map(|mut granted| granted.take()));
         {
             let mut state = self.state.lock();
             state.grants.registering = None;
@@ -189,7 +259,14 @@ impl Reach {
                 state.answer(self, means, share);
             }
         }
+        self.recall_for_peer(means);
         self.outgoing.notify_one();
+    }
+
+    /// Has executors let go of what the peer wants to do what is atomic on (SM-3).
+    pub(super) fn recall_for_peer(&self, means: &Means) {
+        let recalls = take(&mut self.state.lock().recalls);
+        recalls.iter().for_each(|(share, executor)| means.shares.recall(*share, executor));
     }
 
     /// Takes back what the peer was granted and did not give back in time (RE-3).
@@ -197,11 +274,10 @@ impl Reach {
         let is_over = |granted: &Granted| {
             granted.revoked.is_some_and(|since| since.elapsed() >= limits::REVOKE_PATIENCE)
         };
-        let over: Vec<_> = {
-            let granted = &mut self.state.lock().grants.granted;
-            let over: Vec<_> =
-                granted.iter().filter(|(_, it)| is_over(it)).map(|(share, _)| *share).collect();
-            over.into_iter().filter_map(|share| granted.remove(&share)).collect()
+        let over = {
+            let state = &mut *self.state.lock();
+            let over = state.grants.granted.extract_if(.., |_, granted| is_over(granted)).collect();
+            Leftovers::of_grants(over, state.means.as_ref())
         };
         drop(over);
     }
@@ -216,8 +292,8 @@ impl Grantee for Reach {
             let is_it =
                 |it: &&mut Registering| it.share == share && it.number == number && !it.is_answered;
             if let Some(granted) = state.grants.granted.get_mut(&share) {
+                state.outbox.extend(granted.recall(share));
                 granted.revoked = Some(Instant::now());
-                state.outbox.push(Sharing::Revoke(share));
             } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
                 registering.is_answered = true;
                 state.outbox.push(Sharing::Denied { share, reason: String::new() });
@@ -225,6 +301,20 @@ impl Grantee for Reach {
                 // One that waits is answered in its turn.
                 return;
             }
+        }
+        self.outgoing.notify_one();
+    }
+
+    fn recall(&self, share: ShareId, executor: &Executor) {
+        {
+            let state = &mut *self.state.lock();
+            let Stage::Connected(pair) = &state.stage else { return };
+            let Some(granted) = state.grants.granted.get_mut(&share) else { return };
+            let is_own = pair.one_sided.executor() == *executor || !granted.terms.access.atomic;
+            if is_own || granted.since.elapsed() < limits::EXECUTOR_KEPT {
+                return;
+            }
+            state.outbox.extend(granted.recall(share));
         }
         self.outgoing.notify_one();
     }

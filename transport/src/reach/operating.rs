@@ -60,21 +60,26 @@ pub(crate) enum NotPosted {
 }
 
 impl Reach {
-    /// Opens the queue pair if there is none, and asks for the share if it is not known.
+    /// Opens the queue pair if there is none, and asks for the share if it is not known; `again`,
+    /// if another executor did what is atomic on it, whether one does so still.
     ///
     /// # Errors
     /// [`Unready`].
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn access(self: &Arc<Self>, share: ShareId) -> Result<Ready, Unready> {
+    pub(crate) async fn access(
+        self: &Arc<Self>,
+        share: ShareId,
+        mut again: bool,
+    ) -> Result<Ready, Unready> {
         let failures = self.state.lock().failures;
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             let (look, speaks) = {
                 let mut state = self.state.lock();
-                let look = self.look_for(&mut state, share, failures);
+                let look = self.look_for(&mut state, (share, again), failures);
                 (look, !state.outbox.is_empty())
             };
             if speaks {
@@ -86,8 +91,9 @@ impl Reach {
                 Look::Asked(answer) => match answer.await {
                     Ok(Err(Denied(reason))) if reason.is_empty() => return Err(Unready::Denied),
                     Ok(Err(Denied(reason))) => return Err(Unready::Unable(reason)),
-                    // The queue pair has ended meanwhile, or it is granted.
-                    Ok(Ok(())) | Err(_) => {}
+                    Ok(Ok(())) => again = false,
+                    // The queue pair has ended meanwhile.
+                    Err(_) => {}
                 },
             }
         }
@@ -96,7 +102,7 @@ impl Reach {
     fn look_for(
         self: &Arc<Self>,
         state: &mut State,
-        share: ShareId,
+        (share, is_again): (ShareId, bool),
         failures: u64,
     ) -> Result<Look, Unready> {
         match state.stage {
@@ -123,12 +129,23 @@ impl Reach {
         };
         let (asks, answer) = oneshot::channel();
         match state.keys.get_mut(&share) {
+            Some(Known::Held { terms, is_ending: false, again, .. })
+                if is_again && terms.is_elsewhere =>
+            {
+                if again.is_none() {
+                    state.outbox.push(Sharing::Ask(share));
+                }
+                let (_, tasks) = again.get_or_insert_with(|| (Instant::now(), Vec::new()));
+                tasks.retain(|task| !task.is_closed());
+                tasks.push(asks);
+            }
             Some(&mut Known::Held { terms, is_ending: false, .. }) => {
                 let (reach, room) = (self.clone(), pair.room.clone());
                 let (number, fence) = (state.number, state.fence);
                 return Ok(Look::Ready(Ready { reach, number, share, room, fence, terms }));
             }
-            Some(Known::Held { .. }) => return Err(Unready::Denied),
+            // It may have been recalled: then it is asked for again when it was let go of (SM-3).
+            Some(Known::Held { .. }) => return Ok(Look::Later),
             Some(Known::Asked(_, tasks)) => {
                 tasks.retain(|task| !task.is_closed());
                 tasks.push(asks);

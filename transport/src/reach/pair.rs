@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
+use super::aside::{drop_aside, made};
 use super::{Known, Means, Reach, Stage, State, Task};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{
@@ -196,27 +198,26 @@ impl Means {
     }
 
     /// Returns what a queue pair works with that has been connected.
-    fn equip(&self, mut one_sided: Box<dyn OneSided>) -> Result<Made, FabricError> {
-        let slots = self.slots()?;
+    async fn equip(&self, mut one_sided: Box<dyn OneSided>) -> Result<Made, FabricError> {
+        let count = ONE_SIDED_SLOTS as usize;
+        let memory = made(one_sided.alloc(count * ONE_SIDED_SLOT_BYTES)).await?;
+        let mut rest = one_sided.adopt(memory);
+        let mut slots = Vec::with_capacity(count);
+        while rest.len() > ONE_SIDED_SLOT_BYTES {
+            let (slot, behind) = rest.split(ONE_SIDED_SLOT_BYTES);
+            slots.push(slot);
+            rest = behind;
+        }
+        slots.push(rest);
         let fence = match one_sided.executor() {
             Executor::Processor => None,
-            // It is a page.
             Executor::Device(_) => {
                 let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
                 let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
-                Some(one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ).finish()?)
+                Some(made(one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ)).await?)
             }
         };
         Ok((one_sided, slots, fence))
-    }
-
-    /// Returns slots for the operations of a queue pair.
-    fn slots(&self) -> Result<Vec<Slot>, FabricError> {
-        let count = ONE_SIDED_SLOTS as usize;
-        let region = self.fabric.alloc(count * ONE_SIDED_SLOT_BYTES)?;
-        let mut slots = region.into_slots(ONE_SIDED_SLOT_BYTES);
-        slots.truncate(count);
-        Ok(slots)
     }
 }
 
@@ -233,29 +234,109 @@ impl Reach {
         let runtime = means.runtime.clone();
         // The state is locked until its task is known.
         let task = runtime.spawn(async move {
-            let way = means.place_of_way(&opening.ways(&offer));
-            let connecting = timeout(CONNECT_TIMEOUT, opening.connect(offer, way)).await;
-            let made = match connecting {
-                Ok(Ok(one_sided)) => means.equip(one_sided).map_err(|error| error.to_string()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!("not connected within {CONNECT_TIMEOUT:?}")),
-            };
-            if reach.note_connected(number, made) {
+            let made = reach.make(&means, opening, offer).await;
+            if reach.note_connected(&means, number, made) {
                 poll_fn(|cx| reach.drive(number, cx)).await;
             }
         });
         state.stage = Stage::Connecting(Task(task.abort_handle()));
     }
 
+    /// Makes a queue pair and connects it to the one that the peer offers, by threads that may
+    /// block.
+    pub(super) fn open_and_connect(
+        self: &Arc<Self>,
+        state: &mut State,
+        means: &Arc<Means>,
+        offer: Zeroizing<Vec<u8>>,
+    ) {
+        let (reach, means, number) = (self.clone(), means.clone(), state.number);
+        let runtime = means.runtime.clone();
+        let task = runtime.spawn(async move {
+            let made = match reach.open_aside(&means, number).await {
+                Ok(opening) if reach.offer_in_return(number, &*opening) => {
+                    reach.make(&means, opening, offer).await
+                }
+                Ok(_) => return,
+                Err(reason) => Err(reason),
+            };
+            if reach.note_connected(&means, number, made) {
+                poll_fn(|cx| reach.drive(number, cx)).await;
+            }
+        });
+        state.stage = Stage::Connecting(Task(task.abort_handle()));
+    }
+
+    /// Makes a queue pair, to be offered to the peer, by a thread that may block.
+    pub(super) fn open_to_offer(self: &Arc<Self>, state: &mut State, means: &Arc<Means>) {
+        let (reach, means, number) = (self.clone(), means.clone(), state.number);
+        let runtime = means.runtime.clone();
+        let task = runtime.spawn(async move {
+            let opened = reach.open_aside(&means, number).await;
+            reach.note_opened(number, opened);
+        });
+        state.stage = Stage::Opening { _task: Task(task.abort_handle()) };
+    }
+
+    /// Makes a queue pair by a thread that may block: one at a time (RE-10).
+    async fn open_aside(
+        &self,
+        means: &Arc<Means>,
+        number: u32,
+    ) -> Result<Box<dyn Opening>, String> {
+        let turn = self.blocking.clone().lock_owned().await;
+        let means = means.clone();
+        let opened = spawn_blocking(move || {
+            let opened = means.open(number);
+            drop(turn);
+            opened
+        });
+        let opened = opened.await.map_err(|lost| lost.to_string())?;
+        opened.map_err(|error| error.to_string())
+    }
+
+    /// Connects a queue pair, and makes what it works with.
+    async fn make(
+        &self,
+        means: &Arc<Means>,
+        opening: Box<dyn Opening>,
+        offer: Zeroizing<Vec<u8>>,
+    ) -> Result<Made, String> {
+        let way = means.place_of_way(&opening.ways(&offer));
+        let late = |_| format!("not connected within {CONNECT_TIMEOUT:?}");
+        let connected = if means.fabric.blocks() {
+            // RE-10: what is not waited for any more goes on, and the next one waits for it.
+            let turn = self.blocking.clone().lock_owned().await;
+            let connecting = opening.connect(offer, way);
+            let task = tokio::spawn(async move {
+                let connected = connecting.await;
+                drop(turn);
+                connected
+            });
+            let connected = timeout(CONNECT_TIMEOUT, task).await.map_err(late)?;
+            connected.map_err(|lost| lost.to_string())?
+        } else {
+            timeout(CONNECT_TIMEOUT, opening.connect(offer, way)).await.map_err(late)?
+        };
+        let connected = connected.map_err(|error| error.to_string())?;
+        means.equip(connected).await.map_err(|error| error.to_string())
+    }
+
     /// Takes what came of connecting. Returns true if it is to be driven.
-    fn note_connected(&self, number: u32, made: Result<Made, String>) -> bool {
+    fn note_connected(&self, means: &Means, number: u32, made: Result<Made, String>) -> bool {
+        let landing = means.room.landing.clone();
         let mut state = self.state.lock();
         if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
+            drop(state);
+            if made.as_ref().is_ok_and(|(one_sided, ..)| one_sided.is_slow()) {
+                drop_aside(&means.runtime, made);
+            }
             return false;
         }
         let is_made = made.is_ok();
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
             (Ok((one_sided, slots, fence)), Stage::Connecting(driver)) => {
+                let landing = Landing::new(landing);
                 let room = Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize));
                 let (posted, waiting) = (VecDeque::new(), Instant::now());
                 let fetch_room = Arc::new(Semaphore::new(FETCH_OPERATIONS as usize));
@@ -267,7 +348,7 @@ impl Reach {
                     fetch_room,
                     posted,
                     waiting,
-                    landing: Landing::default(),
+                    landing,
                     _fence: fence,
                     _driver: driver,
                 };
@@ -321,12 +402,10 @@ impl Reach {
         drop((leftovers, outcomes));
         if speaks {
             self.outgoing.notify_one();
-        }
-        if is_over {
+            // Tasks that waited until it had let go of a share may ask for it.
             self.changed.notify_waiters();
-            return Poll::Ready(());
         }
-        Poll::Pending
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Records the outcome of the oldest operation. What is returned is for its task, and wakes
@@ -353,8 +432,7 @@ impl Reach {
         if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
             *running -= 1;
             if *is_ending && *running == 0 {
-                state.keys.remove(&share);
-                state.outbox.push(Sharing::Revoked(share));
+                state.let_go(share);
             }
         }
         Some(Brought::Access(done, (status, came), permit))

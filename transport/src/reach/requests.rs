@@ -25,7 +25,7 @@ impl Reach {
     pub(crate) fn handle(self: &Arc<Self>, message: Sharing) -> Result<(), Unexpected> {
         let mut state = self.state.lock();
         let Some(means) = state.means.clone() else { return Err(Unexpected) };
-        let mut leftovers = None;
+        let (mut leftovers, mut unused) = (None, None);
         let mut answered = None;
         match message {
             Sharing::Want if means.is_dialer() => {
@@ -59,10 +59,10 @@ impl Reach {
             Sharing::Granted { share, key, bytes, access, is_elsewhere } => {
                 state.note_answer(Question::Ask);
                 let terms = Terms { key, bytes, access, is_elsewhere };
-                let held = Known::Held { terms, running: 0, is_ending: false };
+                let held = Known::Held { terms, running: 0, is_ending: false, again: None };
                 answered = state.take_asked(share).map(|tasks| (tasks, Ok(())));
                 if answered.is_some() {
-                    state.keys.insert(share, held);
+                    state.keys.entry(share).or_insert(held);
                 }
             }
             Sharing::Denied { share, reason } => {
@@ -72,17 +72,15 @@ impl Reach {
             Sharing::Revoke(share) => state.heed_revoke(share),
             Sharing::Revoked(share) => {
                 state.note_answer(Question::Revoke);
-                if let Some(granted) = state.grants.granted.remove(&share) {
-                    leftovers =
-                        Some((Stage::Closed, Default::default(), [(share, granted)].into()));
-                }
+                unused = state.heed_revoked(self, &means, share);
             }
         }
         let checked = state.check_answers();
         let speaks = !state.outbox.is_empty();
         drop(state);
-        drop(leftovers);
+        drop((leftovers, unused));
         checked?;
+        self.recall_for_peer(&means);
         if let Some((tasks, answer)) = answered {
             tasks.into_iter().for_each(|task| drop(task.send(answer.clone())));
         }
@@ -103,6 +101,10 @@ impl Reach {
     ) -> Leftovers {
         let leftovers = state.leave(Stage::Closed);
         state.number = number;
+        if means.fabric.blocks() {
+            self.open_and_connect(state, means, queue_pair);
+            return leftovers;
+        }
         match means.open(number) {
             Ok(opening) => {
                 let offer = opening.offer();
@@ -119,7 +121,7 @@ impl Reach {
     }
 
     /// Begins to open a queue pair, or asks the peer to.
-    pub(super) fn begin(&self, state: &mut State, means: &Means) {
+    pub(super) fn begin(self: &Arc<Self>, state: &mut State, means: &Arc<Means>) {
         if !means.is_dialer() {
             state.outbox.push(Sharing::Want);
             state.stage = Stage::Wanted(Instant::now());
@@ -129,23 +131,62 @@ impl Reach {
             return state.note_failure("this link has opened too many".into());
         };
         state.number = number;
-        match means.open(number) {
-            Ok(opening) => {
-                let queue_pair = opening.offer();
-                state.outbox.push(Sharing::Offer { number, queue_pair });
-                state.stage = Stage::Offered(Instant::now(), opening);
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                // The peer may have asked for it, and waits.
-                state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
-                state.note_failure(reason);
-            }
+        if means.fabric.blocks() {
+            self.open_to_offer(state, means);
+        } else {
+            state.offer(means.open(number).map_err(|error| error.to_string()));
         }
+    }
+
+    /// Takes what came of making a queue pair to be offered.
+    pub(super) fn note_opened(&self, number: u32, opened: Result<Box<dyn Opening>, String>) {
+        let unwanted = {
+            let mut state = self.state.lock();
+            if state.number == number && matches!(state.stage, Stage::Opening { .. }) {
+                state.stage = Stage::Closed;
+                state.offer(opened);
+                None
+            } else {
+                opened.ok()
+            }
+        };
+        drop(unwanted);
+        self.outgoing.notify_one();
+        self.changed.notify_waiters();
+    }
+
+    /// Answers the peer's offer by one of a queue pair that has been made. Returns false if it is
+    /// not wanted any more.
+    pub(super) fn offer_in_return(&self, number: u32, opening: &dyn Opening) -> bool {
+        let mut state = self.state.lock();
+        if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
+            return false;
+        }
+        state.outbox.push(Sharing::Offer { number, queue_pair: opening.offer() });
+        drop(state);
+        self.outgoing.notify_one();
+        true
     }
 }
 
 impl State {
+    /// Offers a queue pair to the peer, or says that there is none.
+    fn offer(&mut self, opened: Result<Box<dyn Opening>, String>) {
+        let number = self.number;
+        match opened {
+            Ok(opening) => {
+                let queue_pair = opening.offer();
+                self.outbox.push(Sharing::Offer { number, queue_pair });
+                self.stage = Stage::Offered(Instant::now(), opening);
+            }
+            Err(reason) => {
+                // The peer may have asked for it, and waits.
+                self.outbox.push(Sharing::Unable { number, reason: reason.clone() });
+                self.note_failure(reason);
+            }
+        }
+    }
+
     /// Checks how many answers wait: a peer that keeps to what it may ask has no more of them.
     fn check_answers(&self) -> Result<(), Unexpected> {
         let answers = self.outbox.iter().filter(|it| it.is_answer()).count();
@@ -173,13 +214,15 @@ impl State {
         }
     }
 
-    /// Takes the tasks that asked for a share, which is not known any more.
+    /// Takes the tasks that asked for a share: it is not known any more, unless it was asked for
+    /// again.
     fn take_asked(&mut self, share: ShareId) -> Option<Askers> {
         match self.keys.remove(&share)? {
             Known::Asked(_, tasks) => Some(tasks),
-            held => {
+            mut held @ Known::Held { .. } => {
+                let again = held.take_again();
                 self.keys.insert(share, held);
-                None
+                again.map(|(_, tasks)| tasks)
             }
         }
     }
@@ -206,13 +249,18 @@ impl State {
         match self.keys.get_mut(&share) {
             Some(Known::Held { running, is_ending, .. }) if *running > 0 => *is_ending = true,
             Some(Known::Asked(..)) => {}
-            known => {
-                if known.is_some() {
-                    self.keys.remove(&share);
-                }
-                self.outbox.push(Sharing::Revoked(share));
-            }
+            _ => self.let_go(share),
         }
+    }
+
+    /// Says that no operation on a share of the peer is under way. Tasks that have asked for it
+    /// again wait for their answer.
+    pub(super) fn let_go(&mut self, share: ShareId) {
+        let again = self.keys.remove(&share).and_then(|mut known| known.take_again());
+        if let Some((since, tasks)) = again {
+            self.keys.insert(share, Known::Asked(since, tasks));
+        }
+        self.outbox.push(Sharing::Revoked(share));
     }
 }
 

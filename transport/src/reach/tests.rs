@@ -15,11 +15,12 @@ use zeroize::Zeroizing;
 
 use super::*;
 use crate::fabric::one_sided::{
-    Executor, Grant, Granting, Kind, OneSided, OneSidedConfig, Operation, Outcome,
+    Executor, Grant, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Operation, Outcome,
 };
 use crate::fabric::sim::{self, World};
 use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig};
 use crate::memory::{Buffer, Region, Words};
+use crate::profile::Lending;
 use crate::shares::Share;
 
 /// One side of a link, with a share.
@@ -34,7 +35,8 @@ fn one_side(world: &World, node: &str, side: Side) -> OneSide {
     let shares = Shares::new(world.entropy());
     let share = shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap();
     let (binding, runtime) = (vec![1; 32], Handle::current());
-    reach.attach(Means { fabric, way: None, side, binding, shares, runtime });
+    let room = LendingRoom::new(&Lending::default());
+    reach.attach(Means { fabric, way: None, side, binding, shares, room, runtime });
     OneSide { reach, share }
 }
 
@@ -82,7 +84,7 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
             let wanted = ShareId(9);
             let shares = [alpha.share.id(), wanted, ShareId(1)];
             let reach = alpha.reach.clone();
-            let task = tokio::spawn(async move { reach.access(wanted).await.map(|_| ()) });
+            let task = tokio::spawn(async move { reach.access(wanted, false).await.map(|_| ()) });
             let mut met = [0; 3];
             for _ in 0..60 {
                 let message = any_message(&world, &shares, &offer);
@@ -129,8 +131,10 @@ impl fmt::Debug for Mute {
 enum Posts {
     Kept,
     Refused,
-    /// They are kept, and grants are made by this device.
+    /// They are kept, and grants and much memory are made by this device.
     Slow(Arc<slow::Device>),
+    /// They are kept, and queue pairs are connected by this device.
+    Connects(Arc<slow::Device>),
 }
 
 impl Fabric for Mute {
@@ -140,6 +144,10 @@ impl Fabric for Mute {
 
     fn limits(&self) -> Limits {
         self.0.limits()
+    }
+
+    fn blocks(&self) -> bool {
+        matches!(self.1, Posts::Connects(_))
     }
 
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
@@ -171,7 +179,16 @@ impl Opening for MuteSide {
         _: Zeroizing<Vec<u8>>,
         _: usize,
     ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        async move { Ok(self as Box<dyn OneSided>) }.boxed()
+        let Posts::Connects(device) = &self.1 else {
+            return async move { Ok(self as Box<dyn OneSided>) }.boxed();
+        };
+        let device = device.clone();
+        let connecting = tokio::task::spawn_blocking(move || device.wait_and("connected"));
+        async move {
+            connecting.await.unwrap();
+            Ok(self as Box<dyn OneSided>)
+        }
+        .boxed()
     }
 }
 
@@ -187,17 +204,26 @@ impl OneSided for MuteSide {
         Executor::Processor
     }
 
-    fn lend(&mut self, _: &Arc<Buffer>) -> Result<Grant, FabricError> {
-        Ok(Grant::new(Key { number: 2, base: 0 }, ()))
+    fn lend(&mut self, _: &Arc<Buffer>) -> Granting {
+        match &self.1 {
+            Posts::Slow(device) => slow::Device::lock(device),
+            _ => Granting::Done(Ok(Grant::new(Key { number: 2, base: 0 }, ()))),
+        }
     }
 
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        Ok(Region::heap(bytes))
+    fn alloc(&self, bytes: usize) -> Making<Locked> {
+        if let Posts::Slow(device) = &self.1
+            && bytes > limits::REGISTERED_AT_ONCE_MAX
+        {
+            return slow::Device::make(device, bytes);
+        }
+        let memory = Locked::plain(Region::heap(bytes), bytes);
+        Making::Done(memory.ok_or(FabricError::Offer("no memory")))
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         match self.1 {
-            Posts::Kept | Posts::Slow(_) => self.0.append(batch),
+            Posts::Kept | Posts::Slow(_) | Posts::Connects(_) => self.0.append(batch),
             Posts::Refused => return Err(PostError::Full),
         }
         Ok(())
@@ -222,7 +248,8 @@ fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let fabric = Arc::new(Mute(world.network("alpha").1, posts));
     let shares = Shares::new(world.entropy());
     let (side_is, binding, runtime) = (Side::Acceptor, Vec::new(), Handle::current());
-    side.reach.attach(Means { fabric, way: None, side: side_is, binding, shares, runtime });
+    let (way, room) = (None, LendingRoom::new(&Lending::default()));
+    side.reach.attach(Means { fabric, way, side: side_is, binding, shares, room, runtime });
     side
 }
 
@@ -237,7 +264,7 @@ async fn connect(reach: &Arc<Reach>, number: u32) {
 /// Returns a share of the peer that was granted on the first queue pair.
 async fn ready(reach: &Arc<Reach>) -> Ready {
     let (wanted, other) = (ShareId(9), reach.clone());
-    let ready = tokio::spawn(async move { other.access(wanted).await.ok().unwrap() });
+    let ready = tokio::spawn(async move { other.access(wanted, false).await.ok().unwrap() });
     assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
     connect(reach, 1).await;
     let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
@@ -256,7 +283,7 @@ fn what_the_peer_says_of_the_last_queue_pair_does_not_fail_the_next() {
         let wanted = ShareId(9);
         for number in 1..=3 {
             let other = reach.clone();
-            let task = tokio::spawn(async move { other.access(wanted).await.map(|_| ()) });
+            let task = tokio::spawn(async move { other.access(wanted, false).await.map(|_| ()) });
             assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
             let unable = |number| Sharing::Unable { number, reason: "it has ended".into() };
             reach.handle(unable(number - 1)).unwrap();
@@ -274,7 +301,7 @@ fn what_the_peer_says_of_the_last_queue_pair_does_not_fail_the_next() {
             reach.handle(unable(number)).unwrap();
         }
         let other = reach.clone();
-        let task = tokio::spawn(async move { other.access(wanted).await.map(|_| ()) });
+        let task = tokio::spawn(async move { other.access(wanted, false).await.map(|_| ()) });
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
         reach.handle(Sharing::Unable { number: 4, reason: "no device".into() }).unwrap();
         let why = "the peer says: no device".into();
@@ -290,7 +317,7 @@ fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
         let wanted = ShareId(9);
         for stage in 0..3 {
             let other = reach.clone();
-            let task = tokio::spawn(async move { other.access(wanted).await.map(|_| ()) });
+            let task = tokio::spawn(async move { other.access(wanted, false).await.map(|_| ()) });
             assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
             if stage == 1 {
                 let (number, queue_pair) = (1, Zeroizing::default());
@@ -299,7 +326,7 @@ fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
             if stage == 2 {
                 connect(&reach, 2).await;
                 for _ in 0..100 {
-                    let access = reach.access(wanted);
+                    let access = reach.access(wanted, false);
                     assert!(timeout(Duration::from_millis(1), access).await.is_err());
                 }
                 let state = reach.state.lock();
@@ -323,7 +350,7 @@ fn so_many_questions_are_unanswered_at_one_time() {
         let tasks: Vec<_> = (0..count as u128)
             .map(|number| {
                 let reach = reach.clone();
-                tokio::spawn(async move { reach.access(ShareId(number)).await.map(|_| ()) })
+                tokio::spawn(async move { reach.access(ShareId(number), false).await.map(|_| ()) })
             })
             .collect();
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
@@ -446,7 +473,7 @@ fn no_task_is_woken_under_the_lock() {
         assert!(piece.as_mut().poll(&mut cx).is_pending());
         assert!(outgoing.as_mut().poll(&mut cx).is_pending());
         // Another share is asked for.
-        let mut access = pin!(reach.access(ShareId(77)));
+        let mut access = pin!(reach.access(ShareId(77), false));
         assert!(access.as_mut().poll(&mut cx).is_pending());
         assert_eq!(free.1.load(Ordering::Relaxed), 1);
         // The queue pair ends.

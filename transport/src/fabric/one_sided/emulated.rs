@@ -24,7 +24,8 @@ use zeroize::Zeroizing;
 use super::frame::{ANSWER_BYTES, Answer, REQUEST_BYTES, Request};
 use super::grants::{Grants, Wanted};
 use super::{
-    Access, Executor, Grant, Granting, Kind, OneSided, OneSidedConfig, Opening, Operation, Outcome,
+    Access, Executor, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Opening, Operation,
+    Outcome,
 };
 use crate::fabric::{
     Completion, Fabric, FabricError, Notify, PostError, QueuePair, QueuePairConfig, SendRequest,
@@ -219,12 +220,13 @@ impl OneSided for Emulated {
         Executor::Processor
     }
 
-    fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
-        Ok(self.grants.lend(bytes))
+    fn lend(&mut self, bytes: &Arc<Buffer>) -> Granting {
+        Granting::Done(Ok(self.grants.lend(bytes)))
     }
 
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        Ok(Region::heap(bytes))
+    fn alloc(&self, bytes: usize) -> Making<Locked> {
+        let memory = Locked::plain(Region::heap(bytes), bytes);
+        Making::Done(memory.ok_or(FabricError::Offer("no memory was asked for")))
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {

@@ -101,7 +101,28 @@ impl Registered {
 /// The regions that are registered with a domain of a single queue pair, which are found nowhere
 /// else: at most those of which there are slots, and one more (VB-2).
 #[derive(Default)]
-pub(super) struct OwnRegistrations(Vec<(Registration, Arc<Region>)>);
+pub(super) struct OwnRegistrations(Vec<OwnRegistration>);
+
+/// One of them.
+pub(super) struct OwnRegistration {
+    // Before what keeps its pages: it is given back first (VB-1).
+    registration: Registration,
+    region: Arc<Region>,
+}
+
+impl OwnRegistration {
+    /// Registers the region of `slot`, which [`slab`] made for no domain.
+    ///
+    /// # Errors
+    /// [`FabricError`] when it cannot be registered, or is other memory.
+    pub(super) fn new(domain: &Arc<Domain>, slot: &Slot) -> Result<Self, FabricError> {
+        let region = slot.region();
+        let registered = region.backing::<Registered>();
+        let registered = registered.ok_or(FabricError::Offer("memory of another fabric"))?;
+        let registration = registered.pages.register(domain)?;
+        Ok(OwnRegistration { registration, region: region.clone() })
+    }
+}
 
 impl OwnRegistrations {
     /// Returns the key by which the queue pair reaches `slot`, as [`local_key`] does.
@@ -114,21 +135,27 @@ impl OwnRegistrations {
         slot: &Slot,
     ) -> Result<Option<u32>, FabricError> {
         let region = slot.region();
-        if let Some((registration, _)) = self.0.iter().find(|(_, it)| Arc::ptr_eq(it, region)) {
-            return Ok(Some(registration.local_key()));
+        if let Some(own) = self.0.iter().find(|own| Arc::ptr_eq(&own.region, region)) {
+            return Ok(Some(own.registration.local_key()));
         }
-        self.forget_unused();
-        let Some(registered) = region.backing::<Registered>() else { return Ok(None) };
-        let registration = registered.pages.register(domain)?;
-        let key = registration.local_key();
-        // The registration before what keeps its pages: it is given back first (VB-1).
-        self.0.push((registration, region.clone()));
+        drop(self.take_unused());
+        if region.backing::<Registered>().is_none() {
+            return Ok(None);
+        }
+        let own = OwnRegistration::new(domain, slot)?;
+        let key = own.registration.local_key();
+        self.0.push(own);
         Ok(Some(key))
     }
 
-    /// Gives back those of which all slots are gone: none can be posted any more.
-    pub(super) fn forget_unused(&mut self) {
-        self.0.retain(|(_, region)| Arc::strong_count(region) > 1);
+    /// Adds one that was made before its memory is posted.
+    pub(super) fn add(&mut self, own: OwnRegistration) {
+        self.0.push(own);
+    }
+
+    /// Takes out those of which all slots are gone: none can be posted any more.
+    pub(super) fn take_unused(&mut self) -> Vec<OwnRegistration> {
+        self.0.extract_if(.., |own| Arc::strong_count(&own.region) == 1).collect()
     }
 }
 

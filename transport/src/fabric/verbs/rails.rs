@@ -1,6 +1,10 @@
 //! The rails as they are now: looked at anew when a device says that something about them changed.
+//! Devices that failed are opened again by a thread of their own: that takes its time, and links
+//! and the session of each wait for nothing of it.
 
-use std::sync::Arc;
+use std::mem::replace;
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -20,7 +24,7 @@ pub(super) struct Rails {
     config: VerbsConfig,
     /// What all rails could do at the start; one that comes later and cannot is left out.
     limits: Limits,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 /// The protection domains of the devices that are open, with or without a port that is used.
@@ -35,6 +39,37 @@ struct State {
     looks: u64,
     /// Time at which devices that failed were last opened again.
     reopened: Option<Instant>,
+    /// A thread opens them.
+    reopening: Weak<()>,
+    /// It has opened some that were not looked at.
+    has_opened: bool,
+}
+
+/// A thread that opens devices again, and has ended when this is dropped.
+struct Reopening {
+    state: Arc<Mutex<State>>,
+    _alive: Arc<()>,
+}
+
+impl Reopening {
+    /// Opens the devices that failed. Those that cannot be opened stay as they are, and are of no
+    /// use.
+    fn run(self, config: &VerbsConfig) {
+        let (_, opened, _) = Survey::with_rails(config);
+        let has_failed = |domain: &Arc<Domain>| domain.device.listeners.has_failed();
+        let replaced: Domains = {
+            let mut state = self.state.lock();
+            let replacement = |domain: &Arc<Domain>| {
+                let anew = opened.iter().find(|new| new.device.name() == domain.device.name());
+                anew.filter(|_| has_failed(domain)).unwrap_or(domain).clone()
+            };
+            let domains = state.domains.iter().map(replacement).collect();
+            state.has_opened = true;
+            replace(&mut state.domains, domains)
+        };
+        // A device that nothing uses any more is closed without the lock.
+        drop((replaced, opened));
+    }
 }
 
 impl State {
@@ -55,8 +90,16 @@ impl Rails {
             return Err(survey);
         }
         let limits = rail::limits(&rails);
-        let state = State { domains: domains.into(), rails, seen: 0, looks: 0, reopened: None };
-        Ok(Rails { config: config.clone(), limits, state: Mutex::new(state) })
+        let state = State {
+            domains: domains.into(),
+            rails,
+            seen: 0,
+            looks: 0,
+            reopened: None,
+            reopening: Weak::new(),
+            has_opened: false,
+        };
+        Ok(Rails { config: config.clone(), limits, state: Arc::new(Mutex::new(state)) })
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -89,13 +132,13 @@ impl Rails {
     /// Has the first rail name a port that its device does not have.
     #[cfg(test)]
     pub(super) fn break_first(&mut self) {
-        self.state.get_mut().rails[0].port.number = u8::MAX;
+        self.state.lock().rails[0].port.number = u8::MAX;
     }
 
     /// Has no rail's device do one-sided access.
     #[cfg(test)]
     pub(super) fn without_reads(&mut self) {
-        self.state.get_mut().rails.iter_mut().for_each(|rail| rail.reads = None);
+        self.state.lock().rails.iter_mut().for_each(|rail| rail.reads = None);
     }
 
     /// Looks at the devices again, if one of them told of a change or failed.
@@ -105,9 +148,10 @@ impl Rails {
         }
         let failed = state.domains.iter().any(|domain| domain.device.listeners.has_failed());
         let due = state.reopened.is_none_or(|last| last.elapsed() >= REOPEN_INTERVAL);
-        if failed && due {
+        if failed && due && state.reopening.strong_count() == 0 {
             self.reopen(state);
-        } else if state.changes() == state.seen {
+        }
+        if !replace(&mut state.has_opened, false) && state.changes() == state.seen {
             return;
         }
         // What is told meanwhile is looked at the next time.
@@ -126,16 +170,16 @@ impl Rails {
         tracing::info!(rails = ?names, "the RDMA ports were looked at again");
     }
 
-    /// Opens the devices that failed once more. Those that cannot be opened stay as they are, and
-    /// are of no use.
+    /// Has a thread open the devices that failed once more.
     fn reopen(&self, state: &mut State) {
         state.reopened = Some(Instant::now());
-        let has_failed = |domain: &Arc<Domain>| domain.device.listeners.has_failed();
-        let (_, opened, _) = Survey::with_rails(&self.config);
-        let replacement = |domain: &Arc<Domain>| {
-            let anew = opened.iter().find(|new| new.device.name() == domain.device.name());
-            anew.filter(|_| has_failed(domain)).unwrap_or(domain).clone()
-        };
-        state.domains = state.domains.iter().map(replacement).collect();
+        let (config, _alive) = (self.config.clone(), Arc::new(()));
+        state.reopening = Arc::downgrade(&_alive);
+        let reopening = Reopening { state: self.state.clone(), _alive };
+        let name = "ringpost-rdma".to_owned();
+        let started = thread::Builder::new().name(name).spawn(move || reopening.run(&config));
+        if let Err(error) = started {
+            tracing::warn!(%error, "a failed RDMA device is not opened: no thread; tried again");
+        }
     }
 }

@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 
 use super::*;
 use crate::fabric::one_sided::{
-    Access, Executor, Grant, Granting, Kind, OneSided, OneSidedConfig, Opening, Operation, Outcome,
+    Access, Executor, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Opening, Operation,
+    Outcome,
 };
 use crate::fabric::{
     self, Fabric, FabricError, Limits, PostError, Protection, QueuePairConfig, Status,
@@ -134,11 +135,11 @@ impl OneSided for Lazy {
         self.below.grant(memory, at, bytes, access)
     }
 
-    fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
+    fn lend(&mut self, bytes: &Arc<Buffer>) -> Granting {
         self.below.lend(bytes)
     }
 
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
+    fn alloc(&self, bytes: usize) -> Making<Locked> {
         self.below.alloc(bytes)
     }
 

@@ -1,12 +1,16 @@
 //! Memory of another node that is used by chance, over links that are lost, judged by a model.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::lazy_device::LazyDevice;
 use super::sharing::{Owned, reached};
 use super::simulated::sim_config;
 use super::*;
-use crate::endpoint::AccessError;
+use crate::endpoint::{AccessError, SharedMemory};
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
+use crate::limits::ONE_SIDED_SLOT_BYTES;
+use crate::reach::Reach;
 
 /// Seeds, unless `RINGPOST_TEST_CASES` says how many.
 const SEEDS: u64 = 100;
@@ -22,6 +26,15 @@ struct Met {
     unknown_done: u32,
     unknown_undone: u32,
     reads_over_loss: u32,
+    /// Queue pairs that were lost while their link lived, and writes that were begun on one of them
+    /// and would have gone on over the next.
+    queue_pairs_lost: u32,
+    writes_over_two: u32,
+    /// Times the link wanted to rest: it did, and it did not since an operation was under way.
+    rested: u32,
+    kept: u32,
+    /// Operations that were not begun, as the next queue pair was lost before it was connected.
+    unable: u32,
 }
 
 /// PV-14, PV-15, PV-19: what is done is what was asked for, and what may have been done was done
@@ -36,9 +49,13 @@ fn memory_is_what_a_model_is_whatever_is_lost() {
         sim::run(seed, |world| by_chance(world, seed % 2 == 1, &mut met));
     }
     println!("{met:?} in {seeds} seeds");
-    let Met { done, unknown_done, unknown_undone, reads_over_loss } = met;
+    let Met { done, unknown_done, unknown_undone, reads_over_loss, .. } = met;
+    let Met { queue_pairs_lost, writes_over_two, rested, kept, .. } = met;
     if seeds >= SEEDS {
         for count in [done, unknown_done, unknown_undone, reads_over_loss] {
+            assert!(count > 5, "{met:?}");
+        }
+        for count in [queue_pairs_lost, writes_over_two, rested, kept] {
             assert!(count > 5, "{met:?}");
         }
     }
@@ -53,16 +70,86 @@ async fn node(world: &World, name: &str, by_device: bool) -> Node {
     Node::start(config).await.unwrap()
 }
 
-/// Loses the link, or its session, a little later.
-fn lose_soon(world: &World, is_data: bool) {
-    let (world, pause) = (world.clone(), world.entropy().below(3_000));
+/// What the tasks of [`disturb_soon`] have met.
+#[derive(Default)]
+struct Disturbed {
+    queue_pairs_lost: AtomicU32,
+    rested: AtomicU32,
+    kept: AtomicU32,
+}
+
+impl Disturbed {
+    fn add_to(&self, met: &mut Met) {
+        let count = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
+        met.queue_pairs_lost += count(&self.queue_pairs_lost);
+        met.rested += count(&self.rested);
+        met.kept += count(&self.kept);
+    }
+}
+
+/// Loses the link, its session or the queue pair of one side, or has the link want to rest, a
+/// little later.
+fn disturb_soon(world: &World, reach: Option<Arc<Reach>>, met: &Arc<Disturbed>) {
+    let (world, met) = (world.clone(), met.clone());
+    let (pause, what) = (world.entropy().below(3_000), world.entropy().below(6));
+    let count = |counter: &AtomicU32| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    };
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_micros(pause)).await;
-        match is_data {
-            true => world.sever_data("alpha", "beta"),
-            false => world.sever_streams("alpha", "beta"),
+        match (what, reach) {
+            (0, _) => world.sever_data("alpha", "beta"),
+            (1, _) => world.sever_streams("alpha", "beta"),
+            (2 | 3, Some(reach)) => {
+                if reach.fail_queue_pair() {
+                    count(&met.queue_pairs_lost);
+                }
+            }
+            // As the session does when it would close an idle link, and hears that it is not.
+            (_, Some(reach)) if reach.rest() => {
+                count(&met.rested);
+                tokio::time::sleep(Duration::from_micros(pause / 4)).await;
+                reach.end_rest();
+            }
+            (_, Some(_)) => count(&met.kept),
+            (_, None) => {}
         }
     });
+}
+
+fn reach_to(node: &Node, name: &str) -> Option<Arc<Reach>> {
+    let link = node.mesh.peer(&NodeName::new(name).unwrap()).link();
+    link.as_ref().map(|link| link.reach().clone())
+}
+
+/// Reads, again where there was no queue pair.
+async fn read(memory: &SharedMemory, at: u64, into: &mut [u8], unable: &mut u32) {
+    loop {
+        match memory.read(at, into).await {
+            Ok(()) => return,
+            Err(AccessError::Unable(_) | AccessError::Unknown) => *unable += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Returns what an operation has left of which the end is unknown: of each byte what was there, or
+/// what was wanted.
+async fn end_of_unknown(
+    memory: &SharedMemory,
+    (before, wanted): (&[u8], &[u8]),
+    met: &mut Met,
+) -> Vec<u8> {
+    // Over another link, or queue pair: what the last one brought has been done by now.
+    let mut now = vec![0; BYTES];
+    read(memory, 0, &mut now, &mut met.unable).await;
+    for ((now, before), wanted) in now.iter().zip(before).zip(wanted) {
+        assert!(now == before || now == wanted, "neither old nor new");
+    }
+    let is_done = now == wanted;
+    met.unknown_done += u32::from(is_done && wanted != before);
+    met.unknown_undone += u32::from(!is_done);
+    now
 }
 
 async fn by_chance(world: World, by_device: bool, met: &mut Met) {
@@ -73,26 +160,31 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
     let memory = reached(&beta, &alpha, owned.share.id());
     let below = |most: usize| world.entropy().below(most as u64) as usize;
     let mut model = vec![0u8; BYTES];
+    let disturbed = Arc::new(Disturbed::default());
     for number in 0..OPERATIONS {
-        if below(6) == 0 {
-            lose_soon(&world, number % 2 == 0);
+        if below(3) == 0 {
+            let (node, name) = [(&alpha, "beta"), (&beta, "alpha")][below(2)];
+            disturb_soon(&world, reach_to(node, name), &disturbed);
         }
         let long = if below(4) == 0 { BYTES } else { 40 };
         let at = below(BYTES);
         let length = below(long.min(BYTES - at) + 1);
         let word = at / 8 * 8;
         let mut wanted = model.clone();
+        let links = beta.watcher.texts().len();
+        let mut is_long = false;
         let ended = match below(4) {
             0 => {
                 let mut found = vec![0; length];
                 let before = beta.watcher.texts().len();
-                memory.read(at as u64, &mut found).await.unwrap();
+                read(&memory, at as u64, &mut found, &mut met.unable).await;
                 met.reads_over_loss += u32::from(beta.watcher.texts().len() > before);
                 assert!(found == model[at..at + length], "read of {length} from {at}");
                 continue;
             }
             1 => {
                 wanted[at..at + length].fill(number as u8 + 1);
+                is_long = length > ONE_SIDED_SLOT_BYTES;
                 memory.write(at as u64, &wanted[at..at + length]).await
             }
             kind => {
@@ -110,17 +202,14 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
         };
         match ended {
             Ok(()) => met.done += 1,
+            Err(AccessError::Unable(_)) => {
+                met.unable += 1;
+                wanted = model.clone();
+            }
             Err(AccessError::Unknown) => {
-                // Over another link: what the last one brought has been done by now.
-                let mut now = vec![0; BYTES];
-                memory.read(0, &mut now).await.unwrap();
-                for ((now, before), wanted) in now.iter().zip(&model).zip(&wanted) {
-                    assert!(now == before || now == wanted, "neither old nor new");
-                }
-                let is_done = now == wanted;
-                met.unknown_done += u32::from(is_done && wanted != model);
-                met.unknown_undone += u32::from(!is_done);
-                wanted = now;
+                let is_linked = links == beta.watcher.texts().len();
+                met.writes_over_two += u32::from(is_long && is_linked);
+                wanted = end_of_unknown(&memory, (&model, &wanted), met).await;
             }
             Err(error) => panic!("{error}"),
         }
@@ -129,6 +218,7 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
         owned.memory.read(0, &mut found).unwrap();
         assert!(found == model, "operation {number}");
     }
+    disturbed.add_to(met);
 }
 
 /// A word that is written by one node never tears for another one, nor for its owner.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use super::{FRAME_MAX, Pair, Side};
 use crate::memory::{Buffer, Lease, Pool, Region};
 use crate::proto::fetches::Lent;
-use crate::proto::loans::{LentAt, NotLent};
+use crate::proto::loans::{Held, LentAt, NotLent};
 
 /// Bytes from which the sides lend.
 const FROM: u32 = FRAME_MAX as u32 + 80;
@@ -18,6 +18,10 @@ const UNKNOWN_MAX: u32 = 1 << 16;
 pub(super) struct Device {
     /// Chooses what is refused; `None`: nothing is lent.
     chance: Option<fastrand::Rng>,
+    /// Loans that it has yet to register, and which it has registered when it is asked next.
+    registering: VecDeque<(u16, Arc<Buffer>)>,
+    /// Loans that it did not register at once.
+    pub(super) slow: usize,
     lent: Vec<Weak<Arc<Buffer>>>,
     fetches: VecDeque<Lent>,
     /// The number of the side's last ask.
@@ -33,22 +37,33 @@ impl Device {
 }
 
 impl Side {
-    /// Lends what waits, but one in five.
+    /// Lends what waits, but one in five, and one in four only when it is asked again.
     pub(super) fn lend(&mut self) {
+        self.end_registering();
         let device = &mut self.device;
         let Some(chance) = &mut device.chance else { return };
-        while let Some(body) = self.out.next_to_lend() {
+        while let Some((number, body)) = self.out.begin_to_lend() {
             let lent = match chance.u8(..50) {
-                0..10 => Err(NotLent::NotYet),
-                _ => {
-                    let held = Arc::new(body.clone());
-                    let key = (device.lent.len() as u32, 7);
-                    device.lent.push(Arc::downgrade(&held));
-                    Ok((LentAt { pair: 3, key }, held as _))
+                0..10 => Err([NotLent::NotYet, NotLent::Full][usize::from(number % 2)]),
+                10..20 => {
+                    device.slow += 1;
+                    device.registering.push_back((number, body));
+                    continue;
                 }
+                _ => Ok(lend_at(&mut device.lent, &body)),
             };
-            self.out.lent(&body, lent);
+            self.out.lent(number, lent);
         }
+    }
+
+    /// Has the device register what it has not. Returns true if there was such a loan.
+    pub(super) fn end_registering(&mut self) -> bool {
+        let device = &mut self.device;
+        let any = !device.registering.is_empty();
+        for (number, body) in device.registering.drain(..) {
+            self.out.lent(number, Ok(lend_at(&mut device.lent, &body)));
+        }
+        any
     }
 
     /// Gives its last ask up.
@@ -78,7 +93,18 @@ impl Pair {
 
     /// A side fetches the next message that its peer lent, or does not, one in eight times.
     pub(crate) fn fetch(&mut self, side: usize) -> bool {
-        let Some(lent) = self.sides[side].device.fetches.pop_front() else { return false };
+        let next = self.sides[side].device.fetches.pop_front();
+        self.fetch_this(side, next)
+    }
+
+    /// As [`fetch`](Self::fetch), the one that was lent last.
+    pub(crate) fn fetch_last(&mut self, side: usize) -> bool {
+        let next = self.sides[side].device.fetches.pop_back();
+        self.fetch_this(side, next)
+    }
+
+    fn fetch_this(&mut self, side: usize, next: Option<Lent>) -> bool {
+        let Some(lent) = next else { return false };
         let body = self.sides[1 - side].read(&lent);
         let device = &mut self.sides[side].device;
         let chance = device.chance.as_mut().map_or(7, |chance| chance.u8(..64));
@@ -101,11 +127,23 @@ impl Pair {
         })
     }
 
+    /// Returns how many loans were not registered at once.
+    pub(crate) fn slow(&self) -> usize {
+        self.sides.iter().map(|side| side.device.slow).sum()
+    }
+
     /// Returns how many loans were fetched, and how many were refused.
     pub(crate) fn fetched(&self) -> [usize; 2] {
         let [left, right] = &self.sides;
         [0, 1].map(|which| left.device.fetched[which] + right.device.fetched[which])
     }
+}
+
+fn lend_at(lent: &mut Vec<Weak<Arc<Buffer>>>, body: &Arc<Buffer>) -> (LentAt, Held) {
+    let held = Arc::new(body.clone());
+    let key = (lent.len() as u32, 7);
+    lent.push(Arc::downgrade(&held));
+    (LentAt { pair: 3, key }, held as _)
 }
 
 fn lease(bytes: &[u8]) -> Lease {

@@ -1,10 +1,9 @@
 //! The filler of frames, in the order of service: control, small answers, then in turn
 //! small messages, the large message under way and the large answer under way.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::{SendQueue, Turn};
+use super::{Queues, SendQueue, Turn};
 use crate::mutants::planted;
 use crate::note::Note;
 use crate::proto::credit::Class;
@@ -80,14 +79,15 @@ impl<W> SendQueue<W> {
 
     pub(crate) fn has_passed(&self, fence: Fence) -> bool {
         let q = &self.queues;
-        let first = q.message.as_ref().or(q.bulk.front());
-        q.eager.passed(fence.eager) && first.is_none_or(|first| first.number >= fence.bulk)
+        // The one under way may have passed others.
+        let mut first = q.message.iter().chain(q.bulk.front());
+        q.eager.passed(fence.eager) && first.all(|first| first.number >= fence.bulk)
     }
 
     /// Returns true if nothing waits that could be written, or lent, now.
     pub(crate) fn is_empty(&self) -> bool {
         let has_none = self.has_no_control() && self.queues.replies.is_empty() && !self.has_data();
-        has_none && self.next_to_lend().is_none()
+        has_none && !self.has_to_lend()
     }
 
     /// Returns true if nothing waits, not even for the peer's answer to a loan.
@@ -141,19 +141,15 @@ impl<W> SendQueue<W> {
     fn has_data(&self) -> bool {
         let q = &self.queues;
         !q.eager.is_empty()
-            || self.may_go(&q.message, &q.bulk)
-            || self.may_go(&q.reply, &q.bulk_replies)
+            || q.message.is_some()
+            || q.reply.is_some()
+            || self.next_message(None).is_some()
+            || self.next_reply().is_some()
     }
 
     /// Returns true if a message may be lent now, so that it does not go in parts.
     pub(super) fn may_lend(&self, bulk: &Bulk) -> bool {
         bulk.lending == Lending::Undecided && self.queues.loans.has_room(bulk.body.len())
-    }
-
-    /// Returns true if the next large message, or answer, does not wait for the peer to fetch it.
-    fn may_go(&self, under_way: &Option<Bulk>, queue: &VecDeque<Bulk>) -> bool {
-        let next = under_way.as_ref().or(queue.front());
-        next.is_some_and(|bulk| !self.queues.loans.is_awaited(bulk.lending))
     }
 
     fn fill_data(&mut self, to: &mut Filling<'_, '_>) {
@@ -276,12 +272,9 @@ impl<W> SendQueue<W> {
                 if planted!(OneStream) && self.queues.reply.is_some() {
                     return;
                 }
-                let ready =
-                    |bulk: &Bulk| self.queues.eager.passed(bulk.mark) && !self.may_lend(bulk);
-                if !self.queues.bulk.front().is_some_and(ready) {
-                    return;
-                }
-                self.queues.message = self.queues.bulk.pop_front();
+                let Some(place) = self.next_message(Some(to.now)) else { return };
+                let Queues { bulk, loans, message, .. } = &mut self.queues;
+                *message = Self::take_large(loans, bulk, place);
             }
             let Some(bulk) = &self.queues.message else { return };
             let key = bulk.entry.mailbox as usize;
@@ -293,9 +286,6 @@ impl<W> SendQueue<W> {
                     self.drop_entry(entry, body.len() as u32, to);
                 }
                 continue;
-            }
-            if self.queues.loans.is_awaited(bulk.lending) {
-                return;
             }
             let Some(bulk) = &mut self.queues.message else { return };
             let at = (self.mailboxes[key].index, self.mailboxes[key].generation);
@@ -326,11 +316,9 @@ impl<W> SendQueue<W> {
                 if planted!(OneStream) && self.queues.message.is_some() {
                     return;
                 }
-                let ready = |bulk: &Bulk| !self.may_lend(bulk);
-                if !self.queues.bulk_replies.front().is_some_and(ready) {
-                    return;
-                }
-                self.queues.reply = self.queues.bulk_replies.pop_front();
+                let Some(place) = self.next_reply() else { return };
+                let Queues { bulk_replies, loans, reply, .. } = &mut self.queues;
+                *reply = Self::take_large(loans, bulk_replies, place);
             }
             let Some(bulk) = &mut self.queues.reply else { return };
             let (correlation, lending) = (bulk.entry.correlation, bulk.lending);
@@ -346,8 +334,6 @@ impl<W> SendQueue<W> {
                 } else {
                     Part::NoRoom
                 }
-            } else if self.queues.loans.is_awaited(lending) {
-                Part::NoRoom
             } else {
                 write(bulk, &mut self.queues.loans, (0, 0), Stream::Replies, to)
             };
@@ -364,7 +350,7 @@ impl<W> SendQueue<W> {
     }
 
     /// Returns true if it is an ask whose asker has given up.
-    fn is_unwanted(&self, entry: &Entry, now: Instant) -> bool {
+    pub(super) fn is_unwanted(&self, entry: &Entry, now: Instant) -> bool {
         let ask = entry.kind == RecordKind::Ask;
         ask && (!self.asks.is_wanted(entry.correlation) || entry.is_late(now))
     }

@@ -1,12 +1,19 @@
 //! Large messages that are lent instead of sent in parts: [`loans`](super::super::loans).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{Queues, SendQueue};
 use crate::limits::LOANS_MAX;
 use crate::memory::Buffer;
 use crate::proto::error::Violation;
-use crate::proto::loans::{Held, Lending, LentAt, Loans, NotLent};
+use crate::proto::lanes::Bulk;
+use crate::proto::loans::{Held, Lending, LentAt, LoanCounts, Loans, NotLent};
+
+/// Large messages that are looked at, of those that wait: so many may be lent ahead of their turn,
+/// and pass others that the peer has yet to fetch.
+const LOOKED_AT: usize = 2 * LOANS_MAX;
 
 impl<W> SendQueue<W> {
     /// Lends messages and answers of `from` bytes on; with `None`, none.
@@ -15,37 +22,99 @@ impl<W> SendQueue<W> {
         self
     }
 
-    /// Returns the bytes of a message that may be lent now, ahead of its turn: of one of the first
-    /// that wait. To be followed by [`lent`](Self::lent) before anything is written.
+    /// Returns true if a message may be lent now, ahead of its turn: one of the first that wait.
     #[inline]
-    pub(crate) fn next_to_lend(&self) -> Option<Arc<Buffer>> {
+    pub(crate) fn has_to_lend(&self) -> bool {
         let q = &self.queues;
-        if q.bulk.is_empty() && q.bulk_replies.is_empty() { None } else { self.find_to_lend() }
+        let has_large = !q.bulk.is_empty() || !q.bulk_replies.is_empty();
+        has_large && q.first_large().any(|bulk| self.may_lend(bulk))
     }
 
-    fn find_to_lend(&self) -> Option<Arc<Buffer>> {
-        let Queues { bulk, bulk_replies, .. } = &self.queues;
-        let mut first = bulk.iter().take(LOANS_MAX).chain(bulk_replies.iter().take(LOANS_MAX));
-        first.find(|bulk| self.may_lend(bulk)).map(|bulk| bulk.body.clone())
+    /// Begins the loan of the next message that [may be lent](Self::has_to_lend). Returns its
+    /// number and its bytes, to be followed by [`lent`](Self::lent); its message waits until then.
+    pub(crate) fn begin_to_lend(&mut self) -> Option<(u16, Arc<Buffer>)> {
+        if !self.has_to_lend() {
+            return None;
+        }
+        let Queues { bulk, bulk_replies, loans, .. } = &mut self.queues;
+        let replies = bulk_replies.iter_mut().take(LOOKED_AT);
+        let mut first = bulk.iter_mut().take(LOOKED_AT).chain(replies);
+        let bulk = first
+            .find(|bulk| bulk.lending == Lending::Undecided && loans.has_room(bulk.body.len()))?;
+        let number = loans.begin(bulk.body.len());
+        bulk.lending = Lending::Loan(number);
+        Some((number, bulk.body.clone()))
     }
 
-    /// Records where a message is lent, or why it is not (LO-3).
-    pub(crate) fn lent(&mut self, body: &Arc<Buffer>, lent: Result<(LentAt, Held), NotLent>) {
+    /// Takes where a message is lent, or why it is not (LO-3). What is not lent any more is to be
+    /// [taken](Self::take_returned).
+    pub(crate) fn lent(&mut self, number: u16, lent: Result<(LentAt, Held), NotLent>) {
         let Queues { bulk, bulk_replies, loans, control, .. } = &mut self.queues;
+        if let Some(header) = loans.lent(number, lent) {
+            control.push_back((header, Vec::new()));
+            return;
+        }
+        // Its number may be that of another loan next.
         let mut all = bulk.iter_mut().chain(bulk_replies);
-        let Some(bulk) = all.find(|bulk| Arc::ptr_eq(&bulk.body, body)) else { return };
-        bulk.lending = match lent {
-            Ok((at, held)) => {
-                let (number, header) = loans.begin(body.len(), at, held);
-                control.push_back((header, Vec::new()));
-                Lending::Loan(number)
+        if let Some(bulk) = all.find(|bulk| bulk.lending == Lending::Loan(number)) {
+            bulk.lending = Lending::Parts;
+        }
+    }
+
+    /// Takes what became of large messages since the last call.
+    #[inline]
+    pub(crate) fn take_loan_counts(&mut self) -> LoanCounts {
+        self.queues.loans.take_counts()
+    }
+
+    /// Returns the place of the next large message to be written: the first one that does not wait
+    /// for the peer to fetch it, nor behind one to the same mailbox that does (LA-1). With the
+    /// time, one whose asker has given up comes before that.
+    pub(super) fn next_message(&self, now: Option<Instant>) -> Option<usize> {
+        let q = &self.queues;
+        let mut waiting = Vec::new();
+        for (place, bulk) in q.bulk.iter().take(LOOKED_AT).enumerate() {
+            // Those behind it have a later mark.
+            if !q.eager.passed(bulk.mark) || self.may_lend(bulk) {
+                return None;
             }
-            Err(NotLent::NotYet) => Lending::Parts,
-            Err(NotLent::Failed) => {
-                loans.fail();
-                Lending::Parts
+            let mailbox = bulk.entry.mailbox;
+            let is_behind = waiting.contains(&mailbox);
+            if is_behind || q.loans.is_awaited(bulk.lending) {
+                if now.is_some_and(|now| self.is_unwanted(&bulk.entry, now)) {
+                    return Some(place);
+                }
+                if !is_behind {
+                    waiting.push(mailbox);
+                }
+                continue;
             }
-        };
+            return Some(place);
+        }
+        None
+    }
+
+    /// Returns the place of the next large answer to be written, which may be any that does not
+    /// wait for the peer to fetch it.
+    pub(super) fn next_reply(&self) -> Option<usize> {
+        let q = &self.queues;
+        let mut first = q.bulk_replies.iter().take(LOOKED_AT);
+        let place = first.position(|bulk| !q.loans.is_awaited(bulk.lending))?;
+        (!self.may_lend(&q.bulk_replies[place])).then_some(place)
+    }
+
+    /// Takes out a large message, or answer, that is written now.
+    pub(super) fn take_large(
+        loans: &mut Loans,
+        from: &mut VecDeque<Bulk>,
+        at: usize,
+    ) -> Option<Bulk> {
+        let mut bulk = from.remove(at)?;
+        if bulk.lending == Lending::Undecided {
+            loans.pass();
+            bulk.lending = Lending::Parts;
+        }
+        Some(bulk)
     }
 
     /// Handles the peer's answer to a loan.
@@ -76,5 +145,12 @@ impl<W> SendQueue<W> {
     pub(super) fn forgo_loan(&mut self, lending: Lending) {
         let told = self.queues.loans.forgo(lending);
         self.queues.control.extend(told.map(|header| (header, Vec::new())));
+    }
+}
+
+impl Queues {
+    /// Returns the first large messages and answers that wait.
+    fn first_large(&self) -> impl Iterator<Item = &Bulk> {
+        self.bulk.iter().take(LOOKED_AT).chain(self.bulk_replies.iter().take(LOOKED_AT))
     }
 }

@@ -4,8 +4,8 @@ use crate::proto::error::Violation;
 use crate::proto::frame::FrameReader;
 use crate::proto::header::{RecordHeader, RecordKind};
 use crate::proto::link::LinkProtocol;
-use crate::proto::loans::{Lending, LentAt, Loans};
-use crate::proto::pair::{FRAME_MAX, Pair, body, name};
+use crate::proto::loans::{Held, Lending, LentAt, LoanCounts, Loans, NotLent};
+use crate::proto::pair::{FRAME_MAX, Pair, Side, body, name};
 
 const LARGE: usize = 2500;
 
@@ -15,19 +15,26 @@ struct Seen {
     lent: usize,
     unlent: usize,
     sent: usize,
+    /// Those of `sent` that others passed which were lent later.
+    passed: usize,
     left_first: usize,
 }
 
 impl Seen {
-    /// Counts what the next frame for a side says, and has the side read it.
-    fn receive(&mut self, pair: &mut Pair, side: usize) {
+    /// Counts what the next frame for a side says, and has the side read it. `last` is the loan
+    /// that was begun last, of those whose message was sent to the side.
+    fn receive(&mut self, pair: &mut Pair, side: usize, last: &mut u32) {
         if let Some(frame) = pair.sides[1 - side].frames.front() {
             let (head, mut reader) = FrameReader::new(frame).unwrap();
             while let Some(record) = reader.read(head.records).unwrap() {
                 let kind = record.header.kind;
                 self.lent += usize::from(kind == RecordKind::Lend);
                 self.unlent += usize::from(kind == RecordKind::Unlent);
-                self.sent += usize::from(record.header.lent);
+                if record.header.lent {
+                    self.sent += 1;
+                    self.passed += usize::from(record.header.total < *last);
+                    *last = record.header.total.max(*last);
+                }
             }
         }
         pair.receive(side).unwrap();
@@ -40,13 +47,15 @@ impl Seen {
 #[test]
 fn loans_end_in_every_way_there_is() {
     let mut seen = Seen::default();
-    let mut fetched = [0; 2];
+    let (mut fetched, mut slow) = ([0; 2], 0);
     for seed in 0..600 {
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut pair = Pair::lending(seed);
-        pair.open(0, "0");
-        pair.open(1, "0");
-        let mut sent = [0; 2];
+        for mailbox in ["0", "1"] {
+            pair.open(0, mailbox);
+            pair.open(1, mailbox);
+        }
+        let (mut sent, mut last) = ([0; 2], [0; 2]);
         let closes = chance.usize(..200);
         for step in 0..120 {
             let side = chance.usize(..2);
@@ -54,15 +63,16 @@ fn loans_end_in_every_way_there_is() {
                 0 | 1 if step != closes => {
                     let ask = seed % 2 == 0 && chance.bool();
                     let kind = if ask { RecordKind::Ask } else { RecordKind::Tell };
-                    let bytes = body(0, sent[side], chance.usize(1..2 * LARGE));
-                    let from = &mut pair.sides[side];
-                    sent[side] +=
-                        usize::from(!from.is_closed() && from.send(&name("0"), &bytes, kind));
+                    let to = chance.usize(..2);
+                    let bytes = body(to, sent[side], chance.usize(1..2 * LARGE));
+                    let (from, to) = (&mut pair.sides[side], name(["0", "1"][to]));
+                    sent[side] += usize::from(!from.is_closed() && from.send(&to, &bytes, kind));
                 }
                 2 => drop(pair.transmit(side)),
-                3 | 4 => seen.receive(&mut pair, side),
-                5 => drop(pair.fetch(side)),
-                6 => drop(pair.sides[side].take(0)),
+                3 | 4 => seen.receive(&mut pair, side, &mut last[side]),
+                5 if chance.bool() => drop(pair.fetch(side)),
+                5 => drop(pair.fetch_last(side)),
+                6 => drop(pair.sides[side].take(chance.usize(..2))),
                 _ if chance.u8(..4) == 0 => pair.sides[side].give_up(),
                 _ => {}
             }
@@ -72,12 +82,12 @@ fn loans_end_in_every_way_there_is() {
         }
         seen.left_first += usize::from(pair.sides.iter().any(|side| !side.out.is_finished()));
         // A side that has left answers nothing.
-        pair.sides.iter_mut().for_each(|side| while side.take(0) {});
+        pair.sides.iter_mut().for_each(|side| while side.take(0) || side.take(1) {});
         pair.sides.iter_mut().for_each(|side| side.link.leave());
         while (0..2).fold(false, |any, side| {
             let sent = pair.transmit(side);
             let waits = !pair.sides[1 - side].frames.is_empty();
-            seen.receive(&mut pair, side);
+            seen.receive(&mut pair, side, &mut last[side]);
             let fetches = chance.bool() && pair.fetch(side);
             any | sent | waits | fetches
         }) {}
@@ -87,14 +97,29 @@ fn loans_end_in_every_way_there_is() {
             // Asks may be answered when their side has left.
             let is_over = side.out.is_finished() && side.link.is_done();
             assert!(is_over || seed % 2 == 0, "seed {seed}: a side has not left");
+            arrived_in_order(side, seed);
             let has_doubts = !side.link.end().0.is_empty();
             assert!(!has_doubts || seed % 2 == 0, "seed {seed}: a message has no fate");
         }
         fetched.iter_mut().zip(pair.fetched()).for_each(|(all, more)| *all += more);
+        slow += pair.slow();
     }
-    println!("{seen:?}, {} fetched, {} refused", fetched[0], fetched[1]);
+    println!("{seen:?}, {} fetched, {} refused, {slow} registered late", fetched[0], fetched[1]);
+    assert!(slow > 100 && seen.passed > 20);
     assert!(seen.lent > 1_000 && seen.sent > 500 && seen.unlent > 50 && seen.left_first > 50);
     assert!(fetched[0] > 500 && fetched[1] > 50);
+}
+
+/// Checks that what came to each mailbox came in its order (LA-1).
+fn arrived_in_order(side: &Side, seed: u64) {
+    for (mailbox, toy) in side.boxes.iter().enumerate() {
+        let arrived = toy.taken.iter().chain(toy.waiting.iter().map(|(bytes, _)| bytes));
+        // The number that `body` was given, which 31 and 223 leave as it is.
+        let number =
+            |bytes: &Vec<u8>| (bytes[0].wrapping_sub(mailbox as u8 * 101)).wrapping_mul(223);
+        let numbers: Vec<_> = arrived.map(number).collect();
+        assert!(numbers.is_sorted(), "seed {seed}: {numbers:?}");
+    }
 }
 
 /// LA-1: what is committed behind a message that is lent stays behind it.
@@ -127,11 +152,18 @@ fn as_much_is_lent_as_the_limits_say() {
     assert_eq!(loans.lending(FRAME_MAX - 1), Lending::Parts);
     assert_eq!(loans.lending(FRAME_MAX), Lending::Undecided);
     assert_eq!(loans.lending(LENT_BYTES_MAX + 1), Lending::Parts);
-    for _ in 0..LOANS_MAX {
+    let held = || std::sync::Arc::new(()) as Held;
+    for number in 0..LOANS_MAX as u16 {
         assert!(loans.has_room(LENT_BYTES_MAX / LOANS_MAX));
-        loans.begin(LENT_BYTES_MAX / LOANS_MAX, at, std::sync::Arc::new(()));
+        assert_eq!(loans.begin(LENT_BYTES_MAX / LOANS_MAX), number);
     }
-    assert!(!loans.has_room(0));
+    assert!(!loans.has_room(0), "what is being registered counts");
+    for number in 0..LOANS_MAX as u16 {
+        assert!(loans.is_awaited(Lending::Loan(number)));
+        assert_eq!(loans.answered(number, 0), Err(Violation::Loan), "the peer does not know it");
+        assert!(loans.lent(number, Ok((at, held()))).is_some());
+        assert!(loans.is_awaited(Lending::Loan(number)));
+    }
     assert_eq!(loans.answered(0, 0), Ok(None));
     assert!(!loans.has_room(1), "the message was not sent, so the peer still keeps it");
     assert_eq!(loans.end(Lending::Loan(0)), Some(0));
@@ -158,6 +190,87 @@ fn as_much_is_lent_as_the_limits_say() {
     loans.peer_left();
     assert!(loans.is_empty() && loans.take_returned().len() == 2, "the peer may read the last one");
     assert!(LinkProtocol::eager_max(FRAME_MAX) < FRAME_MAX);
+    let counts = loans.take_counts();
+    let lent_bytes = (LENT_BYTES_MAX / LOANS_MAX * LOANS_MAX) as u64;
+    let lent = LoanCounts { lent: 4, lent_bytes, returned: 3, ..LoanCounts::default() };
+    assert_eq!(counts, LoanCounts { not_fetched: 1, paused: 4, ..lent });
+}
+
+/// LO-1, LO-3: what a device registers too late, or not at all, is not lent; nothing waits for it
+/// any more, and its memory is given back.
+#[test]
+fn what_is_registered_too_late_is_given_back() {
+    let at = LentAt { pair: 1, key: (2, 3) };
+    let held = || std::sync::Arc::new(()) as Held;
+    let mut loans = Loans::new(Some(FRAME_MAX));
+    let [first, second, third, fourth] = [0; 4].map(|_| loans.begin(FRAME_MAX));
+    // Its message is not sent after all.
+    assert_eq!(loans.forgo(Lending::Loan(first)), None);
+    assert!(!loans.is_empty());
+    assert_eq!(loans.lent(first, Ok((at, held()))), None);
+    // The device refuses, and there is no queue pair any more.
+    assert_eq!(loans.lent(second, Err(NotLent::Failed)), None);
+    assert_eq!(loans.lent(third, Err(NotLent::NotYet)), None);
+    for loan in [second, third].map(Lending::Loan) {
+        assert!(!loans.is_awaited(loan) && loans.end(loan).is_none(), "it goes in parts");
+    }
+    assert_eq!(loans.take_returned().len(), 1);
+    // The peer has left, and answers nothing.
+    loans.peer_left();
+    assert_eq!(loans.lent(fourth, Ok((at, held()))), None);
+    assert!(loans.is_empty() && loans.take_returned().len() == 1);
+    // A loan that there is not.
+    assert_eq!(loans.lent(9, Ok((at, held()))), None);
+    assert_eq!(loans.take_returned().len(), 1);
+    let parts = LoanCounts { not_registered: 1, not_ready: 1, ..LoanCounts::default() };
+    assert_eq!(loans.take_counts(), parts);
+}
+
+/// A number that is open is not given again, however long its loan lasts.
+#[test]
+fn the_number_of_an_open_loan_is_not_given_again() {
+    let mut loans = Loans::new(Some(FRAME_MAX));
+    let first = loans.begin(FRAME_MAX);
+    for _ in 0..=u32::from(u16::MAX) {
+        let number = loans.begin(FRAME_MAX);
+        assert_ne!(number, first);
+        assert_eq!(loans.lent(number, Err(NotLent::NotYet)), None);
+    }
+}
+
+/// Loans wait side by side: no recipient waits for what another one has yet to fetch.
+#[test]
+fn a_message_passes_those_of_other_mailboxes_that_are_not_fetched_yet() {
+    let mut pair = (0..).map(Pair::lending).find(|pair| pair.refuses_none(8)).unwrap();
+    pair.open(0, "0");
+    pair.open(0, "1");
+    for (number, to) in [0, 0, 1, 1].into_iter().enumerate() {
+        let bytes = body(to, number, if number == 3 { 9 } else { FRAME_MAX + 90 });
+        assert!(pair.sides[0].send(&name(["0", "1"][to]), &bytes, RecordKind::Tell));
+    }
+    let carry = |pair: &mut Pair| {
+        for _ in 0..3 {
+            while pair.transmit(0) {}
+            while pair.receive(1).unwrap() {}
+            while pair.transmit(1) {}
+            while pair.receive(0).unwrap() {}
+        }
+    };
+    carry(&mut pair);
+    let fence = pair.sides[0].out.fence();
+    assert!(pair.fetch_last(1));
+    carry(&mut pair);
+    assert_eq!(pair.sides[1].boxes.each_ref().map(|toy| toy.waiting.len()), [0, 2]);
+    assert!(!pair.sides[0].out.has_passed(fence), "two are still to be written");
+    // The second one to the first mailbox stays behind the first.
+    assert!(pair.fetch_last(1));
+    carry(&mut pair);
+    assert_eq!(pair.sides[1].boxes.each_ref().map(|toy| toy.waiting.len()), [0, 2]);
+    assert!(pair.fetch(1));
+    carry(&mut pair);
+    assert_eq!(pair.sides[1].boxes.each_ref().map(|toy| toy.waiting.len()), [2, 2]);
+    assert!(pair.sides[0].out.has_passed(fence));
+    arrived_in_order(&pair.sides[1], 0);
 }
 
 /// Room that comes in the middle of a frame is for a loan, too: the next message is not begun in

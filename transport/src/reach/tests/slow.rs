@@ -2,13 +2,21 @@
 
 use std::sync::mpsc;
 
+use rkyv::util::AlignedVec;
+
 use super::*;
+use crate::proto::fetches::Lent;
+use crate::proto::loans::{LentAt, NotLent};
+use crate::reach::LentMemory;
 use crate::shares::Share;
 
 /// A device that waits until it is let.
 pub(super) struct Device {
     steps: Mutex<mpsc::Receiver<()>>,
     done: mpsc::Sender<&'static str>,
+    /// Threads that wait for it, and the most that ever did at one time.
+    waiting: AtomicUsize,
+    most: AtomicUsize,
 }
 
 /// Lets it go on, and sees what it has done.
@@ -28,14 +36,28 @@ impl Control {
 impl Device {
     fn new() -> (Arc<Self>, Control) {
         let ((steps, taken), (telling, done)) = (mpsc::channel(), mpsc::channel());
-        let device = Device { steps: Mutex::new(taken), done: telling };
+        let (waiting, most) = Default::default();
+        let device = Device { steps: Mutex::new(taken), done: telling, waiting, most };
         (Arc::new(device), Control { steps, done })
     }
 
-    fn wait_and(&self, what: &'static str) {
+    pub(super) fn wait_and(&self, what: &'static str) {
+        let waiting = self.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(waiting, Ordering::SeqCst);
         // A test that has ended lets everything go on.
         let _ = self.steps.lock().recv();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
         let _ = self.done.send(what);
+    }
+
+    /// Makes memory, when it is let.
+    pub(super) fn make(device: &Arc<Self>, bytes: usize) -> Making<Locked> {
+        let device = device.clone();
+        Making::Slow(Box::new(move || {
+            device.wait_and("made");
+            let memory = Locked::plain(Region::heap(bytes), bytes);
+            memory.ok_or(FabricError::Offer("no memory"))
+        }))
     }
 
     /// Locks memory, when it is let.
@@ -43,14 +65,15 @@ impl Device {
         let device = device.clone();
         Granting::Slow(Box::new(move || {
             device.wait_and("locked");
-            Ok(Grant::slow(Key { number: 1, base: 0 }, Locked(device)))
+            Ok(Grant::slow(Key { number: 1, base: 0 }, LetGo(device)))
         }))
     }
 }
 
-struct Locked(Arc<Device>);
+/// Memory that is locked.
+struct LetGo(Arc<Device>);
 
-impl Drop for Locked {
+impl Drop for LetGo {
     fn drop(&mut self) {
         self.0.wait_and("let go");
     }
@@ -59,14 +82,20 @@ impl Drop for Locked {
 /// A connected side over such a device, its shares, and what controls the device.
 async fn slow_side(world: &World) -> (Arc<Reach>, Arc<Shares>, Control) {
     let (device, control) = Device::new();
-    let shares = Shares::new(world.entropy());
-    let reach = Reach::new();
-    let fabric = Arc::new(Mute(world.network("alpha").1, Posts::Slow(device)));
-    let (binding, runtime) = (Vec::new(), Handle::current());
-    let (way, side) = (None, Side::Acceptor);
-    reach.attach(Means { fabric, way, side, binding, shares: shares.clone(), runtime });
+    let (reach, shares) = acceptor(world, Posts::Slow(device));
     offer(&reach, 1).await;
     (reach, shares, control)
+}
+
+fn acceptor(world: &World, posts: Posts) -> (Arc<Reach>, Arc<Shares>) {
+    let shares = Shares::new(world.entropy());
+    let reach = Reach::new();
+    let fabric = Arc::new(Mute(world.network("alpha").1, posts));
+    let (binding, runtime) = (Vec::new(), Handle::current());
+    let (way, side) = (None, Side::Acceptor);
+    let (shares_of, room) = (shares.clone(), LendingRoom::new(&Lending::default()));
+    reach.attach(Means { fabric, way, side, binding, shares: shares_of, room, runtime });
+    (reach, shares)
 }
 
 async fn offer(reach: &Arc<Reach>, number: u32) {
@@ -131,6 +160,10 @@ fn what_ends_while_a_device_locks_memory_is_let_go() {
         assert_eq!(device.step(), "let go");
         end.await.unwrap();
         assert!(timeout(Duration::ZERO, reach.outgoing()).await.is_err(), "one answer");
+        // The share's end does not wait for the thread itself.
+        while reach.state.lock().grants.is_registering() {
+            sleep_a_moment().await;
+        }
 
         reach.handle(Sharing::Ask(second.id())).unwrap();
         for number in 2..5 {
@@ -153,4 +186,172 @@ async fn sleep_a_moment() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Bytes that a thread registers which may block.
+const LARGE: usize = 2 * limits::REGISTERED_AT_ONCE_MAX;
+
+type Ended<T> = Arc<Mutex<Option<Result<T, NotLent>>>>;
+
+fn lend(reach: &Arc<Reach>, bytes: usize) -> Ended<LentMemory> {
+    let ended = Ended::default();
+    let (mut body, told) = (AlignedVec::<16>::new(), ended.clone());
+    body.resize(bytes, 7);
+    let lent = reach.lend(&Arc::new(body.into()), move |lent| *told.lock() = Some(lent));
+    assert!(lent.is_none(), "it is registered by another thread");
+    ended
+}
+
+/// RE-7: while a device registers a message, or lets go of it, nothing waits for the reach; a
+/// message whose queue pair has ended meanwhile is not lent. Before, each was done under the lock.
+#[test]
+fn nothing_waits_for_a_device_that_registers_a_message() {
+    sim::run(1, |world| async move {
+        let (reach, _shares, device) = slow_side(&world).await;
+        let ended = lend(&reach, LARGE);
+        reach.look();
+        reach.handle(Sharing::Later).unwrap();
+        assert!(reach.state.try_lock().is_some() && ended.lock().is_none());
+        assert_eq!(device.step(), "locked");
+        while ended.lock().is_none() {
+            sleep_a_moment().await;
+        }
+        let (at, held) = ended.lock().take().unwrap().ok().unwrap();
+        assert_eq!(at.pair, 1);
+        let means = reach.state.lock().means.clone().unwrap();
+        let lent = || means.room.lent.taken();
+        assert_eq!(lent(), LARGE as u64);
+        drop(held);
+        assert_eq!(lent(), LARGE as u64, "the device has it still");
+        assert_eq!(device.step(), "let go");
+        while lent() > 0 {
+            sleep_a_moment().await;
+        }
+        let ended = lend(&reach, LARGE);
+        reach.handle(Sharing::Unable { number: 1, reason: "it has ended".into() }).unwrap();
+        assert_eq!([device.step(), device.step()], ["locked", "let go"]);
+        while ended.lock().is_none() {
+            sleep_a_moment().await;
+        }
+        let not_yet = |lent: &Result<LentMemory, NotLent>| matches!(lent, Err(NotLent::NotYet));
+        assert!(ended.lock().as_ref().is_some_and(not_yet));
+        drop(device);
+    });
+}
+
+/// RE-7, RE-9: while a device makes memory to land in nothing waits for the reach; a fetch whose
+/// queue pair has ended meanwhile fails, and keeps no room.
+#[test]
+fn nothing_waits_for_a_device_that_makes_landing_memory() {
+    sim::run(1, |world| async move {
+        let (reach, _shares, device) = slow_side(&world).await;
+        let room = reach.state.lock().means.clone().unwrap().room.landing.clone();
+        for number in 1..=2 {
+            let at = LentAt { pair: number, key: (1, 0) };
+            let lent = Lent { number: 1, at, bytes: LARGE as u32 };
+            let ended = Ended::default();
+            let told = ended.clone();
+            reach.fetch(lent, move |fetched| *told.lock() = Some(fetched.map(drop)));
+            sleep_a_moment().await;
+            reach.look();
+            assert!(reach.state.try_lock().is_some() && ended.lock().is_none());
+            assert_eq!(room.taken(), LARGE as u64);
+            if number == 1 {
+                assert_eq!(device.step(), "made");
+                while reach.state.lock().pair(1).unwrap().posted.is_empty() {
+                    sleep_a_moment().await;
+                }
+            }
+            reach.handle(Sharing::Unable { number, reason: "it has ended".into() }).unwrap();
+            if number == 2 {
+                assert_eq!(device.step(), "made");
+            }
+            while ended.lock().is_none() {
+                sleep_a_moment().await;
+            }
+            assert!(ended.lock().as_ref().is_some_and(Result::is_err));
+            while room.taken() > 0 {
+                sleep_a_moment().await;
+            }
+            offer(&reach, number + 1).await;
+        }
+        drop(device);
+    });
+}
+
+/// RE-7: however much a peer was granted, one thread gives it back when the queue pair ends.
+#[test]
+fn one_thread_gives_back_what_a_queue_pair_leaves() {
+    sim::run(1, |world| async move {
+        let (device, control) = Device::new();
+        let (reach, shares) = acceptor(&world, Posts::Slow(device.clone()));
+        offer(&reach, 1).await;
+        let granted: Vec<_> = (0..20).map(|_| share(&shares)).collect();
+        for share in &granted {
+            reach.handle(Sharing::Ask(share.id())).unwrap();
+            assert_eq!(control.step(), "locked");
+            assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
+        }
+        device.most.store(0, Ordering::SeqCst);
+        reach.handle(Sharing::Unable { number: 1, reason: "it has ended".into() }).unwrap();
+        let ends: Vec<_> = granted.into_iter().map(|share| tokio::spawn(share.end())).collect();
+        while device.waiting.load(Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(device.most.load(Ordering::SeqCst), 1);
+        ends.iter().for_each(|_| assert_eq!(control.step(), "let go"));
+        for end in ends {
+            end.await.unwrap();
+        }
+        drop(control);
+    });
+}
+
+/// RE-10: a peer that offers one queue pair after the other has one thread of this node, and the
+/// last one is connected. Drawn: what else the peer says, and when the device goes on.
+#[test]
+fn offers_do_not_pile_up() {
+    let (mut offered, mut threads, mut connected) = (0, 0, 0);
+    for seed in 0..40 {
+        let met = sim::run(seed, |world| async move {
+            let (device, control) = Device::new();
+            let (reach, _shares) = acceptor(&world, Posts::Connects(device.clone()));
+            let (mut number, mut steps) = (0, 0);
+            for _ in 0..60 {
+                match world.entropy().below(6) {
+                    0 => reach.handle(Sharing::Unable { number, reason: "no".into() }).unwrap(),
+                    1 if device.waiting.load(Ordering::SeqCst) > 0 => {
+                        control.step();
+                        steps += 1;
+                    }
+                    2 => sleep_a_moment().await,
+                    _ => {
+                        number += 1;
+                        let queue_pair = Zeroizing::default();
+                        reach.handle(Sharing::Offer { number, queue_pair }).unwrap();
+                    }
+                }
+            }
+            number += 1;
+            reach.handle(Sharing::Offer { number, queue_pair: Zeroizing::default() }).unwrap();
+            while reach.state.lock().pair(number).is_none() {
+                if device.waiting.load(Ordering::SeqCst) > 0 {
+                    control.step();
+                    steps += 1;
+                }
+                sleep_a_moment().await;
+            }
+            let said = format!("{:?}", reach.outgoing().await);
+            assert!(said.ends_with("Connected]"), "{said}");
+            assert_eq!(device.most.load(Ordering::SeqCst), 1, "seed {seed}");
+            drop(control);
+            [number as usize, steps, 1]
+        });
+        offered += met[0];
+        threads += met[1];
+        connected += met[2];
+    }
+    println!("{offered} offered, {threads} threads blocked, {connected} connected");
+    assert!(offered > 500 && threads < offered);
 }

@@ -7,23 +7,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::fabric::one_sided::{
-    Access, Executor, Grant, Granting, Key, OneSided, Operation, Outcome, check_grant,
+    Access, Executor, Grant, Granting, Key, Locked, Making, OneSided, Operation, Outcome,
+    check_grant,
 };
 use crate::fabric::verbs::completions::Ended;
 use crate::fabric::verbs::ledger::Ledger;
 use crate::fabric::verbs::live::{Alarm, Live};
-use crate::fabric::verbs::memory::{self, PageKind};
+use crate::fabric::verbs::memory::{self, OwnRegistration, OwnRegistrations, PageKind};
 use crate::fabric::verbs::queue_pair::{QueuePair, SEND};
 use crate::fabric::verbs::registration::{Domain, Granted};
 use crate::fabric::{FabricError, Notify, PostError, Status};
-use crate::limits::POLL_BATCH;
+use crate::limits::{POLL_BATCH, REGISTERED_AT_ONCE_MAX};
 use crate::log_limiter::LogLimiter;
-use crate::memory::{Buffer, Region, Words};
+use crate::memory::{Buffer, Slot, Words};
 
 /// A connected queue pair. Once it failed the device's part is gone, and what is posted is flushed
 /// here (VB-6).
 pub(super) struct Connected {
     live: Option<Live>,
+    /// What a queue pair that has ended had registered: given back when this is dropped, by a
+    /// thread that may block.
+    left: OwnRegistrations,
     /// Where grants are registered: no other queue pair has it (VB-9).
     domain: Arc<Domain>,
     /// How many more operations can be posted. They count until they were polled (PV-9).
@@ -54,6 +58,7 @@ impl Connected {
     ) -> io::Result<Self> {
         let (operations, notices, operation_bytes_max) = bounds;
         Ok(Connected {
+            left: OwnRegistrations::default(),
             domain: queue_pair.domain().clone(),
             live: Some(Live::new(queue_pair, log)?),
             room: operations,
@@ -87,19 +92,42 @@ impl OneSided for Connected {
         Executor::Device(self.domain.device.name().into())
     }
 
-    fn lend(&mut self, bytes: &Arc<Buffer>) -> Result<Grant, FabricError> {
-        let (granted, key) = Granted::lend(&self.domain, bytes)?;
-        Ok(Grant::new(key, granted))
+    fn lend(&mut self, bytes: &Arc<Buffer>) -> Granting {
+        let (domain, bytes) = (self.domain.clone(), bytes.clone());
+        Granting::Slow(Box::new(move || {
+            let is_large = bytes.len() > REGISTERED_AT_ONCE_MAX;
+            let (granted, key) = Granted::lend(&domain, &bytes)?;
+            Ok(if is_large { Grant::slow(key, granted) } else { Grant::new(key, granted) })
+        }))
     }
 
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        memory::slab(Arc::new([]), bytes, PageKind::Ordinary)
+    fn alloc(&self, bytes: usize) -> Making<Locked> {
+        let domain = self.domain.clone();
+        Making::Slow(Box::new(move || {
+            let region = memory::slab(Arc::new([]), bytes, PageKind::Ordinary)?;
+            let limit = FabricError::Offer("no memory was asked for");
+            let slot = Locked::whole(region, bytes).ok_or(limit)?;
+            let registration = OwnRegistration::new(&domain, &slot)?;
+            Ok(Locked::new(slot, registration))
+        }))
     }
 
-    fn give_back(&mut self) {
-        if let Some(live) = &mut self.live {
-            live.queue_pair.forget_unused();
+    fn adopt(&mut self, memory: Locked) -> Slot {
+        let (slot, registered) = memory.into_parts();
+        let registered = registered.and_then(|it| it.downcast::<OwnRegistration>().ok());
+        if let Some(registration) = registered {
+            self.own().add(*registration);
         }
+        slot
+    }
+
+    fn take_unused(&mut self) -> Option<Box<dyn Send>> {
+        let unused = self.own().take_unused();
+        (!unused.is_empty()).then(|| Box::new(unused) as Box<dyn Send>)
+    }
+
+    fn is_slow(&self) -> bool {
+        true
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
@@ -185,6 +213,12 @@ impl OneSided for Connected {
 }
 
 impl Connected {
+    /// Returns what is registered for this queue pair alone.
+    fn own(&mut self) -> &mut OwnRegistrations {
+        let own = self.live.as_mut().and_then(|live| live.queue_pair.own());
+        own.unwrap_or(&mut self.left)
+    }
+
     /// Why this device cannot do an operation, at this place of a batch.
     fn check(&self, place: usize, operation: &Operation) -> Result<(), PostError> {
         if operation.bytes > self.operation_bytes_max {
@@ -251,6 +285,10 @@ impl Connected {
             if let Some(later) = later {
                 failure.add(later);
             }
+        }
+        // What is registered is given back later: that may take long, and others wait for this.
+        if let Some(own) = live.queue_pair.own() {
+            self.left = take(own);
         }
         let [operations, _] = live.queue_pair.destroy();
         let mut next = if failure.is_told { Status::Flushed } else { failure.status };

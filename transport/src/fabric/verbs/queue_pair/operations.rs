@@ -70,11 +70,9 @@ impl QueuePair {
         self.settle(posted).and(result)
     }
 
-    /// Gives back the registrations of regions of which no slot is left.
-    pub(in crate::fabric::verbs) fn forget_unused(&mut self) {
-        if let Some(own) = &mut self.own {
-            own.forget_unused();
-        }
+    /// Returns what is registered for it alone.
+    pub(in crate::fabric::verbs) fn own(&mut self) -> Option<&mut OwnRegistrations> {
+        self.own.as_mut()
     }
 
     /// Returns the key by which it reaches `slot` itself.

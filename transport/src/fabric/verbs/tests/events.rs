@@ -1,15 +1,19 @@
 //! The events that devices tell without being asked (VB-5), brought about for real.
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use super::laboratory::{Laboratory, ip, run};
 use super::raw::RawPair;
 use super::{Devices, conformance};
-use crate::fabric::Status;
+use crate::driver::Prepared;
 use crate::fabric::conformance::{End, OneSidedPair, Pair, Plan, bounded};
 use crate::fabric::one_sided::Access;
+use crate::fabric::verbs::events::Event;
+use crate::fabric::{Fabric, Side, Status};
 use crate::limits::VERBS_PORT_GRACE;
+use crate::profile::Profile;
 
 /// Takes an interface up again, whatever becomes of the test.
 struct Up(String);
@@ -229,4 +233,26 @@ async fn a_device_that_is_removed_is_let_go() {
     run("rdma", &["link", "add", &device, "type", "rxe", "netdev", &interface]);
     bounded(case, conformance::basic_send(&laboratory.devices(0, 1))).await;
     bounded(case, conformance::basic_read(&laboratory.devices(0, 1))).await;
+}
+
+/// VB-5: a device that failed is opened again by a thread of its own. The task that finds it failed
+/// is told at once that there is no rail; then the device is there again.
+#[tokio::test]
+async fn a_failed_device_is_opened_again_and_nobody_waits_for_that() {
+    let case = "a_failed_device_is_opened_again_and_nobody_waits_for_that";
+    let Some(laboratory) = Laboratory::new(case) else { return };
+    let fabric = laboratory.fabric(0).unwrap();
+    let failed = fabric.rails.domains()[0].clone();
+    failed.device.listeners.tell(Event::DeviceFatal);
+    assert!(fabric.rails.now().is_empty(), "it is not waited for");
+    bounded(case, async {
+        while fabric.rails.now().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert!(!Arc::ptr_eq(&failed, &fabric.rails.domains()[0]));
+    let again: Arc<dyn Fabric> = fabric;
+    let demands = (Side::Acceptor, Vec::new(), Vec::new());
+    assert!(Prepared::new(&again, &Profile::default(), demands).is_ok());
 }

@@ -1,0 +1,31 @@
+//! Threads that may block, for what a device takes its time for (RE-7).
+
+use std::io;
+
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use crate::fabric::FabricError;
+use crate::fabric::one_sided::Making;
+
+/// Drops something by a thread that may block; here, if the runtime has ended.
+pub(super) fn drop_aside(runtime: &Handle, it: impl Send + 'static) {
+    drop(runtime.spawn_blocking(move || drop(it)));
+}
+
+/// Waits for what is made, by a thread that may block where that is slow.
+///
+/// # Errors
+/// [`FabricError`]: it was not made.
+///
+/// # Cancel safety
+/// When the future is dropped it is made, and dropped by the thread that made it.
+pub(super) async fn made<T: Send + 'static>(making: Making<T>) -> Result<T, FabricError> {
+    match making {
+        Making::Done(made) => made,
+        Making::Slow(make) => {
+            let made = spawn_blocking(make).await;
+            made.map_err(|lost| FabricError::Connect(io::Error::other(lost)))?
+        }
+    }
+}
