@@ -89,27 +89,36 @@ pub(crate) fn write<T>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
 where
     T: for<'a> Serialize<Ser<'a>>,
 {
-    with_serializer(out, &mut |serializer| match value
-        .serialize(Strategy::<_, Error>::wrap(serializer))
-    {
-        Ok(resolver) => {
-            write_root(value, resolver, serializer.writer.buffer);
-            Ok(())
-        }
-        Err(error) => Err(error),
-    })
+    with_serializer(out, &Value(value))
 }
 
 /// What writes an archive, before it is a [`Ser`].
 type Serial<'a> = Serializer<Sink<'a>, ArenaHandle<'a>, Share>;
 
+/// A value without its type, whose archive is to be written. (A closure would be compiled twice for
+/// each message of a program: a pointer to one can also call it once.)
+trait Root {
+    fn write(&self, serializer: &mut Serial<'_>) -> Result<(), Error>;
+}
+
+struct Value<'a, T>(&'a T);
+
+impl<T: for<'a> Serialize<Ser<'a>>> Root for Value<'_, T> {
+    fn write(&self, serializer: &mut Serial<'_>) -> Result<(), Error> {
+        match self.0.serialize(Strategy::<_, Error>::wrap(serializer)) {
+            Ok(resolver) => {
+                write_root(self.0, resolver, serializer.writer.buffer);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Not generic: it is compiled once, and not for each message of a program.
-fn with_serializer(
-    out: &mut AlignedVec<16>,
-    write: &mut dyn FnMut(&mut Serial<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn with_serializer(out: &mut AlignedVec<16>, root: &dyn Root) -> Result<(), Error> {
     rkyv::util::with_arena(|arena| {
-        write(&mut Serializer::new(Sink { buffer: out }, arena.acquire(), Share::new()))
+        root.write(&mut Serializer::new(Sink { buffer: out }, arena.acquire(), Share::new()))
     })
 }
 

@@ -79,6 +79,13 @@ pub trait Input: Sized + Send + 'static {
     #[doc(hidden)]
     fn take_local(message: &mut Option<Self::Message>, node: &Node) -> Result<Self, Cause>;
 
+    /// As [`take_local`](Self::take_local), where it is the message itself.
+    #[inline]
+    #[doc(hidden)]
+    fn take_at_once(_message: &mut Option<Self::Message>) -> Option<Self> {
+        None
+    }
+
     /// Takes a message that was sent on another node, in the form that has this place among its
     /// layouts. A `View` takes the bytes.
     ///
@@ -97,6 +104,11 @@ impl<M: Message> Input for M {
     #[inline]
     fn take_local(message: &mut Option<M>, _node: &Node) -> Result<M, Cause> {
         message.take().ok_or(Cause::NotAccepted)
+    }
+
+    #[inline]
+    fn take_at_once(message: &mut Option<M>) -> Option<M> {
+        message.take()
     }
 
     fn from_remote(payload: &mut Payload, node: &Node, form: u8) -> Result<M, InvalidArchive> {

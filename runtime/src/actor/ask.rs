@@ -39,14 +39,18 @@ impl<'a, P: Find, M, R> Ask<'a, P, M, R> {
     /// Makes an ask that waits for `timeout`, or else as long as its node says.
     pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
         let limit = TimeLimit::of_ask(timeout, to.deadlines());
-        Ask { sending: Sending::new(to, message), asking: Asking::new(limit) }
+        Ask::of(Sending::new(to, message), limit)
+    }
+
+    fn of(sending: Sending<'a, P, M>, limit: TimeLimit) -> Self {
+        Ask { sending, asking: Asking::new(limit) }
     }
 }
 
 impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Makes an ask whose time may count already.
     pub(super) fn with_limit(to: &'a Destination<P>, message: M, limit: TimeLimit) -> Self {
-        Ask { sending: Sending::new(to, message), asking: Asking::new(limit) }
+        Ask::of(Sending::new(to, message), limit)
     }
 
     /// Sends to another actor of the same node, if that needs no waiting. Its time counts on, and
@@ -127,7 +131,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         let message = self.sending.give_up().expect("an `ask` was to be sent twice");
         async move {
             let sending = Sending::with_waiter(&to, message, remote);
-            Ask { sending, asking: Asking::new(limit) }.await
+            Ask::of(sending, limit).await
         }
     }
 
@@ -241,8 +245,7 @@ impl<P: Find> Course for Heading<'_, P> {
     }
 
     fn end(&mut self) {
-        let (to, line) = self.parts();
-        to.leave(line);
+        Heading::end(self);
     }
 
     #[cold]

@@ -14,18 +14,17 @@ use super::Handlers;
 use super::arrival::{Arrival, Unopened};
 use super::ends::Ends;
 use super::kind_of;
-use super::port::Line;
-use super::route::{self, Far, Label, Source};
+use super::route::{self, Label, Source};
 use super::tether::TIE;
 use crate::address::Address;
-use crate::busy::{InHand, is_running};
+use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::link_end::LinkEnd;
-use crate::mailbox::{Depth, Hand, Intake, Mailbox, Room, Taken, Vacancy};
+use crate::mailbox::{Depth, Hand, Intake, Mailbox, Outlined, Room};
 use crate::node::Node;
 use crate::resident::{Halt, Resident};
 use crate::rest::Pause;
@@ -41,13 +40,12 @@ pub(super) use base::{Base, Body};
 /// An actor of this node, from outside its task.
 #[repr(C)]
 pub(crate) struct Cell<A: Handlers> {
-    base: Base,
+    base: Outlined<Base>,
     mailbox: ActorMailbox<A>,
 }
 
 pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
 pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
-pub(super) type ActorVacancy<'a, A> = Vacancy<'a, Letter<<A as Handlers>::Envelope>, Arrival>;
 
 /// A message sent on this node.
 pub(super) struct Letter<E> {
@@ -69,7 +67,7 @@ pub(super) struct Begun<A: Handlers> {
 
 impl<A: Handlers> Cell<A> {
     pub(super) fn new(base: Base, capacity: usize) -> Self {
-        Cell { base, mailbox: Mailbox::new(capacity) }
+        Cell { base: Outlined::new(base), mailbox: Mailbox::new(capacity) }
     }
 
     pub(super) fn mailbox(&self) -> &ActorMailbox<A> {
@@ -107,43 +105,6 @@ impl<A: Handlers> Cell<A> {
         Fate::Refused
     }
 
-    /// Opens the mailbox for a letter, as [`Mailbox::poll_vacancy`] does.
-    #[inline(always)]
-    pub(super) fn poll_vacancy(
-        &self,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<ActorVacancy<'_, A>, Cause>> {
-        // Mostly there is room. (The line is not touched then, so that a message of a send that is
-        // made and polled at once lies nowhere before it lies in the mailbox.)
-        match self.mailbox.try_vacancy() {
-            Ok(vacancy) if !line.is_near() => Poll::Ready(Ok(vacancy)),
-            open => {
-                drop(open);
-                self.wait_for_vacancy(line, cx)
-            }
-        }
-    }
-
-    #[cold]
-    fn wait_for_vacancy(
-        &self,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<ActorVacancy<'_, A>, Cause>> {
-        match line.look(|turn| self.mailbox.poll_vacancy(turn, cx)) {
-            Poll::Ready(Ok(vacancy)) => Poll::Ready(Ok(vacancy)),
-            Poll::Ready(Err(_closed)) => Poll::Ready(Err(Cause::Stopped)),
-            Poll::Pending if is_running(self.base.token()) => Poll::Ready(Err(Cause::MailboxFull)),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-
-    /// As [`poll_vacancy`](Self::poll_vacancy), if there is room and no other sender waits for it.
-    pub(super) fn try_vacancy(&self) -> Result<ActorVacancy<'_, A>, Cause> {
-        self.mailbox.try_vacancy().map_err(Cause::from)
-    }
-
     /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
     /// asker has given up.
     #[inline]
@@ -164,19 +125,17 @@ impl<A: Handlers> Cell<A> {
 
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
     /// handle.
-    pub(super) fn open(&self, mut unopened: Unopened) -> Option<Begun<A>> {
+    pub(super) fn open(&self, unopened: Unopened) -> Option<Begun<A>> {
         let (route, form) = route::at::<A>(unopened.ordinal)?;
         let label = &route.head.label;
-        let (replier, in_hand) = self.base.begin_far(label, unopened.ask.take())?;
-        let is_tell = replier.is_none();
-        let mut far = Far { payload: unopened.payload, replier, form };
-        match (route.take)(&mut Source::Far(&mut far), &self.base.node) {
+        let mut opened = self.base.open(label, unopened, form)?;
+        match (route.take)(&mut Source::Far(&mut opened.far), &self.base.node) {
             Ok(envelope) => {
-                let scope = self.base.far_scope(label, is_tell, unopened.note);
+                let (in_hand, scope) = self.base.opened(label, opened);
                 Some(Begun { label, envelope, in_hand, scope })
             }
             Err(error) => {
-                self.base.unread(label, far.replier, error);
+                self.base.unread(label, opened, error);
                 None
             }
         }
@@ -199,18 +158,28 @@ impl<A: Handlers> Cell<A> {
     }
 
     fn bury_unbegun(&self, hand: &mut ActorHand<A>) {
-        for taken in hand.take_unbegun() {
-            let label = match &taken {
-                Taken::Local(letter) => letter.told(),
-                Taken::Remote(unopened) => unopened.told(route::head_of::<A>),
-            };
-            if let Some(label) = label {
-                self.base.bury(label, DeadLetterCause::Stopped);
-            }
-            // A panicking `Drop` of a message must not stop the remaining cleanup.
-            drop(catch_unwind(AssertUnwindSafe(|| drop(taken))));
+        while let Some(letter) = hand.take_local() {
+            bury_one(&self.base, letter.told(), &mut || letter.clear());
         }
+        bury_far(&self.base, hand.take_remote(), route::head_of::<A>);
     }
+}
+
+/// Buries the messages of other nodes that an actor never began.
+fn bury_far(me: &Base, unbegun: impl Iterator<Item = Unopened>, heads: route::HeadAt) {
+    for unopened in unbegun {
+        let (label, mut left) = (unopened.told(heads), Some(unopened));
+        bury_one(me, label, &mut || left = None);
+    }
+}
+
+/// Buries a message that was not begun, if it is a tell, and drops it.
+fn bury_one(me: &Base, told: Option<&'static Label>, drop_it: &mut dyn FnMut()) {
+    if let Some(label) = told {
+        me.bury(label, DeadLetterCause::Stopped);
+    }
+    // A panicking `Drop` of a message must not stop the remaining cleanup.
+    drop(catch_unwind(AssertUnwindSafe(drop_it)));
 }
 
 impl<A: Handlers> Body for Cell<A> {
@@ -224,6 +193,12 @@ impl<A: Handlers> Body for Cell<A> {
 }
 
 impl<E> Letter<E> {
+    /// Drops what it holds.
+    fn clear(&mut self) {
+        self.ask = None;
+        self.envelope = None;
+    }
+
     /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is
     /// its asker's to know (DL-1).
     fn told(&self) -> Option<&'static Label> {
@@ -246,7 +221,7 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn halt(&self, halt: Halt) {
-        self.base.halt(halt, &self.mailbox);
+        self.base.halt(halt, self.intake());
     }
 
     fn retire(&self, halt: Halt) {
@@ -336,7 +311,7 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn state(&self) -> ActorState {
-        self.base.state(&self.mailbox)
+        self.base.state(self.intake())
     }
 
     fn tally(&self) -> Option<&Tally> {

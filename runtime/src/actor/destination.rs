@@ -93,9 +93,22 @@ impl<P> Destination<P> {
         }
     }
 
+    /// Tells where that needs no waiting, mostly; see [`Port::put_at_once`].
+    #[inline]
+    pub(super) fn tell_at_once<M: Message>(&self, message: &mut Option<M>, line: &Line) -> bool
+    where
+        P: Port<M>,
+    {
+        match self {
+            Destination::Local(actor) if !line.is_near() => {
+                actor.put_at_once(message, None).is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// Sends; empties `message` if and only if it was sent. Its fate, if the sender waits for it,
     /// or what is known of it, is in `fate` then.
-    #[inline]
     pub(super) fn poll_tell<M: Message>(
         &self,
         message: &mut Option<M>,
@@ -107,15 +120,10 @@ impl<P> Destination<P> {
         P: Port<M>,
     {
         match self {
-            Destination::Local(actor) => match actor.poll_put(message, None, line, cx) {
-                Poll::Ready(Ok(known)) => {
-                    if let Some(fate) = fate {
-                        *fate = Some(PendingFate::Known(known));
-                    }
-                    Poll::Ready(Ok(()))
-                }
-                unput => why_unput(actor.actor().0, unput, line).map(Err),
-            },
+            Destination::Local(actor) => {
+                let put = actor.poll_put(message, None, line, cx);
+                told(put, fate, actor.actor().0, line)
+            }
             Destination::Elsewhere(to) => to.poll_tell(const { &P::TOLD }, message, fate, line, cx),
         }
     }
@@ -151,6 +159,10 @@ impl<P> Destination<P> {
                 let to = actor.actor().0;
                 if let refused @ Err(_) = begin_ask(to, line) {
                     return Poll::Ready(refused);
+                }
+                if line.has_no_turn() && actor.put_at_once(message, Some(&mut *ask)).is_some() {
+                    ask.note_put(to, line);
+                    return Poll::Ready(Ok(()));
                 }
                 let put = actor.poll_put(message, Some(ask), line, cx);
                 ask.put(put, to, line)
@@ -221,10 +233,16 @@ impl<R: Send + 'static> NewAsk<'_, R> {
         if !matches!(put, Poll::Ready(Ok(_))) {
             return why_unput(to, put, line).map(Err);
         }
+        self.note_put(to, line);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Notes that the handler that asks waits for the answer, if a handler does.
+    #[inline]
+    fn note_put(&mut self, to: &dyn Resident, line: &mut Line) {
         if let Some(ask) = self.ask.take() {
             line.wait_for_answer(to, ask);
         }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -244,6 +262,20 @@ fn begin_ask(to: &dyn Resident, line: &mut Line) -> Result<(), Cause> {
     line.wait_for(to)
 }
 
+/// Returns what became of a tell to `whom`, and notes its fate if that is known.
+fn told(
+    put: Poll<Result<Fate, Cause>>,
+    fate: Option<&mut Option<PendingFate>>,
+    whom: &dyn Resident,
+    line: &mut Line,
+) -> Poll<Result<(), Cause>> {
+    let Poll::Ready(Ok(known)) = put else { return why_unput(whom, put, line).map(Err) };
+    if let Some(fate) = fate {
+        *fate = Some(PendingFate::Known(known));
+    }
+    Poll::Ready(Ok(()))
+}
+
 /// Returns why a message was not put into the mailbox of `to`, or notes that it waits for room.
 /// (The caller has seen that it was not put.)
 #[cold]
@@ -261,12 +293,17 @@ impl<P: Find> Destination<P> {
     /// Where an address leads, as `node` sees it. Never fails: a reference to no actor is one, and
     /// a `tell` to it says so.
     pub(super) fn bind(node: &Node, address: Address) -> Self {
-        match Elsewhere::of(node, address, P::kind()) {
-            Ok(elsewhere) => Destination::Elsewhere(Arc::new(elsewhere)),
-            Err(address) => match find(node, &address) {
-                Ok(actor) => Destination::Local(actor),
-                Err(cause) => Destination::dead(address, cause),
-            },
+        match Elsewhere::bind(node, address, P::kind()) {
+            Ok(elsewhere) => Destination::Elsewhere(elsewhere),
+            Err((address, found)) => Destination::near(address, found),
+        }
+    }
+
+    /// Returns the way into the actor of this node that was found at an address.
+    fn near(address: Address, found: Arc<dyn Resident>) -> Self {
+        match P::of(SharedActor(found)) {
+            Ok(actor) => Destination::Local(actor),
+            Err(cause) => Destination::dead(address, cause),
         }
     }
 
@@ -300,17 +337,24 @@ impl<P: Find> Destination<P> {
 }
 
 impl Elsewhere {
-    /// Returns where an address leads, as `node` sees it, for an actor of this type; the address if
-    /// that is to one of this node.
-    fn of(node: &Node, address: Address, kind: Kind) -> Result<Self, Address> {
+    /// Returns where an address leads, as `node` sees it, for an actor of this type; the address
+    /// and the actor if that is one of this node.
+    fn bind(
+        node: &Node,
+        address: Address,
+        kind: Kind,
+    ) -> Result<Arc<Self>, (Address, Arc<dyn Resident>)> {
         let way = if address.node() != node.name() {
             node.sender(&address, kind).map_or_else(Way::Dead, |to| Way::Remote(to, node.clone()))
         } else if address.identity().is_none() {
             Way::Named(node.clone())
         } else {
-            return Err(address);
+            match node.resident(&address) {
+                Ok(found) => return Err((address, found)),
+                Err(cause) => Way::Dead(cause),
+            }
         };
-        Ok(Elsewhere { address, way })
+        Ok(Arc::new(Elsewhere { address, way }))
     }
 
     /// See [`Destination::pinned`].
@@ -336,16 +380,18 @@ impl Elsewhere {
 
     #[cold]
     fn find<P: Find>(&self, node: &Node) -> Destination<P> {
-        match find(node, &self.address) {
-            Ok(actor) => Destination::Local(actor),
-            Err(cause) => Destination::dead(self.address.clone(), cause),
+        match self.found(node) {
+            Ok(found) => Destination::near(self.address.clone(), found),
+            Err(dead) => Destination::Elsewhere(dead),
         }
     }
-}
 
-/// Returns the way into the actor at an address of this node.
-fn find<P: Find>(node: &Node, address: &Address) -> Result<P, Cause> {
-    P::of(SharedActor(node.resident(address)?))
+    /// Returns the actor that has the name now; no actor if none has.
+    fn found(&self, node: &Node) -> Result<Arc<dyn Resident>, Arc<Self>> {
+        node.resident(&self.address).map_err(|cause| {
+            Arc::new(Elsewhere { address: self.address.clone(), way: Way::Dead(cause) })
+        })
+    }
 }
 
 impl<P: Clone> Clone for Destination<P> {

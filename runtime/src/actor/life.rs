@@ -13,7 +13,7 @@ mod rest;
 use std::any::Any;
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
@@ -29,7 +29,7 @@ use crate::deadlines::Alarm;
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::limits;
-use crate::mailbox::{Batch, Hand};
+use crate::mailbox::{Batch, Hand, Outlined};
 use crate::mutants::planted;
 use crate::node::Node;
 use crate::rest::Started;
@@ -71,11 +71,11 @@ impl<A: Handlers> Life<A> {
         actor: Option<A>,
         plan: Option<Box<Plan<A>>>,
         started: Started,
-    ) -> Self {
+    ) -> Outlined<Self> {
         if plan.as_ref().is_some_and(|plan| plan.course().is_revived()) {
             cell.ends().revive();
         }
-        Life {
+        Outlined::new(Life {
             actor,
             cx: Context::new(cell.clone()),
             cell,
@@ -85,7 +85,7 @@ impl<A: Handlers> Life<A> {
             is_born: false,
             turn: 0,
             how: Ending::Killed,
-        }
+        })
     }
 
     /// Gives the actor to one that was made without.
@@ -95,24 +95,25 @@ impl<A: Handlers> Life<A> {
 
     /// Runs the actor to its end. Dropped before its first poll, it drops the actor and ends it.
     #[expect(clippy::manual_async_fn, reason = "the arguments of an `async fn` are stored twice")]
-    pub(super) fn run(mut self) -> impl Future<Output = ()> + Send {
+    pub(super) fn run(mut life: Outlined<Self>) -> impl Future<Output = ()> + Send {
         async move {
+            let me = &mut *life;
             loop {
                 // The spawner is told this should the task end with its runtime.
-                self.how = Ending::Killed;
-                self.how = {
-                    let cell = self.cell.clone();
-                    Guarded::new(cell, self.incarnate()).await
+                me.how = Ending::Killed;
+                me.how = {
+                    let cell = me.cell.clone();
+                    Guarded::new(cell, me.incarnate()).await
                 };
-                if !matches!(self.how, Ending::Stopped) && self.cx.has_in_hand() {
+                if !matches!(me.how, Ending::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
-                    drop_quietly(&mut self.actor);
+                    drop_quietly(&mut me.actor);
                 }
-                let is_last = self.cell.ends().is_final() && !self.cx.has_more();
-                if is_last || !rest::goes_on(&mut self).await {
+                let is_last = me.cell.ends().is_final() && !me.cx.has_more();
+                if is_last || !rest::goes_on(&mut Lent(me)).await {
                     return;
                 }
             }
@@ -131,7 +132,10 @@ impl<A: Handlers> Life<A> {
             }
             if let Some(actor) = &mut self.actor {
                 let in_hand = if self.is_born { InHand::NEXT_START } else { InHand::FIRST_START };
-                on_duty(start, in_hand, None, actor.on_start(&mut self.cx)).await?;
+                let mut starts = pin!(actor.on_start(&mut self.cx));
+                // (Without its type: the rest is compiled once.)
+                let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
+                on_duty(start, in_hand, None, starts).await?;
             }
             self.is_born = true;
             note_started(self.cell.base(), self.started.take());
@@ -153,11 +157,13 @@ impl<A: Handlers> Life<A> {
                 return pending().await;
             }
             if self.cx.has_more() {
-                rest::end_children(self).await;
+                rest::end_children(&mut Lent(self)).await;
             }
             let stop = const { &Duty::runs(A::NAME, "on_stop") };
             if let Some(actor) = &mut self.actor {
-                on_duty(stop, InHand::default(), None, actor.on_stop(&mut self.cx)).await;
+                let mut stops = pin!(actor.on_stop(&mut self.cx));
+                let stops: Pin<&mut (dyn Future<Output = ()> + Send)> = stops.as_mut();
+                on_duty(stop, InHand::default(), None, stops).await;
             }
             Ok(())
         }
@@ -206,7 +212,7 @@ impl<A: Handlers> Life<A> {
             let unopened = match hand.take_tell().or_else(|| hand.take_far(task)) {
                 Some(unopened) => unopened,
                 None => {
-                    match cell.mailbox().poll_fill(hand, alarm, &|| cell.node().clone(), task) {
+                    match cell.mailbox().poll_fill(hand, alarm, cell.node(), task) {
                         Poll::Ready(Batch::Filled) => continue,
                         Poll::Ready(Batch::End) => return Poll::Ready(None),
                         // The mailbox had its turn, and nothing in it (RL-2).
@@ -358,41 +364,45 @@ trait Living: Send {
     fn end(&mut self, exit: ActorExit);
 }
 
-impl<A: Handlers> Living for Life<A> {
+/// A life as [`Living`] has it. (Not the life itself: a pointer to what is of any type can drop it,
+/// which would be compiled for each part of a program that makes one.)
+struct Lent<'a, A: Handlers>(&'a mut Life<A>);
+
+impl<A: Handlers> Living for Lent<'_, A> {
     fn me(&self) -> Arc<dyn Body> {
-        self.cell.clone()
+        self.0.cell.clone()
     }
 
     fn how(&mut self) -> &mut Ending {
-        &mut self.how
+        &mut self.0.how
     }
 
     fn started(&mut self) -> &mut Option<Started> {
-        &mut self.started
+        &mut self.0.started
     }
 
     fn is_born(&self) -> bool {
-        self.is_born
+        self.0.is_born
     }
 
     fn course(&mut self) -> Option<&mut Course> {
-        self.plan.as_mut().map(|plan| plan.course_mut())
+        self.0.plan.as_mut().map(|plan| plan.course_mut())
     }
 
     fn registered(&mut self) -> Option<&mut dyn Registered> {
-        self.cx.more_registered()
+        self.0.cx.more_registered()
     }
 
     fn take_in_hand(&mut self) -> Option<&'static Label> {
-        self.cx.take_in_hand()
+        self.0.cx.take_in_hand()
     }
 
     fn leave_unbegun(&mut self) {
-        self.cell.leave_unbegun(&mut self.hand);
+        self.0.cell.leave_unbegun(&mut self.0.hand);
     }
 
     fn end(&mut self, exit: ActorExit) {
-        self.cell.end(&mut self.hand, exit);
+        self.0.cell.end(&mut self.0.hand, exit);
     }
 }
 
@@ -401,7 +411,7 @@ impl<A: Handlers> Drop for Life<A> {
         // LF-2: tasks that wait are told when the state is gone.
         drop_quietly(&mut self.actor);
         self.cx.abandon();
-        end(self);
+        end(&mut Lent(self));
     }
 }
 

@@ -5,7 +5,6 @@ mod found;
 use ringpost_transport::id::NodeName;
 
 use super::destination::{Destination, View};
-use super::port::Find;
 use super::protocol::{Served, missing};
 use super::{ActorRef, Handlers, Protocol, Recipient, Ref, SpawnOptions, kind_of};
 use crate::address::{Address, check_name};
@@ -13,7 +12,7 @@ use crate::error::{Cause, LookupError, SpawnError};
 use crate::message::Message;
 use crate::node::Node;
 use crate::schema::Kind;
-use found::Found;
+use found::{Finding, Found};
 
 impl Node {
     /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
@@ -28,10 +27,11 @@ impl Node {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn actor<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
-        let address = self.parse(path)?;
-        let found = self.look(&address, kind_of::<A>()).await;
-        Ok(ActorRef::new(self.leads_to(&address, found)?))
+    pub fn actor<A: Handlers>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<ActorRef<A>, LookupError>> + Send {
+        Finding { looking: self.look(path, kind_of::<A>()), lead: reference_to }
     }
 
     /// Returns a reference to whatever actor has the name `"node/name"`, or `"name"` on this node,
@@ -64,10 +64,11 @@ impl Node {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn when_named<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
-        let address = self.parse(path)?;
-        let found = self.when_found(&address, kind_of::<A>()).await;
-        Ok(ActorRef::new(self.leads_to(&address, found)?))
+    pub fn when_named<A: Handlers>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<ActorRef<A>, LookupError>> + Send {
+        Finding { looking: self.when_found(path, kind_of::<A>()), lead: reference_to }
     }
 
     /// Finds the actor at a path, of whatever type, as one that accepts `M` and, when `R` is not
@@ -83,13 +84,11 @@ impl Node {
     ///
     /// # Cancel safety
     /// As [`actor`](Node::actor).
-    pub async fn recipient<M: Message, R: Send + 'static>(
+    pub fn recipient<M: Message, R: Send + 'static>(
         &self,
         path: &str,
-    ) -> Result<Recipient<M, R>, LookupError> {
-        let address = self.parse(path)?;
-        let found = self.look(&address, Kind::ANY).await;
-        Ok(Recipient::new(self.leads_to(&address, found)?))
+    ) -> impl Future<Output = Result<Recipient<M, R>, LookupError>> + Send {
+        Finding { looking: self.look(path, Kind::ANY), lead: recipient_of }
     }
 
     /// Returns a recipient that leads to whatever actor has the name whenever it is used, as
@@ -115,13 +114,11 @@ impl Node {
     ///
     /// # Cancel safety
     /// As [`when_named`](Node::when_named).
-    pub async fn when_recipient<M: Message, R: Send + 'static>(
+    pub fn when_recipient<M: Message, R: Send + 'static>(
         &self,
         path: &str,
-    ) -> Result<Recipient<M, R>, LookupError> {
-        let address = self.parse(path)?;
-        let found = self.when_found(&address, Kind::ANY).await;
-        Ok(Recipient::new(self.leads_to(&address, found)?))
+    ) -> impl Future<Output = Result<Recipient<M, R>, LookupError>> + Send {
+        Finding { looking: self.when_found(path, Kind::ANY), lead: recipient_of }
     }
 
     /// Finds the actor at a path, of whatever type, as one that serves the protocol `P`.
@@ -136,10 +133,11 @@ impl Node {
     ///
     /// # Cancel safety
     /// As [`actor`](Node::actor).
-    pub async fn reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
-        let address = self.parse(path)?;
-        let found = self.look(&address, Kind::ANY).await;
-        self.serves(&address, found)
+    pub fn reference<P: Protocol>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Ref<P>, LookupError>> + Send {
+        Finding { looking: self.look(path, Kind::ANY), lead: served_by }
     }
 
     /// Returns a reference that leads to whatever actor has the name whenever it is used, as
@@ -197,10 +195,11 @@ impl Node {
     ///
     /// # Cancel safety
     /// As [`when_named`](Node::when_named).
-    pub async fn when_reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
-        let address = self.parse(path)?;
-        let found = self.when_found(&address, Kind::ANY).await;
-        self.serves(&address, found)
+    pub fn when_reference<P: Protocol>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Ref<P>, LookupError>> + Send {
+        Finding { looking: self.when_found(path, Kind::ANY), lead: served_by }
     }
 
     /// Finds the actor of this node that has a name, which may be starting still, or spawns one
@@ -240,46 +239,6 @@ impl Node {
         }
     }
 
-    /// Returns where the actor is that was looked up at an address.
-    fn leads_to<P: Find>(
-        &self,
-        address: &Address,
-        found: Result<Found, Cause>,
-    ) -> Result<Destination<P>, LookupError> {
-        let to = found.and_then(|found| found.destination(self));
-        to.map_err(|cause| not_found(address, cause))
-    }
-
-    /// Returns a reference to the actor that was looked up at an address, if it serves a protocol
-    /// (PT-1).
-    fn serves<P: Protocol>(
-        &self,
-        address: &Address,
-        found: Result<Found, Cause>,
-    ) -> Result<Ref<P>, LookupError> {
-        let not_served = |(message, cause): (_, Cause)| LookupError::NotServed {
-            path: address.to_string(),
-            protocol: P::NAME,
-            message,
-            cause: Box::new(cause),
-        };
-        let to = match found.map_err(|cause| not_found(address, cause))? {
-            Found::Here(actor) => {
-                let served = Served::of_all(actor.0);
-                served
-                    .map(Destination::Local)
-                    .map_err(|call| not_served((call.name, Cause::NotAccepted)))?
-            }
-            Found::There(found, sender, accepted) => {
-                if let Some(missing) = missing::<P>(&accepted) {
-                    return Err(not_served(missing));
-                }
-                Destination::remote(found, sender, self.clone())
-            }
-        };
-        Ok(Ref::new(to))
-    }
-
     fn parse(&self, path: &str) -> Result<Address, LookupError> {
         let Some((node, name)) = path.split_once('/') else {
             return Ok(Address::by_name(self.shared_name().clone(), check_name(path)?));
@@ -287,6 +246,53 @@ impl Node {
         NodeName::new(node)?;
         Ok(Address::by_name(node.into(), check_name(name)?))
     }
+}
+
+/// Returns a reference to the actor that was looked up at an address.
+fn reference_to<A: Handlers>(
+    node: &Node,
+    address: &Address,
+    found: Found,
+) -> Result<ActorRef<A>, LookupError> {
+    found.destination(node, address).map(ActorRef::new)
+}
+
+fn recipient_of<M: Message, R: Send + 'static>(
+    node: &Node,
+    address: &Address,
+    found: Found,
+) -> Result<Recipient<M, R>, LookupError> {
+    found.destination(node, address).map(Recipient::new)
+}
+
+/// Returns a reference to the actor that was looked up at an address, if it serves a protocol
+/// (PT-1).
+fn served_by<P: Protocol>(
+    node: &Node,
+    address: &Address,
+    found: Found,
+) -> Result<Ref<P>, LookupError> {
+    let not_served = |(message, cause): (_, Cause)| LookupError::NotServed {
+        path: address.to_string(),
+        protocol: P::NAME,
+        message,
+        cause: Box::new(cause),
+    };
+    let to = match found {
+        Found::Here(actor) => {
+            let served = Served::of_all(actor.0);
+            served
+                .map(Destination::Local)
+                .map_err(|call| not_served((call.name, Cause::NotAccepted)))?
+        }
+        Found::There(found, sender, accepted) => {
+            if let Some(missing) = missing::<P>(&accepted) {
+                return Err(not_served(missing));
+            }
+            Destination::remote(found, sender, node.clone())
+        }
+    };
+    Ok(Ref::new(to))
 }
 
 /// Returns the actor of this node that has the name of a reference, if any has.

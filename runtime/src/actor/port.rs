@@ -68,6 +68,19 @@ pub trait Port<M: Message>: Find {
         asked: Option<&mut NewAsk<Self::Reply>>,
     ) -> Result<Fate, Cause>;
 
+    /// Puts a message as [`put`](Self::put) does where there is room now, no other sender waits for
+    /// it, and nothing of a user is to run before. Returns `None` where it did nothing. (Mostly it
+    /// does it: it is compiled into all that sends, and so is little.)
+    #[inline]
+    #[doc(hidden)]
+    fn put_at_once(
+        &self,
+        _message: &mut Option<M>,
+        _asked: Option<&mut NewAsk<Self::Reply>>,
+    ) -> Option<Fate> {
+        None
+    }
+
     /// As [`poll_put`](Self::poll_put), if there is room now and no other sender waits for it.
     #[doc(hidden)]
     fn try_put(
@@ -260,6 +273,12 @@ impl Line {
     #[inline]
     pub(super) fn is_near(&self) -> bool {
         self.near.is_some()
+    }
+
+    /// Returns true if it has no turn in a mailbox of this node.
+    #[inline]
+    pub(super) fn has_no_turn(&self) -> bool {
+        self.turn().is_none()
     }
 
     #[inline]

@@ -147,6 +147,28 @@ pub(super) fn place(at: HeadAt, message: TypeId, reply: Option<TypeId>) -> Optio
     heads(at).position(fits).map(|place| place as u16)
 }
 
+/// Returns the place of an `M` in the table of `A`, mostly: messages that stay on their node may
+/// have the same number. Known when it is compiled, to be [checked].
+pub(super) const fn place_of<A: Accepts<M>, M: Message>() -> u16 {
+    let mut place = 0;
+    while place < A::ROUTES.len() {
+        if A::ROUTES[place].head.label.id == M::ID {
+            return place as u16;
+        }
+        place += 1;
+    }
+    u16::MAX
+}
+
+/// Returns the place of the message with this type, which may be at `guess`; none where there is no
+/// message if it has none.
+pub(super) fn checked(guess: u16, at: HeadAt, message: TypeId) -> u16 {
+    match at(usize::from(guess)) {
+        Some(head) if (head.message)() == message => guess,
+        _ => place(at, message, None).unwrap_or(u16::MAX),
+    }
+}
+
 /// Returns the rows that another node sees, each at its ordinal, as many as a link describes: the
 /// newest form of each message, then `own`, which is the runtime's, then the earlier forms.
 pub(super) fn rows(at: HeadAt, own: Accepted) -> Vec<Accepted> {

@@ -47,11 +47,17 @@ impl<'a, P: Find> Heading<'a, P> {
         (self.settled.as_deref().unwrap_or(self.to), &mut self.line)
     }
 
-    /// Gives up its place in a line.
-    pub(super) fn leave(&mut self) {
+    /// Gives up its place in a line: the send has ended.
+    #[inline(never)]
+    pub(super) fn end(&mut self) {
         let (to, line) = self.settled_parts();
         to.leave(line);
-        *line = Line::default();
+    }
+
+    /// Gives up its place in a line.
+    pub(super) fn leave(&mut self) {
+        self.end();
+        self.line = Line::default();
     }
 
     /// Goes to another actor, which has no name.
@@ -62,9 +68,12 @@ impl<'a, P: Find> Heading<'a, P> {
 }
 
 impl<P: Find> Drop for Heading<'_, P> {
+    #[inline]
     fn drop(&mut self) {
-        let (to, line) = self.settled_parts();
-        to.leave(line);
+        // (Mostly there is none.)
+        if self.line.is_near() {
+            self.end();
+        }
     }
 }
 

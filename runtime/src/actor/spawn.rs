@@ -15,8 +15,11 @@ use super::{ActorRef, Handlers};
 use crate::address::check_name;
 use crate::busy::InHand;
 use crate::error::SpawnError;
+use crate::mailbox::Outlined;
 use crate::node::Node;
 use crate::registry::Refused;
+use crate::resident::Resident;
+use crate::rest::Started;
 
 impl Node {
     /// Spawns an actor under a name; returns when it has started.
@@ -27,12 +30,12 @@ impl Node {
     ///
     /// # Cancel safety
     /// When the future is dropped after its first poll, the actor runs all the same.
-    pub async fn spawn<A: Handlers>(
+    pub fn spawn<A: Handlers>(
         &self,
         name: impl Into<String>,
         actor: A,
-    ) -> Result<ActorRef<A>, SpawnError> {
-        self.spawn_with(SpawnOptions::named(name), actor).await
+    ) -> impl Future<Output = Result<ActorRef<A>, SpawnError>> + Send {
+        Spawn::new(self, SpawnOptions::named(name), actor)
     }
 
     /// Spawns an actor without a name: only its references lead to it. When they are all gone it
@@ -43,8 +46,11 @@ impl Node {
     ///
     /// # Cancel safety
     /// As [`spawn`](Node::spawn).
-    pub async fn spawn_anonymous<A: Handlers>(&self, actor: A) -> Result<ActorRef<A>, SpawnError> {
-        self.spawn_with(SpawnOptions::anonymous(), actor).await
+    pub fn spawn_anonymous<A: Handlers>(
+        &self,
+        actor: A,
+    ) -> impl Future<Output = Result<ActorRef<A>, SpawnError>> + Send {
+        Spawn::new(self, SpawnOptions::anonymous(), actor)
     }
 
     /// Spawns an actor with options.
@@ -54,14 +60,12 @@ impl Node {
     ///
     /// # Cancel safety
     /// As [`spawn`](Node::spawn).
-    pub async fn spawn_with<A: Handlers>(
+    pub fn spawn_with<A: Handlers>(
         &self,
         options: SpawnOptions,
         actor: A,
-    ) -> Result<ActorRef<A>, SpawnError> {
-        let (started, starts) = self.begin(options, actor, None, None)?;
-        starts.await?;
-        Ok(ActorRef::local(started))
+    ) -> impl Future<Output = Result<ActorRef<A>, SpawnError>> + Send {
+        Spawn::new(self, options, actor)
     }
 
     /// Spawns an actor that is restarted as `child` says, and that no other actor answers for;
@@ -97,7 +101,10 @@ impl Node {
         plan: Option<Box<Plan<A>>>,
         parent: Option<u64>,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
-        let cell = self.place(options, plan.is_some())?;
+        let cell = match self.place(options, plan.is_some()) {
+            Ok(cell) => cell,
+            Err(error) => return Err(error),
+        };
         if let Some(parent) = parent {
             cell.tally().set_parent(parent);
         }
@@ -111,15 +118,19 @@ impl Node {
         options: SpawnOptions,
         is_child: bool,
     ) -> Result<Arc<Cell<A>>, SpawnError> {
-        let (name, capacity) = self.check(&options)?;
-        let cell = self.place_as(name, capacity, is_child);
-        cell.map_err(|refused| why_refused(options, refused))
+        self.place_by(options, is_child, make::<A>).map(cell_of)
     }
 
-    /// Returns the name and the capacity of the mailbox that options say.
-    fn check(&self, options: &SpawnOptions) -> Result<(Option<Arc<str>>, usize), SpawnError> {
+    fn place_by(
+        &self,
+        options: SpawnOptions,
+        is_child: bool,
+        make: Make,
+    ) -> Result<Arc<dyn Resident>, SpawnError> {
         let name = options.name.as_deref().map(check_name).transpose()?;
-        Ok((name, options.mailbox_capacity.unwrap_or(self.mailbox_capacity())))
+        let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
+        let placed = self.place_made(name, capacity, is_child, make);
+        placed.map_err(|refused| why_refused(options, refused))
     }
 
     /// Gives a place to an actor whose name was checked, or is one that users cannot give.
@@ -129,10 +140,20 @@ impl Node {
         mailbox_capacity: usize,
         is_child: bool,
     ) -> Result<Arc<Cell<A>>, Refused> {
+        self.place_made(name, mailbox_capacity, is_child, make::<A>).map(cell_of)
+    }
+
+    fn place_made(
+        &self,
+        name: Option<Arc<str>>,
+        mailbox_capacity: usize,
+        is_child: bool,
+        make: Make,
+    ) -> Result<Arc<dyn Resident>, Refused> {
         let mut made = None;
         self.residents().insert(name.clone(), &mut |key| {
             let base = Base::new(self.clone(), key, name.clone(), is_child);
-            made.insert(Arc::new(Cell::<A>::new(base, mailbox_capacity))).clone()
+            made.insert(make(base, mailbox_capacity)).clone()
         })?;
         Ok(made.expect("`insert` makes what it has a place for"))
     }
@@ -155,12 +176,72 @@ impl Node {
         actor: A,
         plan: Option<Box<Plan<A>>>,
     ) -> Starts {
-        let (told, started) = oneshot::channel();
         // Before it runs: what it asks as it starts finds that its spawner waits for it (WC-1).
-        let starts = Starts { started, _wait: Wait::for_start(&*cell, InHand::FIRST_START) };
+        let (told, starts) = Starts::of(&*cell);
         // `Life` uses the sender, also where the task is dropped before it runs.
-        self.runtime().spawn(Life::new(cell, Some(actor), plan, told).run());
+        self.runtime().spawn(Life::run(Life::new(cell, Some(actor), plan, told)));
         starts
+    }
+}
+
+/// Makes the cell of an actor, with this capacity of its mailbox.
+type Make = fn(Base, usize) -> Arc<dyn Resident>;
+
+fn make<A: Handlers>(base: Base, mailbox_capacity: usize) -> Arc<dyn Resident> {
+    Arc::new(Cell::<A>::new(base, mailbox_capacity))
+}
+
+/// Returns the type of a cell again that [`make`] made.
+fn cell_of<A: Handlers>(made: Arc<dyn Resident>) -> Arc<Cell<A>> {
+    match made.as_any().downcast() {
+        Ok(cell) => cell,
+        Err(_) => unreachable!("a cell is of the type that it was made of"),
+    }
+}
+
+/// A spawn that returns when the actor has started. Polled by its spawner. (No `async fn`: it would
+/// be compiled into each function that spawns.)
+struct Spawn<'a, A: Handlers> {
+    node: &'a Node,
+    step: Outlined<SpawnStep<A>>,
+}
+
+enum SpawnStep<A: Handlers> {
+    /// Not polled yet.
+    New(SpawnOptions, A),
+    Begun(Arc<Cell<A>>, Starts),
+    Ended,
+}
+
+impl<'a, A: Handlers> Spawn<'a, A> {
+    fn new(node: &'a Node, options: SpawnOptions, actor: A) -> Self {
+        Spawn { node, step: Outlined::new(SpawnStep::New(options, actor)) }
+    }
+}
+
+impl<A: Handlers> Unpin for Spawn<'_, A> {}
+
+impl<A: Handlers> Future for Spawn<'_, A> {
+    type Output = Result<ActorRef<A>, SpawnError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let (cell, mut starts) = match std::mem::replace(&mut *self.step, SpawnStep::Ended) {
+            SpawnStep::New(options, actor) => match self.node.begin(options, actor, None, None) {
+                Ok(begun) => begun,
+                Err(error) => return Poll::Ready(Err(error)),
+            },
+            SpawnStep::Begun(cell, starts) => (cell, starts),
+            SpawnStep::Ended => panic!("a spawn was polled after it was ready"),
+        };
+        match Pin::new(&mut starts).poll(cx) {
+            Poll::Pending => {
+                *self.step = SpawnStep::Begun(cell, starts);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(ActorRef::local(cell))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
     }
 }
 
@@ -174,7 +255,7 @@ fn why_refused(options: SpawnOptions, refused: Refused) -> SpawnError {
 
 /// An actor that has its place and does not run yet. Dropped, it ends without having run.
 pub(super) struct Unborn<A: Handlers> {
-    life: Life<A>,
+    life: Outlined<Life<A>>,
     starts: Starts,
 }
 
@@ -192,7 +273,7 @@ impl<A: Handlers> Unborn<A> {
 
     /// Has it run. No handler waits for its start.
     pub(super) fn run(self, node: &Node) -> Starts {
-        node.runtime().spawn(self.life.run());
+        node.runtime().spawn(Life::run(self.life));
         self.starts
     }
 }
@@ -202,6 +283,14 @@ pub(super) struct Starts {
     started: oneshot::Receiver<Result<(), SpawnError>>,
     /// There while a handler waits.
     _wait: Option<Wait>,
+}
+
+impl Starts {
+    /// Returns what tells that `whom` has started, and what waits for that.
+    fn of(whom: &dyn Resident) -> (Started, Self) {
+        let (told, started) = oneshot::channel();
+        (told, Starts { started, _wait: Wait::for_start(whom, InHand::FIRST_START) })
+    }
 }
 
 impl Future for Starts {

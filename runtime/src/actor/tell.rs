@@ -13,6 +13,7 @@ use super::sending::Sending;
 use super::time_limit::TimeLimit;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
+use crate::mailbox::Outlined;
 use crate::message::Message;
 
 /// A message on its way: awaiting it waits for room and sends.
@@ -22,7 +23,7 @@ use crate::message::Message;
 /// the line for room goes to the next.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Tell<'a, P: Find, M> {
-    sending: Sending<'a, P, M>,
+    sending: Outlined<Sending<'a, P, M>>,
 }
 
 impl<'a, P: Find, M> Tell<'a, P, M> {
@@ -31,7 +32,7 @@ impl<'a, P: Find, M> Tell<'a, P, M> {
     }
 
     pub(super) fn of(sending: Sending<'a, P, M>) -> Self {
-        Tell { sending }
+        Tell { sending: Outlined::new(sending) }
     }
 }
 
@@ -143,7 +144,7 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
 /// its fate goes untold.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Confirmed<'a, P: Find, M> {
-    sending: Sending<'a, P, M>,
+    sending: Outlined<Sending<'a, P, M>>,
     fate: Option<PendingFate>,
 }
 
@@ -189,24 +190,44 @@ fn poll_tell<P: Port<M>, M: Message>(
     fate: Option<&mut Option<PendingFate>>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), TellError<M>>> {
-    let (to, message, line) = sending.parts();
-    assert!(message.is_some(), "a `tell` was polled after it was ready");
     // A task that only sends lets others run now and then, as with tokio's own channels: what it
     // sent leaves while it goes on.
-    let turn = ready!(coop::poll_proceed(cx));
-    match to.poll_tell(message, fate, line, cx) {
-        Poll::Pending => Poll::Pending,
-        Poll::Ready(Ok(())) => {
-            turn.made_progress();
-            to.leave(line);
-            Poll::Ready(Ok(()))
-        }
-        Poll::Ready(Err(cause)) => {
-            turn.made_progress();
-            // Now, not when this is dropped: a refused send may be kept for long.
-            to.leave(line);
-            Poll::Ready(Err(unsent_message(message, cause)))
-        }
+    let turn = ready!(begin_turn(cx));
+    // Mostly that is all. (The rest is a call, for this is compiled into all that tells.)
+    let Sending { heading, message } = sending;
+    if fate.is_none() && heading.to.tell_at_once(message, &heading.line) {
+        // As `made_progress`, without a drop that looks for it.
+        std::mem::forget(turn);
+        return Poll::Ready(Ok(()));
+    }
+    poll_tell_on(sending, fate, turn, cx)
+}
+
+/// Begins a turn of a task that sends; see [`coop::poll_proceed`].
+#[inline(never)]
+fn begin_turn(cx: &mut Context<'_>) -> Poll<coop::RestoreOnPending> {
+    coop::poll_proceed(cx)
+}
+
+#[inline(never)]
+fn poll_tell_on<P: Port<M>, M: Message>(
+    sending: &mut Sending<'_, P, M>,
+    fate: Option<&mut Option<PendingFate>>,
+    turn: coop::RestoreOnPending,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), TellError<M>>> {
+    let (to, message, line) = sending.parts();
+    assert!(message.is_some(), "a `tell` was polled after it was ready");
+    let told = to.poll_tell(message, fate, line, cx);
+    if told.is_pending() {
+        return Poll::Pending;
+    }
+    turn.made_progress();
+    // Now, not when this is dropped: a refused send may be kept for long.
+    sending.heading.end();
+    match told {
+        Poll::Ready(Err(cause)) => Poll::Ready(Err(unsent_message(&mut sending.message, cause))),
+        Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
     }
 }
 

@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
+use super::Outlined;
+
 /// One or several messages of another node, as a mailbox sees them; at least one.
 pub(crate) trait Remote {
     /// One of them.
@@ -38,12 +40,12 @@ pub(crate) trait Remote {
 /// The messages that an actor took from its mailbox and has not begun yet.
 pub(crate) struct Hand<L, R> {
     /// Those that have begun, and the others.
-    local: Vec<L>,
+    local: Outlined<Vec<L>>,
     begun: u32,
     /// How many of the others come before the next look at both intakes (MB-5).
     turn: u32,
     /// There from the first message of another node on: most actors have none.
-    far: Option<Box<Far<R>>>,
+    far: Outlined<Option<Box<Far<R>>>>,
 }
 
 /// The messages of other nodes.
@@ -66,15 +68,9 @@ struct Held<R> {
     is_released: bool,
 }
 
-/// One message, by the intake it came through.
-pub(crate) enum Taken<L, R> {
-    Local(L),
-    Remote(R),
-}
-
 impl<L, R> Hand<L, R> {
     pub(crate) fn new() -> Self {
-        Hand { local: Vec::new(), begun: 0, turn: 0, far: None }
+        Hand { local: Outlined::default(), begun: 0, turn: 0, far: Outlined::default() }
     }
 
     /// Returns true if it holds nothing that can be begun, nor holds anything back.
@@ -120,20 +116,29 @@ impl<L, R> Hand<L, R> {
     /// Begins a new batch, with `local` messages of this node and `most` of others (MB-5).
     pub(super) fn begin_turn(&mut self, local: u32, most: u32) {
         self.turn = local;
-        if let Some(far) = &mut self.far {
+        if let Some(far) = &mut *self.far {
             far.turn = most as usize;
         }
     }
 }
 
 impl<L, R: Remote> Hand<L, R> {
-    /// Takes out the messages of an actor that begins none any more; one link's, and this node's,
-    /// in their order.
-    pub(crate) fn take_unbegun(&mut self) -> impl Iterator<Item = Taken<L, R::Message>> {
-        let (local, begun) = (std::mem::take(&mut self.local), std::mem::take(&mut self.begun));
-        let local = local.into_iter().skip(begun as usize).map(Taken::Local);
+    /// Returns the next message of this node of an actor that begins none any more, in their
+    /// order, to be taken out of its place. `None` when there are no more, and none of the memory.
+    pub(crate) fn take_local(&mut self) -> Option<&mut L> {
+        if self.has_begun_all() {
+            (*self.local, self.begun) = (Vec::new(), 0);
+            return None;
+        }
+        self.begun += 1;
+        self.local.get_mut(self.begun as usize - 1)
+    }
+
+    /// Takes out the messages of other nodes of an actor that begins none any more; one link's in
+    /// their order.
+    pub(crate) fn take_remote(&mut self) -> impl Iterator<Item = R::Message> + use<L, R> {
         let mut far = self.far.take();
-        local.chain(from_fn(move || far.as_mut()?.take_unbegun().map(Taken::Remote)))
+        from_fn(move || far.as_mut()?.take_unbegun())
     }
 
     /// Returns the next message of this node in this batch, which begins, where it lies: each move

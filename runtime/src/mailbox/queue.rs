@@ -1,4 +1,5 @@
 //! One intake of a mailbox, which knows roughly how old its messages are.
+#![allow(unsafe_code, reason = "a message is written where it is to lie")]
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -99,14 +100,30 @@ impl<T> Local<T> {
     /// Puts a message at the end. `is_late` is as in [`Count::add`].
     #[inline]
     pub(super) fn push(&mut self, message: T, is_late: bool) {
-        self.put(message);
+        self.items.push(message);
         self.count.add(is_late);
     }
 
-    /// Puts a message at the end, which is to be [counted](Count::add).
+    /// Makes memory for one message more.
+    #[inline]
+    pub(super) fn make_room(&mut self) {
+        self.items.reserve(1);
+    }
+
+    /// Puts a message at the end, which is to be [counted](Count::add). Nothing in it can panic, so
+    /// no sender has code that drops a message which it was about to put.
+    ///
+    /// # Safety
+    /// [Room was made](Self::make_room) for it, and is not filled.
     #[inline(always)]
-    pub(super) fn put(&mut self, message: T) {
-        self.items.push(message);
+    pub(super) unsafe fn put(&mut self, message: T) {
+        let len = self.items.len();
+        // SAFETY: the caller has made room (MB-10), so the place behind the last message is the
+        // vector's; it is written before it counts as a message.
+        unsafe {
+            self.items.as_mut_ptr().add(len).write(message);
+            self.items.set_len(len + 1);
+        }
     }
 
     /// Lets up to `most` messages leave: the first ones in `hand`. Returns how many those are. All
@@ -136,10 +153,15 @@ impl<T> Local<T> {
         std::mem::swap(&mut self.items, hand);
         for empty in [&mut self.items, hand] {
             if empty.capacity() > limits::QUEUE_KEPT_MESSAGES {
-                *empty = Vec::new();
+                give_back(empty);
             }
         }
     }
+}
+
+#[cold]
+fn give_back<T>(empty: &mut Vec<T>) {
+    *empty = Vec::new();
 }
 
 impl<T> Far<T> {

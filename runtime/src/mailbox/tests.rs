@@ -49,6 +49,12 @@ impl Remote for u32 {
     }
 }
 
+/// One message, by the intake it came through.
+pub(super) enum Taken<L, R> {
+    Local(L),
+    Remote(R),
+}
+
 /// Takes the next message to begin, as an actor does.
 pub(super) fn take<L: Copy, R: Remote>(
     hand: &mut Hand<L, R>,
@@ -58,6 +64,14 @@ pub(super) fn take<L: Copy, R: Remote>(
         return Some(Taken::Local(message));
     }
     hand.take_tell().or_else(|| hand.take_far(cx)).map(Taken::Remote)
+}
+
+/// Takes out the messages of an actor that begins none any more, as its cell does.
+pub(super) fn take_unbegun<L: Copy, R: Remote>(hand: &mut Hand<L, R>) -> Vec<Taken<L, R::Message>> {
+    let local = std::iter::from_fn(|| hand.take_local().copied()).map(Taken::Local);
+    let mut unbegun: Vec<_> = local.collect();
+    unbegun.extend(hand.take_remote().map(Taken::Remote));
+    unbegun
 }
 
 struct Sender {
@@ -254,7 +268,7 @@ fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     assert!(matches!(waiting.poll(&mailbox), Poll::Ready(Err(Closed))));
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
     mailbox.close(&mut reader.hand);
-    let unbegun = reader.hand.take_unbegun().map(|taken| match taken {
+    let unbegun = take_unbegun(&mut reader.hand).into_iter().map(|taken| match taken {
         Taken::Local(message) | Taken::Remote(message) => message,
     });
     assert_eq!(unbegun.collect::<Vec<_>>(), [1, 2]);
@@ -314,7 +328,7 @@ fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
         assert_eq!((begun.len() - before, begun[before]), (2, local), "one of each in turn");
     }
     mailbox.close(&mut hand);
-    begun.extend(hand.take_unbegun().map(|taken| match taken {
+    begun.extend(take_unbegun(&mut hand).into_iter().map(|taken| match taken {
         Taken::Local(message) | Taken::Remote(message) => message,
     }));
     let remote: Vec<_> = begun.iter().copied().filter(|number| *number >= 100).collect();
@@ -355,4 +369,23 @@ fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
         }
     }
     assert_eq!(begun, (0..18).collect::<Vec<_>>());
+}
+
+/// MB-10: also where the memory has to grow, and where it is not filled.
+#[test]
+fn a_vacancy_has_room_for_one_message() {
+    let mailbox = Mailbox::<u32, u32>::new(100);
+    for message in 0..100 {
+        drop(mailbox.try_vacancy().ok().unwrap());
+        mailbox.try_vacancy().ok().unwrap().fill(message);
+    }
+    assert_eq!(mailbox.try_vacancy().err(), Some(NoRoom::Full));
+    assert_eq!(mailbox.depth().local, 100);
+    mailbox.drain();
+    assert_eq!(mailbox.try_vacancy().err(), Some(NoRoom::Closed));
+    let (mut reader, mut begun) = (Reader::new(), Vec::new());
+    while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
+        begun.extend(reader.taken());
+    }
+    assert_eq!(begun, (0..100).collect::<Vec<_>>());
 }

@@ -3,11 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
-use crate::actor::arrival::begin_ask;
+use crate::actor::arrival::{Unopened, begin_ask};
 use crate::actor::ends::Ends;
-use crate::actor::route::{Label, NotTaken};
+use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
@@ -15,7 +14,7 @@ use crate::exit::ActorExit;
 use crate::mailbox::Intake;
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{Note, Replier, code};
+use crate::remote::{Form, Note, code};
 use crate::resident::{Halt, Resident};
 use crate::slot::OpenAsk;
 use crate::spans::{self, Scope, Subject};
@@ -43,6 +42,14 @@ pub(in crate::actor) trait Body: Resident {
 
     /// Returns the name of the actor's type, as metrics have it.
     fn name(&self) -> &'static str;
+}
+
+/// A message of another node that was begun and is to be read.
+pub(super) struct Opened {
+    pub(super) far: Far,
+    is_tell: bool,
+    in_hand: InHand,
+    note: Option<Note>,
 }
 
 /// The part of a cell that few actors need.
@@ -93,6 +100,11 @@ impl Base {
     /// Returns the figures that a snapshot shows of the actor.
     pub(in crate::actor) fn tally(&self) -> &Arc<Tally> {
         self.rare().tally.get_or_init(Arc::default)
+    }
+
+    /// See [`Inbox::id`](crate::remote::Inbox::id).
+    pub(in crate::actor) fn id(&self) -> u64 {
+        self.key.id()
     }
 
     /// See [`Resident::token`]: a cell lies where its base does.
@@ -160,39 +172,38 @@ impl Base {
         Scope::handling(&subject, self.address(), sent_in)
     }
 
-    /// Begins a message of another node; `ask` is the way back to its asker. Returns `None` where
-    /// that one has given up.
-    pub(super) fn begin_far(
-        &self,
-        label: &Label,
-        ask: Option<(Replier, Option<Instant>)>,
-    ) -> Option<(Option<Replier>, InHand)> {
-        let Some((asked, deadline)) = ask else { return Some((None, InHand::default())) };
-        let Some(replier) = begin_ask(asked, deadline) else {
-            self.skipped(label);
-            return None;
-        };
-        Some((Some(replier), InHand { deadline, ask: 0 }))
+    /// Begins a message of another node that arrived in this form. Returns `None` where its asker
+    /// has given up.
+    pub(super) fn open(&self, label: &Label, unopened: Unopened, form: Form) -> Option<Opened> {
+        let Unopened { payload, ask, note, .. } = unopened;
+        let (mut replier, mut in_hand) = (None, InHand::default());
+        if let Some((asked, deadline)) = ask {
+            replier = begin_ask(asked, deadline);
+            if replier.is_none() {
+                self.skipped(label);
+                return None;
+            }
+            in_hand.deadline = deadline;
+        }
+        let is_tell = replier.is_none();
+        Some(Opened { far: Far { payload, replier, form }, is_tell, in_hand, note })
     }
 
-    /// Returns the scope of a message of another node.
-    pub(super) fn far_scope(
-        &self,
-        label: &Label,
-        is_tell: bool,
-        note: Option<Note>,
-    ) -> Option<Box<Scope>> {
+    /// Returns what its handler is to know of a message of another node that was read, and the
+    /// scope that it is handled in.
+    pub(super) fn opened(&self, label: &Label, opened: Opened) -> (InHand, Option<Box<Scope>>) {
+        let Opened { is_tell, in_hand, note, .. } = opened;
         let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());
-        spans::is_on().then(scope)
+        (in_hand, spans::is_on().then(scope))
     }
 
     /// Notes that a message could not be read, and tells its asker.
     #[cold]
-    pub(super) fn unread(&self, label: &Label, replier: Option<Replier>, error: NotTaken) {
+    pub(super) fn unread(&self, label: &Label, opened: Opened, error: NotTaken) {
         let (actor, name) = (self.address(), label.name());
         let error = error.text();
         tracing::warn!(%actor, name, %error, "a message could not be read: it is dropped");
-        match replier {
+        match opened.far.replier {
             Some(replier) => replier.fail(code::INVALID_ASK),
             None => self.bury(label, DeadLetterCause::InvalidArchive),
         }

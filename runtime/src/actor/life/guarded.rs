@@ -32,35 +32,66 @@ impl<A: Handlers, F> Guarded<A, F> {
     }
 }
 
+/// An incarnation without its type, there until it has ended. (A pointer to it, as [`super::Lent`]
+/// is one.)
+trait Incarnation {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), BoxError>>;
+
+    fn end(&mut self);
+}
+
+impl<F: Future<Output = Result<(), BoxError>>> Incarnation for Pin<&mut Option<F>> {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), BoxError>> {
+        match self.as_mut().as_pin_mut() {
+            Some(inner) => inner.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    fn end(&mut self) {
+        self.set(None);
+    }
+}
+
 impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A, F> {
     type Output = Ending;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ending> {
         let mut this = self.project();
-        let me: &dyn Body = &**this.cell;
+        let me = &**this.cell;
         if !std::mem::replace(this.attended, true) {
-            me.intake().attend(cx.waker());
+            me.mailbox().attend(cx.waker());
         }
-        let polled = match this.inner.as_mut().as_pin_mut() {
-            Some(inner) if !me.ends().is_forced() => {
-                let _within = enter_actor((me.token(), me.id()), me.base().node().runtime().id());
-                // Also the text of an error is the user's code.
-                catch_unwind(AssertUnwindSafe(|| inner.poll(cx).map(Ending::of)))
-            }
-            _ => Ok(Poll::Pending),
-        };
-        note_turn(me.base(), this.is_waiting);
-        // Mostly: then no part of an ending is looked at.
-        if let Ok(Poll::Pending) = &polled
-            && !me.ends().is_forced()
-        {
-            return Poll::Pending;
-        }
-        let ending = ready!(judge(me, this.is_waiting, polled));
-        // A handler that did not end drops its state here, where a panic is caught.
-        drop(catch_unwind(AssertUnwindSafe(|| this.inner.set(None))));
-        Poll::Ready(ending)
+        poll((me, me.base()), this.is_waiting, &mut this.inner, cx)
     }
+}
+
+/// Polls an incarnation of `me`.
+fn poll(
+    (me, base): (&dyn Body, &Base),
+    is_waiting: &mut bool,
+    inner: &mut dyn Incarnation,
+    cx: &mut TaskContext<'_>,
+) -> Poll<Ending> {
+    let polled = if base.ends().is_forced() {
+        Ok(Poll::Pending)
+    } else {
+        let _within = enter_actor((base.token(), base.id()), base.node().runtime().id());
+        // Also the text of an error is the user's code.
+        catch_unwind(AssertUnwindSafe(|| inner.poll(cx).map(Ending::of)))
+    };
+    note_turn(base, is_waiting);
+    // Mostly: then no part of an ending is looked at.
+    if let Ok(Poll::Pending) = &polled
+        && !base.ends().is_forced()
+    {
+        return Poll::Pending;
+    }
+    let ending = ready!(judge(me, is_waiting, polled));
+    // A handler that did not end drops its state here, where a panic is caught.
+    drop(catch_unwind(AssertUnwindSafe(|| inner.end())));
+    Poll::Ready(ending)
 }
 
 /// Returns how an incarnation ended that was polled, if it has.

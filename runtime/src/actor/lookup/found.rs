@@ -1,20 +1,23 @@
-//! A look at the actor that has a name, and the wait for one. Nothing here knows the type of an
-//! actor, so that it is compiled once, and not for each type of a program.
+//! A look at the actor that has a name, and the wait for one. All but the last step knows no type
+//! of an actor, so that it is compiled once, and not for each type of a program.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
+use futures::future::BoxFuture;
+
+use super::not_found;
 use crate::actor::destination::Destination;
 use crate::actor::port::{Find, SharedActor};
 use crate::address::Address;
-use crate::error::Cause;
+use crate::error::{Cause, LookupError};
 use crate::limits;
 use crate::node::Node;
 use crate::remote::{self, Accepted, RemoteSender, Waiter};
 use crate::schema::Kind;
 
-/// An actor that was found. Made by [`Node::look`].
+/// An actor that was found. Made by [`Looking`].
 pub(super) enum Found {
     Here(SharedActor),
     /// Exactly this actor of another node, and what it accepts.
@@ -22,10 +25,18 @@ pub(super) enum Found {
 }
 
 impl Found {
-    /// Returns where it is. One of this node is looked at with its type.
-    pub(super) fn destination<P: Find>(self, node: &Node) -> Result<Destination<P>, Cause> {
+    /// Returns where it is, which was looked up at an address. One of this node is looked at with
+    /// its type.
+    pub(super) fn destination<P: Find>(
+        self,
+        node: &Node,
+        address: &Address,
+    ) -> Result<Destination<P>, LookupError> {
         match self {
-            Found::Here(actor) => P::of(actor).map(Destination::Local),
+            Found::Here(actor) => match P::of(actor) {
+                Ok(near) => Ok(Destination::Local(near)),
+                Err(cause) => Err(not_found(address, cause)),
+            },
             Found::There(address, sender, _) => {
                 Ok(Destination::remote(address, sender, node.clone()))
             }
@@ -33,10 +44,91 @@ impl Found {
     }
 }
 
+/// A look at the actor at a path that ends with a `T` which leads to it. Polled by its caller. (No
+/// `async fn`: it would be compiled into each function that looks.)
+pub(super) struct Finding<'n, 'p, T> {
+    pub(super) looking: Looking<'n, 'p>,
+    pub(super) lead: fn(&Node, &Address, Found) -> Result<T, LookupError>,
+}
+
+impl<T> Future for Finding<'_, '_, T> {
+    type Output = Result<T, LookupError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match Pin::new(&mut self.looking).poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok((address, found))) => {
+                Poll::Ready((self.lead)(self.looking.node, &address, found))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+/// A look at the actor at a path: its address, and what was found there. Made by [`Node::look`] and
+/// [`Node::when_found`].
+pub(super) struct Looking<'n, 'p> {
+    node: &'n Node,
+    path: &'p str,
+    /// The type that an actor of another node is to be of.
+    kind: Kind,
+    waits: bool,
+    /// There where it waits for another node, or for a name.
+    wait: Option<BoxFuture<'n, (Address, Result<Found, Cause>)>>,
+}
+
+impl Future for Looking<'_, '_> {
+    type Output = Result<(Address, Found), LookupError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Looking { node, path, kind, waits, wait } = &mut *self;
+        let (node, kind, waits) = (*node, *kind, *waits);
+        let wait = match wait {
+            Some(wait) => wait,
+            None => {
+                let address = node.parse(path)?;
+                if !waits && address.node() == node.name() {
+                    return Poll::Ready(match node.resident(&address) {
+                        Ok(actor) => Ok((address, Found::Here(SharedActor(actor)))),
+                        Err(cause) => Err(not_found(&address, cause)),
+                    });
+                }
+                wait.insert(Box::pin(node.find(address, kind, waits)))
+            }
+        };
+        let (address, found) = ready!(wait.as_mut().poll(cx));
+        Poll::Ready(match found {
+            Ok(found) => Ok((address, found)),
+            Err(cause) => Err(not_found(&address, cause)),
+        })
+    }
+}
+
 impl Node {
-    /// Finds the actor at an address. One of another node is to be of this `kind`.
-    pub(super) async fn look(&self, address: &Address, kind: Kind) -> Result<Found, Cause> {
-        self.look_with(address, kind, Waiter::default()).await
+    /// Looks at the actor at a path. One of another node is to be of this `kind`.
+    pub(super) fn look<'n, 'p>(&'n self, path: &'p str, kind: Kind) -> Looking<'n, 'p> {
+        Looking { node: self, path, kind, waits: false, wait: None }
+    }
+
+    /// Looks at the actor at a path as [`look`](Self::look) does, and waits while trying again can
+    /// help.
+    pub(super) fn when_found<'n, 'p>(&'n self, path: &'p str, kind: Kind) -> Looking<'n, 'p> {
+        Looking { node: self, path, kind, waits: true, wait: None }
+    }
+
+    async fn find(
+        &self,
+        address: Address,
+        kind: Kind,
+        waits: bool,
+    ) -> (Address, Result<Found, Cause>) {
+        let found = if waits {
+            self.find_again(&address, kind).await
+        } else {
+            self.look_with(&address, kind, Waiter::default()).await
+        };
+        (address, found)
     }
 
     async fn look_with(
@@ -53,9 +145,8 @@ impl Node {
         Ok(Found::There(found, sender, accepted))
     }
 
-    /// Finds the actor at an address as [`look`](Self::look) does, and waits while trying again can
-    /// help.
-    pub(super) async fn when_found(&self, address: &Address, kind: Kind) -> Result<Found, Cause> {
+    /// Finds the actor at an address, and waits while trying again can help.
+    async fn find_again(&self, address: &Address, kind: Kind) -> Result<Found, Cause> {
         let is_near = address.node() == self.name();
         let mut pause = limits::LOOK_UP_AGAIN / 64;
         loop {

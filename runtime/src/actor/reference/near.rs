@@ -1,18 +1,19 @@
 //! The way into an actor of this node whose type is known.
 
+use std::any::TypeId;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
-use crate::actor::cell::{ActorVacancy, Cell, Letter};
+use crate::actor::cell::{Cell, Letter};
 use crate::actor::port::{
     self, AnyActor, AskPort, Find, Line, NearRoom, NewAsk, Port, SharedActor,
 };
-use crate::actor::route::{Label, forms};
+use crate::actor::recipient::Entry;
+use crate::actor::route::{self, Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
 use crate::error::Cause;
 use crate::fate::Fate;
 use crate::message::Message;
-use crate::node::Node;
 use crate::remote::MessageForms;
 use crate::resident::Resident;
 use crate::schema::Kind;
@@ -57,37 +58,19 @@ impl<A: Handlers> Near<A> {
         self.0.clone().shared()
     }
 
+    /// Returns the place of a message in the actor's table.
+    fn entry<M: Message>(&self) -> Entry<'_>
+    where
+        A: Accepts<M>,
+    {
+        let guess = const { route::place_of::<A, M>() };
+        let route = route::checked(guess, route::head_of::<A>, TypeId::of::<M>());
+        Entry { actor: self.cell(), route }
+    }
+
     pub(in crate::actor) fn downgrade(&self) -> WeakNear<A> {
         WeakNear(Arc::downgrade(&self.0))
     }
-}
-
-/// Takes the message and puts it into the mailbox.
-#[inline(always)]
-fn fill<A: Accepts<M>, M: Message>(
-    vacancy: ActorVacancy<'_, A>,
-    message: &mut Option<M>,
-    asked: Option<&mut NewAsk<A::Reply>>,
-    scope: Option<Box<Scope>>,
-    node: &Node,
-) -> Result<Fate, Cause> {
-    match A::Input::take_local(message, node) {
-        Ok(input) => {
-            vacancy.fill(letter::<A, M>(input, asked, scope));
-            Ok(Fate::Delivered)
-        }
-        Err(cause) => Err(cause),
-    }
-}
-
-#[inline(always)]
-fn letter<A: Accepts<M>, M: Message>(
-    input: A::Input,
-    asked: Option<&mut NewAsk<A::Reply>>,
-    scope: Option<Box<Scope>>,
-) -> Letter<A::Envelope> {
-    let (reply, ask) = way_back(asked, scope);
-    Letter { label: const { &Label::of::<A, M>() }, ask, envelope: Some(A::envelope(input, reply)) }
 }
 
 /// Returns the way back of a message, and its ask as its actor sees it. Compiled once for each type
@@ -116,11 +99,17 @@ impl<A: Handlers> Find for Near<A> {
     }
 
     fn of(SharedActor(resident): SharedActor) -> Result<Self, Cause> {
-        let found = resident.kind().name;
-        let cell = resident.as_any().downcast::<Cell<A>>();
-        let wrong = |_| Cause::WrongActorType { asked: kind_of::<A>().name, found: found.into() };
-        cell.map(Near::new).map_err(wrong)
+        let found = resident.kind();
+        match resident.as_any().downcast::<Cell<A>>() {
+            Ok(cell) => Ok(Near::new(cell)),
+            Err(_) => Err(wrong_type(kind_of::<A>(), found)),
+        }
     }
+}
+
+#[cold]
+fn wrong_type(asked: Kind, found: Kind) -> Cause {
+    Cause::WrongActorType { asked: asked.name, found: found.name.into() }
 }
 
 impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
@@ -130,19 +119,25 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
 
     fn put(
         &self,
-        NearRoom(room): NearRoom<'_>,
+        room: NearRoom<'_>,
         message: &mut Option<M>,
         asked: Option<&mut NewAsk<A::Reply>>,
     ) -> Result<Fate, Cause> {
-        let cell = self.cell();
         if message.is_none() {
             return Ok(Fate::NotSent);
         }
+        // Through the table: what makes a letter of the message is compiled for that already.
+        if <A as Accepts<M>>::IN_TABLE {
+            return self.entry::<M>().put(room, message, asked);
+        }
+        let cell = self.cell();
         let input = A::Input::take_local(message, cell.node())?;
-        Ok(cell.commit(room, letter::<A, M>(input, asked, Scope::here())))
+        let (reply, ask) = way_back(asked, Scope::here());
+        let label = const { &Label::of::<A, M>() };
+        let letter = Letter { label, ask, envelope: Some(A::envelope(input, reply)) };
+        Ok(cell.commit(room.0, letter))
     }
 
-    #[inline]
     fn poll_put(
         &self,
         message: &mut Option<M>,
@@ -151,32 +146,39 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
         let cell = self.cell();
-        if A::Input::IS_MESSAGE {
-            // Not under the mailbox's lock (SP-3).
-            let scope = Scope::here();
-            return match cell.poll_vacancy(line, cx) {
-                Poll::Ready(Ok(vacancy)) => {
-                    Poll::Ready(fill::<A, M>(vacancy, message, asked, scope, cell.node()))
-                }
-                Poll::Ready(Err(cause)) => Poll::Ready(Err(cause)),
-                Poll::Pending => Poll::Pending,
-            };
-        }
         let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
         Poll::Ready(self.put(NearRoom(room), message, asked))
+    }
+
+    #[inline(always)]
+    fn put_at_once(
+        &self,
+        message: &mut Option<M>,
+        asked: Option<&mut NewAsk<A::Reply>>,
+    ) -> Option<Fate> {
+        if !A::Input::IS_MESSAGE || message.is_none() {
+            return None;
+        }
+        // Not under the mailbox's lock (SP-3).
+        let scope = Scope::here();
+        let Ok(vacancy) = self.cell().mailbox().try_vacancy() else { return None };
+        // Before the message is taken: nothing is between that and the mailbox.
+        let (reply, ask) = way_back(asked, scope);
+        let input = A::Input::take_at_once(message)?;
+        let label = const { &Label::of::<A, M>() };
+        vacancy.fill(Letter { label, ask, envelope: Some(A::envelope(input, reply)) });
+        Some(Fate::Delivered)
     }
 
     fn try_put(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut NewAsk<A::Reply>>,
+        mut asked: Option<&mut NewAsk<A::Reply>>,
     ) -> Result<Fate, Cause> {
-        let cell = self.cell();
-        if A::Input::IS_MESSAGE {
-            let scope = Scope::here();
-            return fill::<A, M>(cell.try_vacancy()?, message, asked, scope, cell.node());
+        if let Some(fate) = self.put_at_once(message, asked.as_deref_mut()) {
+            return Ok(fate);
         }
-        self.put(NearRoom(port::try_room(cell.intake())?), message, asked)
+        self.put(NearRoom(port::try_room(self.cell().intake())?), message, asked)
     }
 }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::deadlines::Deadlines;
-use crate::mailbox::tests::take;
+use crate::mailbox::tests::{Taken, take, take_unbegun};
 use crate::mailbox::{Batch, Mailbox};
 
 /// A link that has room for so many replies, and the tasks it wakes when there is more.
@@ -328,8 +328,8 @@ fn what_is_held_back_comes_out_at_the_end() {
     scene.links[0].grant(9);
     assert_eq!(scene.begun(), (vec![], Poll::Ready(Batch::End)));
     scene.mailbox.close(&mut scene.hand);
-    let left = scene.hand.take_unbegun();
-    let left: Vec<_> = left
+    let left: Vec<_> = take_unbegun(&mut scene.hand)
+        .into_iter()
         .map(|taken| match taken {
             Taken::Local(number) => number,
             Taken::Remote(message) => message.number,
@@ -357,7 +357,7 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
     let mut released = Vec::new();
     while released.len() < 2 {
         let Scene { mailbox, hand, .. } = &mut scene;
-        let filled = poll_fn(|cx| mailbox.poll_fill(hand, &mut alarm, &|| &deadlines, cx)).await;
+        let filled = poll_fn(|cx| mailbox.poll_fill(hand, &mut alarm, &&deadlines, cx)).await;
         assert_eq!(filled, Batch::Filled);
         let mut cx = Context::from_waker(Waker::noop());
         while let Some(Taken::Remote(message)) = take(hand, &mut cx) {
