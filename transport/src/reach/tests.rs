@@ -213,7 +213,7 @@ impl OneSided for MuteSide {
 
     fn alloc(&self, bytes: usize) -> Making<Locked> {
         if let Posts::Slow(device) = &self.1
-            && bytes > limits::REGISTERED_AT_ONCE_MAX
+            && bytes > limits::ONE_SIDED_SLOTS as usize * limits::ONE_SIDED_SLOT_BYTES
         {
             return slow::Device::make(device, bytes);
         }

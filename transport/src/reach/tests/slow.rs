@@ -189,7 +189,7 @@ async fn sleep_a_moment() {
 }
 
 /// Bytes that a thread registers which may block.
-const LARGE: usize = 2 * limits::REGISTERED_AT_ONCE_MAX;
+const LARGE: usize = 4 * limits::REGISTERED_AT_ONCE_MAX;
 
 type Ended<T> = Arc<Mutex<Option<Result<T, NotLent>>>>;
 
