@@ -16,7 +16,8 @@ pub struct SharedTotals {
 }
 
 /// Memory that a node gives to others that ask for it ([`Peer::region`](crate::Peer::region)), in
-/// bytes, of which a region takes whole pages of 4 KiB. Offered by [`Node::offer_memory`].
+/// bytes, of which a region takes whole pages of 4 KiB. Offered by
+/// [`Node::offer_memory`](crate::Node::offer_memory).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryOffer {
     /// What each node may have at one time.

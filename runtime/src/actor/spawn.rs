@@ -101,10 +101,7 @@ impl Node {
         plan: Option<Box<Plan<A>>>,
         parent: Option<u64>,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
-        let cell = match self.place(options, plan.is_some()) {
-            Ok(cell) => cell,
-            Err(error) => return Err(error),
-        };
+        let cell = self.place(options, plan.is_some())?;
         if let Some(parent) = parent {
             cell.tally().set_parent(parent);
         }

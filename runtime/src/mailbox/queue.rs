@@ -119,11 +119,12 @@ impl<T> Local<T> {
     pub(super) unsafe fn put(&mut self, message: T) {
         let len = self.items.len();
         // SAFETY: the caller has made room (MB-10), so the place behind the last message is the
-        // vector's; it is written before it counts as a message.
-        unsafe {
-            self.items.as_mut_ptr().add(len).write(message);
-            self.items.set_len(len + 1);
-        }
+        // vector's.
+        let place = unsafe { self.items.as_mut_ptr().add(len) };
+        // SAFETY: as above, and no message lies there.
+        unsafe { place.write(message) };
+        // SAFETY: it is written, and those before it are.
+        unsafe { self.items.set_len(len + 1) };
     }
 
     /// Lets up to `most` messages leave: the first ones in `hand`. Returns how many those are. All
