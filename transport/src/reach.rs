@@ -93,6 +93,9 @@ pub(crate) struct Means {
     pub(crate) room: LendingRoom,
     /// Where queue pairs are driven.
     pub(crate) runtime: Handle,
+    /// The threads that may block, of this node alone: those of its program may all wait for what
+    /// is done here.
+    pub(crate) blocking: Handle,
 }
 
 #[derive(Default)]
@@ -228,14 +231,17 @@ impl Leftovers {
 
 impl Drop for Leftovers {
     fn drop(&mut self) {
-        let stage = take(&mut self.stage);
+        let mut stage = take(&mut self.stage);
+        if let Stage::Connected(pair) = &mut stage {
+            pair.give_up();
+        }
         let grants = take(&mut self.granted).into_values();
         let grants: Vec<_> = grants.filter_map(|mut granted| granted.take()).collect();
         let is_slow = matches!(&stage, Stage::Connected(pair) if pair.one_sided.is_slow());
         if (is_slow || grants.iter().any(|(grant, _)| grant.is_slow()))
             && let Some(means) = &self.means
         {
-            drop_aside(&means.runtime, (stage, grants));
+            drop_aside(&means.blocking, (stage, grants));
         }
     }
 }
@@ -286,16 +292,18 @@ impl State {
         // One that answers others meanwhile is on its way to this one.
         let is_silent = self.answered.as_ref().is_none_or(is_late);
         let asks = is_silent && self.keys.values().filter_map(Known::asked).any(is_late);
-        asks || match &self.stage {
-            Stage::Wanted(since) | Stage::Offered(since, _) => is_late(since),
-            Stage::Connected(pair) if self.peer_connected => pair.is_stuck(),
-            Stage::Connected(pair) => is_late(&pair.waiting),
-            Stage::Closed
-            | Stage::Opening { .. }
-            | Stage::Connecting(_)
-            | Stage::Barred
-            | Stage::Ended => false,
-        }
+        let recalls = is_silent && self.grants.recalls().any(is_late);
+        asks || recalls
+            || match &self.stage {
+                Stage::Wanted(since) | Stage::Offered(since, _) => is_late(since),
+                Stage::Connected(pair) if self.peer_connected => pair.is_stuck(),
+                Stage::Connected(pair) => is_late(&pair.waiting),
+                Stage::Closed
+                | Stage::Opening { .. }
+                | Stage::Connecting(_)
+                | Stage::Barred
+                | Stage::Ended => false,
+            }
     }
 
     /// Takes what may be sent: of what the peer answers no more than it has room to answer. What

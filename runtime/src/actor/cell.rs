@@ -193,10 +193,9 @@ impl<A: Handlers> Body for Cell<A> {
 }
 
 impl<E> Letter<E> {
-    /// Drops what it holds.
+    /// Drops what it holds: all of it, also where a part panics as it is dropped.
     fn clear(&mut self) {
-        self.ask = None;
-        self.envelope = None;
+        drop((self.ask.take(), self.envelope.take()));
     }
 
     /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is

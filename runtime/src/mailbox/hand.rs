@@ -127,7 +127,8 @@ impl<L, R: Remote> Hand<L, R> {
     /// order, to be taken out of its place. `None` when there are no more, and none of the memory.
     pub(crate) fn take_local(&mut self) -> Option<&mut L> {
         if self.has_begun_all() {
-            (*self.local, self.begun) = (Vec::new(), 0);
+            self.begun = 0;
+            drop(std::mem::take(&mut *self.local));
             return None;
         }
         self.begun += 1;

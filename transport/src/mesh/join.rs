@@ -82,6 +82,7 @@ fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
         shares: table.shares.clone(),
         room: table.lending_room.clone(),
         runtime: table.tasks.links_runtime().clone(),
+        blocking: table.tasks.own_runtime().clone(),
     });
     true
 }

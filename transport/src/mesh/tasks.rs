@@ -100,6 +100,11 @@ impl Tasks {
         &self.links
     }
 
+    /// Returns the runtime of the node alone.
+    pub(super) fn own_runtime(&self) -> &Handle {
+        &self.own
+    }
+
     /// Returns a handle that is ready when the runtime that the node was started on has run a task;
     /// it gives an error when that is gone. `None` where it is the one that the tasks run on, so
     /// that they cannot tell.

@@ -137,8 +137,12 @@ impl Loans {
         if lends && !pauses { Lending::Undecided } else { Lending::Parts }
     }
 
-    /// Records that a loan came to nothing: fewer and fewer are tried (LO-3).
+    /// Records that a loan came to nothing: fewer and fewer are tried (LO-3). Those that were open
+    /// beside one that did count with it.
     fn fail(&mut self) {
+        if self.pause > 0 {
+            return;
+        }
         self.failures += 1;
         self.pause = 1 << (2 * self.failures).min(PAUSE_BITS_MAX);
     }

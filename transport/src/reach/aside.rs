@@ -3,7 +3,6 @@
 use std::io;
 
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::Making;
@@ -20,11 +19,14 @@ pub(super) fn drop_aside(runtime: &Handle, it: impl Send + 'static) {
 ///
 /// # Cancel safety
 /// When the future is dropped it is made, and dropped by the thread that made it.
-pub(super) async fn made<T: Send + 'static>(making: Making<T>) -> Result<T, FabricError> {
+pub(super) async fn made<T: Send + 'static>(
+    runtime: &Handle,
+    making: Making<T>,
+) -> Result<T, FabricError> {
     match making {
         Making::Done(made) => made,
         Making::Slow(make) => {
-            let made = spawn_blocking(make).await;
+            let made = runtime.spawn_blocking(make).await;
             made.map_err(|lost| FabricError::Connect(io::Error::other(lost)))?
         }
     }

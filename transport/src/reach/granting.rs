@@ -1,7 +1,9 @@
 //! Shares of this node that the peer is granted, and what takes them back.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::mem::{replace, take};
+use std::io;
+use std::mem::take;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
@@ -46,8 +48,8 @@ pub(super) struct Granted {
     since: Instant,
     /// Time at which the peer was told that it ends (RE-3).
     revoked: Option<Instant>,
-    /// The peer is to let go of it, and may ask for it again (SM-3).
-    is_recalled: bool,
+    /// Time at which the peer was told to let go of it; it may ask for it again (SM-3).
+    recalled: Option<Instant>,
     /// It has asked for it again already: it has its answer when it has let go.
     is_asked_again: bool,
     runtime: Handle,
@@ -65,13 +67,14 @@ impl Granted {
     fn new(grant: Grant, holder: Holder, terms: Terms, runtime: &Handle) -> Self {
         let (key, held, runtime) = (grant.key(), Some((grant, holder)), runtime.clone());
         let (since, revoked) = (Instant::now(), None);
-        let (is_recalled, is_asked_again) = (false, false);
-        Granted { held, key, terms, since, revoked, is_recalled, is_asked_again, runtime }
+        let (recalled, is_asked_again) = (None, false);
+        Granted { held, key, terms, since, revoked, recalled, is_asked_again, runtime }
     }
 
     /// Returns what the peer is told when it is to let go of it, the first time.
     fn recall(&mut self, share: ShareId) -> Option<Sharing> {
-        let is_told = replace(&mut self.is_recalled, true) || self.revoked.is_some();
+        let is_told = self.recalled.is_some() || self.revoked.is_some();
+        self.recalled.get_or_insert_with(Instant::now);
         (!is_told).then_some(Sharing::Revoke(share))
     }
 
@@ -104,6 +107,11 @@ impl Grants {
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
         take(&mut self.granted)
+    }
+
+    /// Returns since when the peer owes answers to recalls.
+    pub(super) fn recalls(&self) -> impl Iterator<Item = &Instant> {
+        self.granted.values().filter_map(|granted| granted.recalled.as_ref())
     }
 
     /// Returns true if a device locks memory, or lets go of it, for a share that was asked for.
@@ -142,7 +150,8 @@ impl State {
         let grants = &mut self.grants;
         if let Some(registering) = &grants.registering {
             // One that is asked for again has its answer to come.
-            let is_it = registering.share == share && registering.number == self.number;
+            let is_it = !registering.is_answered
+                && (registering.share, registering.number) == (share, self.number);
             if !is_it && !grants.waiting.contains(&share) {
                 grants.waiting.push_back(share);
             }
@@ -152,17 +161,20 @@ impl State {
         let terms = Terms { bytes, access, is_elsewhere };
         match pair.one_sided.grant(&memory, at, bytes, access) {
             Granting::Done(made) => {
-                let made = made.map(|grant| Granted::new(grant, holder, terms, &means.runtime));
+                let made = made.map(|grant| Granted::new(grant, holder, terms, &means.blocking));
                 self.note_granted(share, made);
             }
             Granting::Slow(make) => {
                 let number = self.number;
                 grants.registering = Some(Registering { number, share, is_answered: false });
                 let (reach, means) = (reach.clone(), means.clone());
-                let runtime = means.runtime.clone();
+                let runtime = means.blocking.clone();
                 runtime.spawn_blocking(move || {
-                    let made = make();
-                    let made = made.map(|grant| Granted::new(grant, holder, terms, &means.runtime));
+                    // Whatever comes of it, the next one has its turn.
+                    let lost = |_| Err(FabricError::Connect(io::Error::other("it panicked")));
+                    let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(lost);
+                    let made =
+                        made.map(|grant| Granted::new(grant, holder, terms, &means.blocking));
                     reach.note_registered(&means, made);
                 });
             }
@@ -181,7 +193,7 @@ impl State {
         }
         let executor = pair.one_sided.executor();
         let may_do_more = granted.terms.is_elsewhere && means.shares.is_free_for(share, &executor);
-        if may_do_more || granted.is_recalled {
+        if may_do_more || granted.recalled.is_some() {
             granted.is_asked_again = true;
             self.outbox.extend(granted.recall(share));
         } else {

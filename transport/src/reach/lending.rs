@@ -85,7 +85,7 @@ impl Reach {
             Making::Slow(make) => {
                 // RE-7.
                 let (reach, done) = (self.clone(), Done::new(done));
-                let runtime = loan.means.runtime.clone();
+                let runtime = loan.means.blocking.clone();
                 runtime.spawn_blocking(move || done.call(reach.note_lent(loan, make())));
                 None
             }
@@ -133,7 +133,7 @@ impl Reach {
             Err(error) => return Err(self.state.lock().warn_of_parts(&error.to_string())),
         };
         let Key { number: key, base } = grant.key();
-        let runtime = means.runtime.clone();
+        let runtime = means.blocking.clone();
         let registered = Registered { held: Some((grant, taken)), runtime };
         // RE-1: it belongs to a queue pair that may have ended meanwhile.
         if self.state.lock().pair(number).is_none() {
@@ -244,19 +244,22 @@ impl Reach {
         let mut freed = Vec::new();
         let found = {
             let state = &mut *self.state.lock();
+            let means = state.means.clone().ok_or(NotLent::Failed)?;
             let pair = state.pair(number).ok_or(NotLent::Failed)?;
             let room = pair.fetch_room.clone();
             if let Some(runway) = pair.landing.take(lent.bytes as usize) {
                 return Ok((runway, room));
             }
             let found = pair.landing.room(lent.bytes as usize, &mut freed);
-            found.map(|Room { size, taken }| (pair.one_sided.alloc(size), room, size, taken))
+            let made = |Room { size, taken }| (pair.one_sided.alloc(size), room, size, taken);
+            (means.blocking.clone(), found.map(made))
         };
         self.free(freed);
+        let (blocking, found) = found;
         let (making, room, size, taken) = found.ok_or(NotLent::Full)?;
-        let made = made(making).await;
+        let made = made(&blocking, making).await;
         let state = &mut *self.state.lock();
-        let runtime = state.means.as_ref().map(|means| means.runtime.clone());
+        let runtime = state.means.as_ref().map(|means| means.blocking.clone());
         let memory = match made {
             Ok(memory) => memory,
             Err(error) => {
@@ -318,7 +321,7 @@ impl State {
         let number = self.number;
         let unused = self.pair(number).and_then(|pair| pair.one_sided.take_unused());
         if let (Some(unused), Some(means)) = (unused, &self.means) {
-            drop_aside(&means.runtime, unused);
+            drop_aside(&means.blocking, unused);
         }
     }
 

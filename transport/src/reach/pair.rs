@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
@@ -56,14 +55,14 @@ pub(super) struct Pair {
     _driver: Task,
 }
 
-/// No task waits for room of one that has ended.
-impl Drop for Pair {
-    fn drop(&mut self) {
-        self.room.close();
-    }
-}
-
 impl Pair {
+    /// Has all tasks that wait for room or an outcome hear that it has ended.
+    pub(super) fn give_up(&mut self) {
+        self.room.close();
+        self.fetch_room.close();
+        self.posted.clear();
+    }
+
     /// Returns true if an operation waits, and had no outcome for too long (RE-6).
     pub(super) fn is_stuck(&self) -> bool {
         !self.posted.is_empty() && self.waiting.elapsed() >= ONE_SIDED_PATIENCE
@@ -200,7 +199,7 @@ impl Means {
     /// Returns what a queue pair works with that has been connected.
     async fn equip(&self, mut one_sided: Box<dyn OneSided>) -> Result<Made, FabricError> {
         let count = ONE_SIDED_SLOTS as usize;
-        let memory = made(one_sided.alloc(count * ONE_SIDED_SLOT_BYTES)).await?;
+        let memory = made(&self.blocking, one_sided.alloc(count * ONE_SIDED_SLOT_BYTES)).await?;
         let mut rest = one_sided.adopt(memory);
         let mut slots = Vec::with_capacity(count);
         while rest.len() > ONE_SIDED_SLOT_BYTES {
@@ -214,7 +213,8 @@ impl Means {
             Executor::Device(_) => {
                 let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
                 let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
-                Some(made(one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ)).await?)
+                let granting = one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ);
+                Some(made(&self.blocking, granting).await?)
             }
         };
         Ok((one_sided, slots, fence))
@@ -286,7 +286,8 @@ impl Reach {
     ) -> Result<Box<dyn Opening>, String> {
         let turn = self.blocking.clone().lock_owned().await;
         let means = means.clone();
-        let opened = spawn_blocking(move || {
+        let blocking = means.blocking.clone();
+        let opened = blocking.spawn_blocking(move || {
             let opened = means.open(number);
             drop(turn);
             opened
@@ -329,7 +330,7 @@ impl Reach {
         if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
             drop(state);
             if made.as_ref().is_ok_and(|(one_sided, ..)| one_sided.is_slow()) {
-                drop_aside(&means.runtime, made);
+                drop_aside(&means.blocking, made);
             }
             return false;
         }

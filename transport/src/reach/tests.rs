@@ -36,7 +36,8 @@ fn one_side(world: &World, node: &str, side: Side) -> OneSide {
     let share = shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap();
     let (binding, runtime) = (vec![1; 32], Handle::current());
     let room = LendingRoom::new(&Lending::default());
-    reach.attach(Means { fabric, way: None, side, binding, shares, room, runtime });
+    let blocking = runtime.clone();
+    reach.attach(Means { fabric, way: None, side, binding, shares, room, blocking, runtime });
     OneSide { reach, share }
 }
 
@@ -249,7 +250,17 @@ fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let shares = Shares::new(world.entropy());
     let (side_is, binding, runtime) = (Side::Acceptor, Vec::new(), Handle::current());
     let (way, room) = (None, LendingRoom::new(&Lending::default()));
-    side.reach.attach(Means { fabric, way, side: side_is, binding, shares, room, runtime });
+    let blocking = runtime.clone();
+    side.reach.attach(Means {
+        fabric,
+        way,
+        side: side_is,
+        binding,
+        shares,
+        room,
+        blocking,
+        runtime,
+    });
     side
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::limits;
 
 /// How long links to a peer live before the best fabric is tried again: longer each time, and less
@@ -10,22 +12,29 @@ use crate::limits;
 pub(in crate::mesh) struct UpgradePause {
     first: Duration,
     last: Duration,
+    /// Time since which the link has the best fabric.
+    had: Option<Instant>,
 }
 
 impl Default for UpgradePause {
     fn default() -> Self {
-        UpgradePause { first: limits::BETTER_FABRIC_PAUSE_MIN, last: Duration::ZERO }
+        UpgradePause { first: limits::BETTER_FABRIC_PAUSE_MIN, last: Duration::ZERO, had: None }
     }
 }
 
 impl UpgradePause {
     /// Returns that of the next link, if it `misses` the best fabric.
     pub(in crate::mesh) fn next(&mut self, misses: bool) -> Duration {
-        if misses {
-            self.last = (self.last * 2).clamp(self.first, limits::BETTER_FABRIC_PAUSE_MAX);
-        } else {
-            *self = UpgradePause { first: limits::BETTER_FABRIC_AFTER, last: Duration::ZERO };
+        let had = self.had.take();
+        if !misses {
+            (self.first, self.had) = (limits::BETTER_FABRIC_AFTER, Some(Instant::now()));
+            return Duration::ZERO;
         }
+        // A fabric that comes up and fails again is tried ever more rarely, too.
+        if had.is_some_and(|had| had.elapsed() >= limits::BETTER_FABRIC_PAUSE_MIN) {
+            self.last = Duration::ZERO;
+        }
+        self.last = (self.last * 2).clamp(self.first, limits::BETTER_FABRIC_PAUSE_MAX);
         self.last
     }
 }

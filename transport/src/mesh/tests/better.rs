@@ -112,6 +112,7 @@ fn a_link_goes_back_soon_to_a_fabric_that_it_had() {
             let is_last = |text| alpha.watcher.texts().last().is_some_and(|last| last == text);
             assert!(is_last("beta up over first"), "seed {seed}");
             for _ in 0..2 {
+                sleep(limits::BETTER_FABRIC_PAUSE_MIN).await;
                 gate.turn();
                 world.sever_data("alpha", "beta");
                 while !is_last("beta up over second") {

@@ -94,7 +94,8 @@ fn acceptor(world: &World, posts: Posts) -> (Arc<Reach>, Arc<Shares>) {
     let (binding, runtime) = (Vec::new(), Handle::current());
     let (way, side) = (None, Side::Acceptor);
     let (shares_of, room) = (shares.clone(), LendingRoom::new(&Lending::default()));
-    reach.attach(Means { fabric, way, side, binding, shares: shares_of, room, runtime });
+    let blocking = runtime.clone();
+    reach.attach(Means { fabric, way, side, binding, shares: shares_of, room, blocking, runtime });
     (reach, shares)
 }
 
