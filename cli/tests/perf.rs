@@ -142,7 +142,7 @@ async fn large_messages_are_told_apart_by_the_way_in_which_they_came() {
     assert!(last.trim().starts_with("all ") && last.contains(" went in parts: tcp"), "{last}");
 }
 
-/// What `perf serve` of a release without regions was, as far as a client comes with it.
+/// The actor of `perf serve` of a release without regions, as far as a client comes with it.
 mod older {
     use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a node offers, and the sum of what it shares, for its snapshot and its metrics.
+//! The memory that a node offers, and the sum of what it shares, for its snapshot and its metrics.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub struct SharedTotals {
 /// [`Node::offer_memory`](crate::Node::offer_memory).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryOffer {
-    /// What each node may have at one time.
+    /// The most that each node may have at one time.
     pub bytes_per_node: u64,
-    /// What all of them may have together.
+    /// The most that all of them may have together.
     pub bytes: u64,
 }
 

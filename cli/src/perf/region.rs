@@ -85,7 +85,7 @@ async fn in_time(
     row.unwrap_or(Err(Failure::Stalled { limit }))
 }
 
-/// What some tasks have done.
+/// The work that some tasks have done.
 struct Done {
     users: Vec<User>,
     /// Their operations.

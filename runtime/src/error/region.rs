@@ -106,7 +106,7 @@ pub enum RegionError {
     NotAsked {
         /// The name of the node.
         node: Arc<str>,
-        /// What became of the ask.
+        /// The fate of the ask.
         #[source]
         cause: AskCause,
     },

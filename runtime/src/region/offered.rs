@@ -321,7 +321,7 @@ mod tests {
         for _ in 0..2_000 {
             assert_eq!(peer.region::<u8>(0).await.expect_err("none is left"), none(1));
         }
-        // What is offered last counts, and for all nodes together.
+        // The last offer counts, and for all nodes together.
         assert_eq!(offer(u64::MAX, 11 * PAGE_BYTES), Ok(()));
         assert_eq!(peer.region::<u8>(4_097).await.expect_err("too much"), none(PAGE_BYTES));
         kept.push(peer.region::<u8>(4_096).await.expect("a page is left"));

@@ -140,7 +140,7 @@ pub async fn what_is_lent_is_given_up_like_every_message(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// What a node has lent, and why it has not.
+/// Returns what a node has lent, and why it has not.
 fn loans(node: &Node) -> LoanStats {
     let peers = node.snapshot().peers;
     peers.into_iter().map(|peer| peer.carried.fetches.loans).next().unwrap_or_default()

@@ -189,7 +189,7 @@ async fn stay(left: &str, right: &str) -> Outcome {
     let mut asking = JoinSet::new();
     loop {
         tokio::select! {
-            // What became of the link comes before what it carried then.
+            // An event of the link comes before what it carried then.
             biased;
             event = events.recv() => match event? {
                 NodeEvent::LinkUp { fabric, .. } => {
@@ -215,7 +215,7 @@ async fn stay(left: &str, right: &str) -> Outcome {
             }
             () = tokio::time::sleep(ASK_PAUSE), if asking.is_empty() => {
                 number += 1;
-                let (ledger, number) = (ledger.clone(), number);
+                let ledger = ledger.clone();
                 asking.spawn(async move { ledger.note(number).timeout(PATIENCE).await.is_ok() });
             }
         }

@@ -118,7 +118,7 @@ pub struct Grant {
     _held: Box<dyn Any + Send + Sync>,
 }
 
-/// What is asked of a fabric that has memory locked for it: it is made, or a device has yet to lock
+/// The answer of a fabric that has memory locked for it: it is made, or a device has yet to lock
 /// the memory, which takes fractions of a second for each GiB.
 pub enum Making<T> {
     /// It is made, or refused: when that is not in the memory, or the fabric does not take it.

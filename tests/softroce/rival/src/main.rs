@@ -114,7 +114,7 @@ async fn median(address: &str, bytes: usize, write: bool) -> Result<Duration, Fa
     Ok(times[counted / 2])
 }
 
-/// Whether a read finds what a write has left.
+/// Writes, and fails unless a read finds what that has left.
 async fn check(rdma: &Rdma, local: &mut LocalMr, remote: &mut RemoteMr) -> Result<(), Failure> {
     local.as_mut_slice().fill(7);
     rdma.write(local, remote).await?;
