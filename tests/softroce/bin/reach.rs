@@ -77,7 +77,7 @@ async fn connect(fabric: &VerbsFabric) -> Result<Pair, Failure> {
     let [for_a, for_b] = [b.offer(), a.offer()];
     let (a, b) = tokio::join!(a.connect(for_a, 0), b.connect(for_b, 0));
     let (one_sided, mut owner) = (a?, b?);
-    let memory = Arc::new(Words::zeroed(BYTES as usize).unwrap());
+    let memory = Arc::new(Words::zeroed(BYTES as usize).expect("memory for a measurement"));
     let grant = owner.grant(&memory, 0, BYTES.into(), Access::ALL).finish()?;
     Ok(Pair { one_sided, _owner: owner, grant })
 }
