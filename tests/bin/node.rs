@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{NodeEvent, Profile};
+use ringpost::{MemoryOffer, NodeEvent, Profile};
 use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary};
 use ringpost_tests::builds::hosted::Drifter;
 use ringpost_tests::planted::plant_named;
-use ringpost_tests::vault::{Vault, VaultUser};
+use ringpost_tests::vault::{GIVEN_BYTES, Vault, VaultUser};
 use tokio::io::AsyncReadExt;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::broadcast::Receiver;
@@ -79,6 +79,7 @@ async fn host(name: &str, seeds: Vec<String>, profile: Profile) -> Result<(), Bo
     node.spawn("giver", Giver).await?;
     node.spawn("drifter", Drifter).await?;
     node.spawn("vault", Vault::new(&node)?).await?;
+    node.offer_memory(MemoryOffer { bytes_per_node: GIVEN_BYTES, bytes: 16 * GIVEN_BYTES })?;
     node.spawn("user", VaultUser).await?;
     for number in 0..MUTES {
         node.spawn(&format!("mute{number}"), Mute).await?;

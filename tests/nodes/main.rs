@@ -17,6 +17,7 @@ mod pressure;
 mod process;
 mod refused;
 mod relay;
+mod rogue;
 mod rolling;
 mod schema;
 mod silent;

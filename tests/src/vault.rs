@@ -4,7 +4,9 @@ use ringpost::prelude::*;
 use ringpost::{Access, RegionError};
 
 /// Words of a vault.
-const WORDS: usize = 64;
+pub const WORDS: usize = 64;
+/// Bytes that a node gives to each that asks for memory.
+pub const GIVEN_BYTES: u64 = 64 * 1024;
 /// The counter to which all add.
 const SUM: usize = 0;
 /// The counter that all exchange.
@@ -20,17 +22,19 @@ const SCRATCH_WORDS: usize = 8;
 pub struct Vault {
     region: Region<u64>,
     shared: RemoteRegion<u64>,
+    shown: RemoteRegion<u64>,
 }
 
 impl Vault {
-    /// Makes zeroed memory of a node, and shares all of it.
+    /// Makes zeroed memory of a node, and shares all of it, once to be read only.
     ///
     /// # Errors
     /// Of the region.
     pub fn new(node: &Node) -> Result<Self, RegionError> {
         let region = node.region(WORDS)?;
         let shared = region.share(Access::READ | Access::WRITE | Access::ATOMIC)?;
-        Ok(Vault { region, shared })
+        let shown = region.share(Access::READ)?;
+        Ok(Vault { region, shared, shown })
     }
 }
 
@@ -40,6 +44,12 @@ impl Vault {
     #[handler]
     pub fn shared(&self) -> RemoteRegion<u64> {
         self.shared.clone()
+    }
+
+    /// The same, and as nodes use it that only read.
+    #[handler]
+    pub fn both(&self) -> [RemoteRegion<u64>; 2] {
+        [self.shared.clone(), self.shown.clone()]
     }
 
     /// The words that its processor finds: the counter to which all add, the one that all exchange,
