@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost::{MemoryOffer, NodeEvent, Profile};
-use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary};
+use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary, giant};
 use ringpost_tests::builds::hosted::Drifter;
 use ringpost_tests::planted::plant_named;
 use ringpost_tests::vault::{GIVEN_BYTES, Vault, VaultUser};
@@ -23,9 +23,10 @@ fn main() -> ExitCode {
     plant_named();
     let mut arguments = std::env::args().skip(1);
     let flavour = arguments.next().unwrap_or_default();
-    let (flavour, profile) = match flavour.strip_suffix("-latency") {
-        Some(flavour) => (flavour, Profile::latency()),
-        None => (&*flavour, Profile::default()),
+    let (flavour, profile) = match flavour.split_once('-') {
+        Some((flavour, "latency")) => (flavour, Profile::latency()),
+        Some((flavour, "giant")) => (flavour, giant()),
+        _ => (&*flavour, Profile::default()),
     };
     let runtime = runtime(flavour);
     let (Some(runtime), Some(name)) = (runtime, arguments.next()) else {

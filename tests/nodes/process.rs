@@ -171,9 +171,13 @@ pub(crate) fn log() {
 
 /// This test's own node, linked to the processes.
 pub(crate) async fn linked(name: &str, to: &[&Process], down_after: Duration) -> Node {
+    linked_with(name, to, Profile { down_after, ..Profile::default() }).await
+}
+
+/// As [`linked`], with this profile.
+pub(crate) async fn linked_with(name: &str, to: &[&Process], profile: Profile) -> Node {
     log();
     let seeds = to.iter().map(|process| process.address.clone());
-    let profile = Profile { down_after, ..Profile::default() };
     let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
     let node = builder.start().await.unwrap();
     within(node.ready(to.len())).await;

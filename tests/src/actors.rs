@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ringpost::Profile;
 use ringpost::prelude::*;
 
 /// Counts the words it is told, and answers at once.
@@ -75,6 +76,11 @@ pub fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+/// The profile of a node that takes messages of a gibibyte.
+pub fn giant() -> Profile {
+    Profile { message_bytes_max: 1 << 30, ..Profile::default() }
 }
 
 /// Never answers.
