@@ -11,7 +11,8 @@ pub enum Fate {
     Delivered,
     /// It certainly was not: its link ended before it arrived.
     NotSent,
-    /// The other node refused it: the actor had ended or was draining.
+    /// Its actor's node refused it: the actor had ended or was draining. On this node only where
+    /// the actor was stopped in the moment in which the message got the room that was kept for it.
     Refused,
     /// The link was lost, and the other node did not come back to say: it may have been handled.
     Unknown,

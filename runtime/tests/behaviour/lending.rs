@@ -2,11 +2,11 @@
 
 use std::pin::pin;
 
-use futures::future::{join_all, select};
+use futures::future::{Either, join_all, select};
 use ringpost::prelude::*;
-use ringpost::{Lending, LoanStats, NodeBuilder, Profile};
+use ringpost::{Fate, Lending, LoanStats, NodeBuilder, Profile};
 
-use super::world::{World, end};
+use super::world::{World, end, until};
 use crate::cause;
 
 const LEND_FROM: usize = 64 << 10;
@@ -119,7 +119,15 @@ pub async fn what_is_lent_is_given_up_like_every_message(world: &World) {
         let asks = (0..4).map(|ask| keeper.echo(bytes(ask, 4 * LEND_FROM)));
         let asks = pin!(join_all(asks.map(IntoFuture::into_future)));
         let soon = pin!(keeper.echo(vec![round; 3]).into_future());
-        drop(select(asks, soon).await);
+        match select(asks, soon).await {
+            Either::Left((echoes, _)) => {
+                let whole = |(ask, echo): (usize, Result<Vec<u8>, _>)| {
+                    assert!(echo.unwrap() == bytes(ask as u64, 4 * LEND_FROM), "{ask}");
+                };
+                echoes.into_iter().enumerate().for_each(whole);
+            }
+            Either::Right((echo, _)) => assert_eq!(echo.unwrap(), [round; 3]),
+        }
     }
     assert_eq!(keeper.echo(vec![7; 3]).await.unwrap(), [7; 3]);
 
@@ -128,12 +136,28 @@ pub async fn what_is_lent_is_given_up_like_every_message(world: &World) {
         let blob = Blob { number, bytes: bytes(number, 4 * LEND_FROM) };
         keeper.tell(blob).confirmed().into_future()
     });
+    let before = fetched(&beta);
     let stopping = async {
+        until(|| fetched(&beta) > before).await;
         there.stop().await.unwrap();
         there.wait_stopped().await;
     };
     let (fates, ()) = tokio::join!(join_all(tells), stopping);
-    println!("{} of 6 were delivered to an actor that ended", fates.iter().flatten().count());
+    let is_delivered = |fate: &Result<_, _>| matches!(fate, Ok(Fate::Delivered));
+    let delivered = fates.iter().take_while(|fate| is_delivered(fate)).count();
+    println!("{delivered} of 6 were delivered to an actor that ended");
+    for (number, fate) in fates.iter().enumerate().skip(delivered) {
+        match fate {
+            Ok(fate) => assert_eq!(*fate, Fate::Refused, "{number}"),
+            Err(error) => {
+                assert!(error.is_retryable(), "{error}");
+                let whole = bytes(number as u64, 4 * LEND_FROM);
+                assert!(error.message.bytes == whole, "{number} comes back whole");
+            }
+        }
+    }
+    // Nothing is held for what has its fate.
+    until(|| loans(&alpha).returned == loans(&alpha).lent).await;
     beta.spawn("keeper", Keeper::default()).await.unwrap();
     let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
     assert!(cause(keeper.echo(bytes(9, 4 * LEND_FROM)).await).is_ok());
