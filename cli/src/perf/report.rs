@@ -84,6 +84,9 @@ impl Changes {
 impl Printer {
     /// Prints what is known before anything is measured.
     pub(super) fn new(json: bool, head: Head) -> io::Result<Self> {
+        if cfg!(debug_assertions) {
+            eprintln!("this is a debug build: its figures say nothing; build it with --release");
+        }
         if !json {
             let Head { address, peer, fabric, encrypted, passed_over, seconds_each, .. } = &head;
             let encrypted = if *encrypted { "encrypted" } else { "not encrypted" };

@@ -46,6 +46,9 @@ pub(super) async fn run(options: Options) -> Result<(), Failure> {
     node.spawn(DESK, desk).await?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    if ["127.", "[::1]", "localhost"].iter().any(|loopback| listen.starts_with(loopback)) {
+        eprintln!("no other machine reaches {host}: for those give --listen and RINGPOST_SECRET");
+    }
     writeln!(io::stdout(), "serving at {}", node.addresses().join(" "))?;
     tokio::select! {
         _ = terminate.recv() => {}

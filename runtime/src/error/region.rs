@@ -43,8 +43,11 @@ pub enum RegionError {
     /// way may have been done in part.
     #[error("the region is not shared any more: ask its owner for another share")]
     Revoked,
-    /// Its node is down. Nothing was done.
-    #[error("the node {node} is down: {down}")]
+    /// Its node is down, or the run of it that had the region is over. Nothing was done.
+    #[error(
+        "the node {node} is down: {down}; a region ends with the run of its node, so ask its \
+        owner, by its name, for the next one when that runs again"
+    )]
     NodeDown {
         /// The name of the node.
         node: Arc<str>,
