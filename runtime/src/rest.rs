@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::error::SpawnError;
 
@@ -16,6 +17,18 @@ pub(crate) type Pause = oneshot::Sender<Resting>;
 pub(crate) struct Resting {
     /// How long it is to rest, after a failure.
     pub(crate) delay: Duration,
+    /// It had told its supervisor so already, of its own accord: what it said is no news any more.
+    pub(crate) is_reported: bool,
     /// Has it begin anew, and tells how that went. Dropped, it ends for good.
     pub(crate) resume: oneshot::Sender<Started>,
+}
+
+/// What was judged of an incarnation that ends: once, and it stays so, however long its children
+/// and hooks take.
+#[derive(Clone, Copy)]
+pub(crate) struct Judgement {
+    pub(crate) at: Instant,
+    /// There if its mailbox was emptied, as no other incarnation comes: true if it had been stopped
+    /// or drained before.
+    pub(crate) was_closing: Option<bool>,
 }

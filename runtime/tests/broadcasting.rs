@@ -56,6 +56,36 @@ async fn members_are_told_in_order_and_the_asker_learns_how_many() {
     }
 }
 
+/// More members than are told in one turn.
+const CROWD: usize = 400;
+
+/// A group that is killed in the midst of a message, or whose message cannot be cloned any more,
+/// answers for every member: those that it had not come to have missed it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_group_that_ends_in_the_midst_of_a_message_says_who_missed_it() {
+    let node = node().await;
+    let group = group(&node).await;
+    let mut members = Vec::new();
+    for _ in 0..CROWD {
+        members.push(notebook(&node, &group).await);
+    }
+    let mut asked = Box::pin(group.ask(Note { number: 1 }).into_future());
+    assert!(poll!(&mut asked).is_pending());
+    // It has told the first ones, and lets others run.
+    tokio::task::yield_now().await;
+    group.kill().await.unwrap();
+    let Told { told, missed } = asked.await.unwrap();
+    println!("{told} of {CROWD} were told");
+    assert!(0 < told && told < CROWD as u64, "{told}");
+    assert_eq!(told as usize + missed.len(), CROWD);
+    assert!(missed.iter().all(|missed| missed.why == Miss::Left));
+    for (place, member) in members.iter().enumerate() {
+        let expected = if (place as u64) < told { vec![1] } else { vec![] };
+        assert_eq!(member.notes().await, Ok(expected), "member {place}");
+    }
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_member_that_leaves_or_ends_is_one_no_longer() {

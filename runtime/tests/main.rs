@@ -33,6 +33,7 @@ mod random;
 mod references;
 mod registered;
 mod remote;
+mod resting;
 pub mod shapes;
 mod slow;
 mod snapshot;

@@ -367,6 +367,7 @@ impl<A: Handlers> Context<A> {
                 unstashed: BTreeMap::new(),
                 asides: 0,
                 came_back: None,
+                judgement: None,
             })))
         });
         self.more.insert(held).0.get_mut().more()

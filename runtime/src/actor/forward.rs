@@ -114,6 +114,12 @@ impl<R: Reply> ReplyTo<R> {
     /// other actor certainly never begins the message, and the log says more.
     ///
     /// The way leads through this node, and goes on when the actor that called this ends.
+    ///
+    /// # Bounds
+    /// A task waits for each message until it is answered or its time is over. Of asks there are as
+    /// many as their askers have in flight. A message that was told has no asker to wait for it:
+    /// forwarded, it waits for room for up to [`limits::ASK_TIMEOUT`], and nothing bounds how many
+    /// do so. Where many are told, `tell` the other actor in the handler, which waits for room.
     pub fn forward<M: Message>(self, to: &impl Answers<M, R>, message: M) {
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let left = self.deadline().map_or(limits::ASK_TIMEOUT, left);

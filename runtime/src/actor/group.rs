@@ -32,7 +32,7 @@ use crate::mutants::planted;
 use crate::{actor, handlers, message};
 use copies::Copies;
 use member::{Member, Patience};
-use tally::Tally;
+use tally::{Slip, Tally};
 
 pub use membership::{Membership, MembershipEnded};
 pub use tally::{Miss, Missed, Told};
@@ -208,11 +208,15 @@ impl<M: Message + Wire + Clone> Group<M> {
     ) {
         // No member is waited for (GR-2).
         let tally = Tally::new(reply);
+        // Before the first one is told: where this is dropped in the midst of it, the others have
+        // missed it (GR-4).
+        let slips = self.members.values().map(|member| tally.slip(member.recipient()));
+        let slips: Vec<Slip<M>> = slips.collect();
+        drop(tally);
         let mut copies = Copies::new(message);
-        for member in self.members.values_mut() {
+        for (member, slip) in self.members.values_mut().zip(slips) {
             // A large group lets others run now and then.
             coop::consume_budget().await;
-            let slip = tally.slip(member.recipient());
             match copies.of(member.is_far()) {
                 Ok(copy) => member.tell(copy, slip, patience, cx),
                 Err(cause) => slip.missed(Miss::of(&cause)),

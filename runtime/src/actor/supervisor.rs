@@ -96,6 +96,9 @@ struct Group {
     /// when the wait is given up: a child that finds its answer unwanted takes its rest for a
     /// failure, and may escalate it to a supervisor that is stopping its children.
     pausing: Option<oneshot::Receiver<Resting>>,
+    /// The numbers of those whose report was overtaken: before it was read they were told to rest
+    /// with others, and did.
+    overtaken: Vec<usize>,
     /// Where each that failed and rests says so, and where that is read.
     reports: Option<(mpsc::UnboundedSender<Rested>, Reports)>,
 }
@@ -203,8 +206,9 @@ impl Supervisor {
         };
         *pausing = None;
         match rests {
-            Ok(Ok(Resting { resume, .. })) => {
+            Ok(Ok(Resting { resume, is_reported, .. })) => {
                 self.group.resting.insert(number, resume);
+                self.group.overtaken.extend(is_reported.then_some(number));
             }
             Ok(Err(_ended)) => {}
             Err(_late) => {
@@ -218,13 +222,14 @@ impl Supervisor {
     /// Takes note of a child that failed, and has those rest that are restarted with it. Returns
     /// until when all of them rest. Ends early when the supervisor is to end.
     async fn gather(&mut self, failed: Rested, cx: &Context<Self>) -> Instant {
-        let Rested { number, resting: Resting { delay, resume } } = failed;
+        let Rested { number, resting: Resting { delay, resume, .. } } = failed;
         let until = Instant::now() + delay;
-        if resume.is_closed() || self.group.resting.contains_key(&number) {
-            // It was told to rest with others since, and is started with them. What it waits for
-            // now is in `resting`, though it may not have let go of this one yet.
+        if let Some(place) = self.group.overtaken.iter().position(|other| *other == number) {
+            // It is started, or was, with those that it was told to rest with.
+            self.group.overtaken.swap_remove(place);
             return until;
         }
+        // (It may have been ended since: the others begin anew without it.)
         self.group.resting.insert(number, resume);
         let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
         let all = self.group.begun;

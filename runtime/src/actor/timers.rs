@@ -136,8 +136,11 @@ impl<A: Handlers> Timers<A> {
     /// Returns the message of a timer that is due. `is_idle` says that nothing waits in the
     /// mailbox.
     pub(super) fn take_due(&mut self, is_idle: impl Fn() -> bool) -> Option<Item<A>> {
+        // Looked at once: a timer whose time is shorter than a turn of this is set again for after
+        // that, and the mailbox has its turn.
+        let now = Instant::now();
         while let Some(((due, _), _)) = self.by_time.first_key_value()
-            && *due <= Instant::now()
+            && *due <= now
         {
             let fired = self.fire(&is_idle);
             if fired.is_some() {

@@ -57,6 +57,8 @@ pub(super) struct Far<R> {
     pub(super) turn: usize,
     /// The messages held back, by peer (MB-8); no entry is empty between calls.
     held: VecDeque<Held<R>>,
+    /// What came since goes before what was released: the two take turns.
+    is_fresh_first: bool,
 }
 
 /// The messages of one peer since an ask for whose reply its link had no room, and the ask.
@@ -183,7 +185,13 @@ impl<L, R: Remote> Hand<L, R> {
 
 impl<R> Default for Far<R> {
     fn default() -> Self {
-        Far { remote: VecDeque::new(), left: 0, turn: 0, held: VecDeque::new() }
+        Far {
+            remote: VecDeque::new(),
+            left: 0,
+            turn: 0,
+            held: VecDeque::new(),
+            is_fresh_first: false,
+        }
     }
 }
 
@@ -284,9 +292,14 @@ impl<R: Remote> Far<R> {
 
     #[cold]
     fn take_with_held(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
-        // In turn: what was released, and what came since, of other links.
-        let released_first = self.turn.is_multiple_of(2);
-        if released_first && let Some(message) = self.take_released(cx) {
+        if self.turn == 0 {
+            return None;
+        }
+        // In turn, from batch to batch: what was released, and what came since, of other links.
+        self.is_fresh_first = !self.is_fresh_first;
+        if !self.is_fresh_first
+            && let Some(message) = self.take_released(cx)
+        {
             return Some(message);
         }
         while self.turn > 0
@@ -300,7 +313,7 @@ impl<R: Remote> Far<R> {
             }
             self.hold_first();
         }
-        if released_first { None } else { self.take_released(cx) }
+        if self.is_fresh_first { self.take_released(cx) } else { None }
     }
 
     fn release(&mut self, cx: &mut Context<'_>) -> bool {

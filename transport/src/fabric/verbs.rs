@@ -170,7 +170,7 @@ pub struct VerbsFabric {
     rails: Rails,
     config: VerbsConfig,
     entropy: Entropy,
-    /// How many queue pairs were opened: each link begins with another rail.
+    /// How many links were opened: each begins with another rail.
     turn: Mutex<usize>,
     /// The lines about queue pairs.
     log: Arc<LogLimiter>,
@@ -196,13 +196,15 @@ impl VerbsFabric {
         Ok(VerbsFabric { rails, config, entropy, turn: Mutex::default(), log })
     }
 
-    /// Returns what the next queue pair is given.
-    fn settings(&self, rnr_retry: u8) -> Settings {
-        let turn = {
-            let turn = &mut *self.turn.lock();
-            *turn = turn.wrapping_add(1);
-            *turn
-        };
+    /// Returns the turn of the next link.
+    fn next_turn(&self) -> usize {
+        let turn = &mut *self.turn.lock();
+        *turn = turn.wrapping_add(1);
+        *turn
+    }
+
+    /// Returns what a queue pair is given.
+    fn settings(&self, rnr_retry: u8, turn: usize) -> Settings {
         Settings {
             first_packet: (self.entropy.u128() & 0xff_ffff) as u32,
             tuning: self.config.tuning(rnr_retry),
@@ -253,7 +255,7 @@ impl Fabric for VerbsFabric {
         check("receive queue", config.recv_queue, recv_queue_max)?;
         check("inline size", config.inline_bytes, inline_bytes_max)?;
         check("rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
-        let settings = self.settings(config.rnr_retry);
+        let settings = self.settings(config.rnr_retry, self.next_turn());
         Ok(Box::new(VerbsOpening::new(&self.rails.now(), config, settings)?))
     }
 
@@ -264,8 +266,9 @@ impl Fabric for VerbsFabric {
         let Limits { send_queue_max, recv_queue_max, .. } = self.limits();
         check("operations", config.operations, send_queue_max)?;
         check("notices", config.notices, recv_queue_max)?;
-        // PV-17: a notice that finds no place is an error at once.
-        let settings = self.settings(0);
+        // PV-17: a notice that finds no place is an error at once. (The way is that of the link: it
+        // has no turn of its own.)
+        let settings = self.settings(0, 0);
         Ok(Box::new(OneSidedOpening::new(self.rails.now(), config, settings)?))
     }
 }

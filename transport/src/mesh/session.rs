@@ -319,7 +319,10 @@ impl Session {
     }
 
     async fn handle_beat(&mut self, beat: Beat) -> Result<(), Failure> {
-        self.liveness.hear(beat == Beat::Stalled);
+        // Replies come from the thread of the peer's node, and say nothing of its driver (MS-11).
+        if matches!(beat, Beat::Plain | Beat::Stalled | Beat::Idle | Beat::Better) {
+            self.liveness.hear(beat == Beat::Stalled);
+        }
         match beat {
             Beat::Plain | Beat::Stalled => {}
             Beat::Leaving => {

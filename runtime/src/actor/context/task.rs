@@ -20,6 +20,7 @@ use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::resident::Resident;
+use crate::rest::Judgement;
 use crate::spans::{self, Scope};
 use crate::tally::{self, Tally};
 use crate::view::Input;
@@ -63,6 +64,9 @@ pub(in crate::actor) trait Registered: Send {
     fn clear<'a>(&'a mut self, parent: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, ()>;
 
     fn abandon_children(&mut self);
+
+    /// Returns the place for what was judged of the incarnation's end before its children end.
+    fn judgement(&mut self) -> &mut Option<Judgement>;
 
     /// Drops the messages put aside; calls `bury` with each tell.
     fn bury_asides(&mut self, bury: &dyn Fn(&'static Label));
@@ -148,6 +152,10 @@ impl<A: Handlers> Registered for More<A> {
         self.family.abandon();
     }
 
+    fn judgement(&mut self) -> &mut Option<Judgement> {
+        &mut self.judgement
+    }
+
     fn bury_asides(&mut self, bury: &dyn Fn(&'static Label)) {
         self.unstash();
         let asides = std::mem::take(&mut self.unstashed);
@@ -183,6 +191,7 @@ pub(super) struct More<A: Handlers> {
     pub(super) asides: u64,
     /// The number of the message in hand, if it came back: put aside again, it has its old place.
     pub(super) came_back: Option<u64>,
+    pub(super) judgement: Option<Judgement>,
 }
 
 impl<A: Handlers> More<A> {

@@ -18,7 +18,7 @@ use crate::actor::route::Label;
 use crate::actor::wait::Wait;
 use crate::exit::ActorExit;
 use crate::mutants::planted;
-use crate::rest::{Pause, Resting, Started};
+use crate::rest::{Judgement, Pause, Resting, Started};
 
 /// The outcome of an incarnation.
 enum Next {
@@ -34,10 +34,7 @@ enum Next {
 struct Ended<'a> {
     life: &'a mut dyn Living,
     me: Arc<dyn Body>,
-    at: Instant,
-    /// True if it had been stopped or drained; there if its mailbox was emptied since for another
-    /// reason.
-    was_closing: Option<bool>,
+    judgement: Judgement,
 }
 
 /// Ends what an incarnation has registered, decides what comes after it, and waits until it does.
@@ -52,13 +49,18 @@ pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
     let mut ended = Ended::of(life);
     Box::pin(async move {
         ended.leave_if_over(true);
+        if let Some(registered) = ended.life.registered() {
+            *registered.judgement() = Some(ended.judgement);
+        }
         end_children_of(&*ended.me, ended.life.registered()).await;
     })
 }
 
 impl<'a> Ended<'a> {
     fn of(life: &'a mut dyn Living) -> Self {
-        Ended { me: life.me(), life, at: Instant::now(), was_closing: None }
+        let judged = life.registered().and_then(|registered| registered.judgement().take());
+        let now = || Judgement { at: Instant::now(), was_closing: None };
+        Ended { me: life.me(), life, judgement: judged.unwrap_or_else(now) }
     }
 
     /// Ends what the incarnation has registered, decides what comes after it, and waits until it
@@ -82,7 +84,7 @@ impl<'a> Ended<'a> {
         self.note_restart(&next);
         let begins = match next {
             Next::End => return false,
-            Next::Join(resumed) => self.resumed(resumed).await,
+            Next::Join(resumed) => self.resumed(resumed, false).await,
             Next::Restart(delay) => self.pauses(delay, started).await,
         };
         if !begins {
@@ -97,8 +99,8 @@ impl<'a> Ended<'a> {
     /// Drops what was not begun if nothing is begun any more: its askers do not wait for the
     /// children, which may be among them.
     fn leave_if_over(&mut self, in_order: bool) {
-        if self.is_over(in_order) {
-            self.was_closing = Some(self.me.intake().is_closed());
+        if self.judgement.was_closing.is_none() && self.is_over(in_order) {
+            self.judgement.was_closing = Some(self.me.intake().is_closed());
             bury_asides(self.me.base(), self.life.registered());
             self.life.leave_unbegun();
         }
@@ -117,19 +119,20 @@ impl<'a> Ended<'a> {
         let ends = self.me.ends();
         let exit = if is_closing { ActorExit::Stopped } else { self.life.how().exit() };
         let course = self.life.course();
-        course.is_none_or(|course| !ends.is_to_rest() && course.is_over(&exit, self.at))
+        course.is_none_or(|course| !ends.is_to_rest() && course.is_over(&exit, self.judgement.at))
     }
 
     /// Decides what comes after an incarnation, and has the parent know if it failed too often.
     fn next(&mut self) -> Next {
         // One that was over when it ended does not rest with others.
-        let pause = self.me.ends().rest().filter(|_| self.was_closing.is_none());
+        let was_closing = self.judgement.was_closing;
+        let pause = self.me.ends().rest().filter(|_| was_closing.is_none());
         let is_to_rest = pause.is_some();
-        if let Some(resumed) = pause.and_then(rest) {
+        if let Some(resumed) = pause.and_then(|pause| rest(pause, false)) {
             return Next::Join(resumed);
         }
         // A stopped or drained actor has stopped, whatever its last handler came to.
-        let is_closing = self.was_closing.unwrap_or_else(|| self.me.intake().is_closed())
+        let is_closing = was_closing.unwrap_or_else(|| self.me.intake().is_closed())
             && !planted!(RevivedAfterStop);
         if is_to_rest && !is_closing && matches!(self.life.how(), Ending::Stopped) {
             // It ended only to rest with others, which went on without it: they took it for killed.
@@ -144,7 +147,7 @@ impl<'a> Ended<'a> {
         if is_dismissed && !judged.is_failure() {
             return Next::End;
         }
-        match course.after(&judged, self.at) {
+        match course.after(&judged, self.judgement.at) {
             Verdict::Restart(delay) if self.me.renew(is_revived) => Next::Restart(delay),
             Verdict::Restart(_) | Verdict::End => Next::End,
             // Its parent has others in its place.
@@ -181,10 +184,11 @@ impl<'a> Ended<'a> {
         let (resume, resumed) = oneshot::channel();
         let _wait = self.wait_for_group();
         let course = self.life.course();
-        let is_told = course.and_then(|course| course.report(Resting { delay, resume }));
+        let resting = Resting { delay, is_reported: false, resume };
+        let is_told = course.and_then(|course| course.report(resting));
         drop(started);
         match is_told {
-            Some(is_told) => is_told && self.resumed(resumed).await,
+            Some(is_told) => is_told && self.resumed(resumed, true).await,
             None => {
                 let mut pause = pin!(sleep(delay));
                 loop {
@@ -200,8 +204,13 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// Rests until the actor is to begin anew. Returns false when it never is.
-    async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
+    /// Rests until the actor is to begin anew. Returns false when it never is. `is_reported` says
+    /// that its supervisor was told that it rests.
+    async fn resumed(
+        &mut self,
+        mut resumed: oneshot::Receiver<Started>,
+        mut is_reported: bool,
+    ) -> bool {
         *self.life.how() = Ending::Killed;
         let _wait = self.wait_for_group();
         loop {
@@ -214,8 +223,9 @@ impl<'a> Ended<'a> {
                 None if self.is_ended_at_rest() => return false,
                 None => {
                     // It is to rest, and does.
-                    if let Some(again) = self.me.ends().take_pause().and_then(rest) {
-                        resumed = again;
+                    let pause = self.me.ends().take_pause();
+                    if let Some(again) = pause.and_then(|pause| rest(pause, is_reported)) {
+                        (resumed, is_reported) = (again, false);
                     }
                 }
             }
@@ -261,9 +271,9 @@ impl<'a> Ended<'a> {
 
 /// Says that an actor rests. Returns what tells when it is to begin anew; `None` if its supervisor
 /// no longer waits for it to rest.
-fn rest(pause: Pause) -> Option<oneshot::Receiver<Started>> {
+fn rest(pause: Pause, is_reported: bool) -> Option<oneshot::Receiver<Started>> {
     let (resume, resumed) = oneshot::channel();
-    let is_told = pause.send(Resting { delay: Duration::ZERO, resume }).is_ok();
+    let is_told = pause.send(Resting { delay: Duration::ZERO, is_reported, resume }).is_ok();
     is_told.then_some(resumed)
 }
 

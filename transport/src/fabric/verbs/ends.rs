@@ -54,7 +54,7 @@ impl Ends {
         let bootstrap = offer::bootstrap(&side);
         let (dialled, local) = bootstrap.map_or(([0; 16], None), |(to, from)| (to, Some(from)));
         let addresses: Vec<_> = rails.iter().map(|rail| &rail.addresses[..]).collect();
-        let ranked = ranked(&addresses, settings.turn, local);
+        let ranked = ranked(&addresses, settings.turn, local, VERBS_ADDRESSES_MAX);
         avoid.truncate(WAYS_AVOIDED_MAX);
         let offer = Offer { dialled, addresses: Vec::new(), avoid };
         let (ends, places) = (Vec::new(), Vec::new());

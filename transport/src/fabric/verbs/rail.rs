@@ -128,13 +128,15 @@ pub(super) fn limits(rails: &[Rail]) -> Limits {
     }
 }
 
-/// Returns which addresses to offer, best first, each with the place of its rail: that of the
-/// bootstrap connection (`local`), and then one of each rail in turn, beginning with another one
-/// for each `turn`. Of a rail those whose subnet is known come first.
+/// Returns which addresses to offer, each with the place of its rail: one of each rail in turn,
+/// beginning with another one for each `turn`, and so on. Of a rail that of the bootstrap
+/// connection (`local`) comes first, and then those whose subnet is known. Where there are more
+/// than `kept`, `local` is among those.
 pub(super) fn ranked(
     rails: &[&[LocalAddress]],
     turn: usize,
     local: Option<[u8; 16]>,
+    kept: usize,
 ) -> Vec<(usize, LocalAddress)> {
     let count = rails.len().max(1);
     let mut ranked = Vec::new();
@@ -142,14 +144,16 @@ pub(super) fn ranked(
         let mut own = addresses.to_vec();
         own.sort_by_key(|address| (Some(address.gid) != local, address.prefix == 0));
         let turned = (rail + count - turn % count) % count;
-        let placed = own
-            .into_iter()
-            .enumerate()
-            .map(|(nth, address)| ((Some(address.gid) != local, nth, turned), (rail, address)));
-        ranked.extend(placed);
+        let placed = own.into_iter().enumerate();
+        ranked.extend(placed.map(|(nth, address)| ((nth, turned), (rail, address))));
     }
     ranked.sort_by_key(|(place, _)| *place);
-    ranked.into_iter().map(|(_, address)| address).collect()
+    let mut ranked: Vec<_> = ranked.into_iter().map(|(_, address)| address).collect();
+    let place = ranked.iter().position(|(_, address)| Some(address.gid) == local);
+    if let Some(place) = place.filter(|place| *place >= kept.max(1)) {
+        ranked[kept.max(1) - 1..=place].rotate_right(1);
+    }
+    ranked
 }
 
 /// Logs that a link goes without this rail.
@@ -177,14 +181,30 @@ mod tests {
         let [one, two] = [[address(20, 0), address(21, 120)], [address(30, 0), address(31, 0)]];
         let rails: [&[LocalAddress]; 3] = [&many, &one, &two];
         let order = |turn, local| {
-            let ranked = ranked(&rails, turn, local).into_iter().take(6);
+            let ranked = ranked(&rails, turn, local, 6).into_iter().take(6);
             ranked.map(|(_, address)| address.index).collect::<Vec<_>>()
         };
         assert_eq!(order(0, None), [0, 21, 30, 1, 20, 31]);
         assert_eq!(order(1, None), [21, 30, 0, 20, 31, 1]);
         assert_eq!(order(5, None), [30, 0, 21, 31, 1, 20]);
         assert_eq!(order(0, Some([7; 16])), [7, 21, 30, 0, 20, 31]);
-        assert!(ranked(&[], 4, None).is_empty());
+        assert_eq!(order(1, Some([7; 16])), [21, 30, 7, 20, 31, 0], "the way is none of all links");
+        assert!(ranked(&[], 4, None, 6).is_empty());
+        // As many ports as are offered, and more: the way to the peer stays among them.
+        let ports: Vec<_> = (40..49).map(|number| [address(number, 0)]).collect();
+        let ports: Vec<&[LocalAddress]> = ports.iter().map(|port| &port[..]).collect();
+        for turn in 0..9 {
+            for local in 40..49 {
+                let offered = ranked(&ports, turn, Some([local; 16]), 6);
+                let places = |all: &[(usize, LocalAddress)]| {
+                    all.iter().map(|(rail, _)| *rail).collect::<Vec<_>>()
+                };
+                let [offered, all] = [places(&offered[..6]), places(&offered)];
+                assert!(offered.contains(&usize::from(local - 40)), "{turn} {local}");
+                assert_eq!(offered[..5], (0..5).map(|nth| (turn + nth) % 9).collect::<Vec<_>>());
+                assert_eq!(all.len(), 9);
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The rails as they are now: looked at anew when a device says that something about them changed.
-//! Devices that failed are opened again by a thread of their own: that takes its time, and links
-//! and the session of each wait for nothing of it.
+//! That takes its time, and more where a device hangs: it is done by threads that may block, with
+//! no lock that others need, and links and the session of each wait for nothing of it. So are
+//! devices opened again that failed.
 
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -20,11 +21,16 @@ use crate::fabric::Limits;
 const REOPEN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The rails of a fabric.
-pub(super) struct Rails {
+pub(super) struct Rails(Arc<Shared>);
+
+struct Shared {
     config: VerbsConfig,
     /// What all rails could do at the start; one that comes later and cannot is left out.
     limits: Limits,
-    state: Arc<Mutex<State>>,
+    /// Held by the thread that looks at the devices, and never with `state` before it.
+    looking: Mutex<()>,
+    /// Held for moments only: no call of a device is made under it, but for reading its events.
+    state: Mutex<State>,
 }
 
 /// The protection domains of the devices that are open, with or without a port that is used.
@@ -35,47 +41,35 @@ struct State {
     rails: Vec<Rail>,
     /// Changes that the devices had told of when they were looked at last.
     seen: u64,
-    /// How often they were looked at.
+    /// How often something had changed when they were looked at.
     looks: u64,
     /// Time at which devices that failed were last opened again.
     reopened: Option<Instant>,
-    /// A thread opens them.
-    reopening: Weak<()>,
-    /// It has opened some that were not looked at.
+    /// A thread looks at them, and may open them.
+    attended: Weak<()>,
+    /// Some were opened that were not looked at.
     has_opened: bool,
-}
-
-/// A thread that opens devices again, and has ended when this is dropped.
-struct Reopening {
-    state: Arc<Mutex<State>>,
-    _alive: Arc<()>,
-}
-
-impl Reopening {
-    /// Opens the devices that failed. Those that cannot be opened stay as they are, and are of no
-    /// use.
-    fn run(self, config: &VerbsConfig) {
-        let (_, opened, _) = Survey::with_rails(config);
-        let has_failed = |domain: &Arc<Domain>| domain.device.listeners.has_failed();
-        let replaced: Domains = {
-            let mut state = self.state.lock();
-            let replacement = |domain: &Arc<Domain>| {
-                let anew = opened.iter().find(|new| new.device.name() == domain.device.name());
-                anew.filter(|_| has_failed(domain)).unwrap_or(domain).clone()
-            };
-            let domains = state.domains.iter().map(replacement).collect();
-            state.has_opened = true;
-            replace(&mut state.domains, domains)
-        };
-        // A device that nothing uses any more is closed without the lock.
-        drop((replaced, opened));
-    }
 }
 
 impl State {
     /// Returns how many changes the devices have told of.
     fn changes(&self) -> u64 {
         self.domains.iter().map(|domain| domain.device.listeners.changes()).sum()
+    }
+
+    /// Reads what the devices tell. Returns true if one of them told of a change since the last
+    /// look.
+    fn is_told(&self) -> bool {
+        for domain in &*self.domains {
+            domain.device.spread_events();
+        }
+        self.has_opened || self.changes() != self.seen
+    }
+
+    /// Returns true if a device failed, and it is time to open it again.
+    fn is_to_reopen(&self) -> bool {
+        let failed = self.domains.iter().any(|domain| domain.device.listeners.has_failed());
+        failed && self.reopened.is_none_or(|last| last.elapsed() >= REOPEN_INTERVAL)
     }
 }
 
@@ -96,90 +90,129 @@ impl Rails {
             seen: 0,
             looks: 0,
             reopened: None,
-            reopening: Weak::new(),
+            attended: Weak::new(),
             has_opened: false,
         };
-        Ok(Rails { config: config.clone(), limits, state: Arc::new(Mutex::new(state)) })
+        let (config, looking, state) = (config.clone(), Mutex::default(), Mutex::new(state));
+        Ok(Rails(Arc::new(Shared { config, limits, looking, state })))
     }
 
     pub(super) fn limits(&self) -> Limits {
-        self.limits
+        self.0.limits
     }
 
-    /// Returns the rails that there are now.
+    /// Returns the rails that there are now. Blocks while devices are looked at.
     pub(super) fn now(&self) -> Vec<Rail> {
-        let mut state = self.state.lock();
-        self.look(&mut state);
+        self.0.look();
+        let mut state = self.0.state.lock();
+        if state.is_to_reopen() {
+            self.attend(&mut state);
+        }
         state.rails.clone()
     }
 
-    /// Returns a number that changes with the rails.
+    /// Returns a number that changes with the rails: soon after a device has told of a change.
     pub(super) fn changes(&self) -> u64 {
-        let mut state = self.state.lock();
-        self.look(&mut state);
+        let mut state = self.0.state.lock();
+        if state.is_told() || state.is_to_reopen() {
+            self.attend(&mut state);
+        }
         state.looks
     }
 
     /// Returns the names of the rails that there were at the last look.
     pub(super) fn names(&self) -> Vec<String> {
-        self.state.lock().rails.iter().map(Rail::name).collect()
+        self.0.state.lock().rails.iter().map(Rail::name).collect()
     }
 
     pub(super) fn domains(&self) -> Domains {
-        self.state.lock().domains.clone()
+        self.0.state.lock().domains.clone()
     }
 
     /// Has the first rail name a port that its device does not have.
     #[cfg(test)]
     pub(super) fn break_first(&mut self) {
-        self.state.lock().rails[0].port.number = u8::MAX;
+        self.0.state.lock().rails[0].port.number = u8::MAX;
     }
 
     /// Has no rail's device do one-sided access.
     #[cfg(test)]
     pub(super) fn without_reads(&mut self) {
-        self.state.lock().rails.iter_mut().for_each(|rail| rail.reads = None);
+        self.0.state.lock().rails.iter_mut().for_each(|rail| rail.reads = None);
     }
 
-    /// Looks at the devices again, if one of them told of a change or failed.
-    fn look(&self, state: &mut State) {
-        for domain in &*state.domains {
-            domain.device.spread_events();
-        }
-        let failed = state.domains.iter().any(|domain| domain.device.listeners.has_failed());
-        let due = state.reopened.is_none_or(|last| last.elapsed() >= REOPEN_INTERVAL);
-        if failed && due && state.reopening.strong_count() == 0 {
-            self.reopen(state);
-        }
-        if !replace(&mut state.has_opened, false) && state.changes() == state.seen {
+    /// Has a thread look at the devices, and open those again that failed, unless one does.
+    fn attend(&self, state: &mut State) {
+        if state.attended.strong_count() > 0 {
             return;
         }
+        let reopens = state.is_to_reopen();
+        if reopens {
+            state.reopened = Some(Instant::now());
+        }
+        let (shared, alive) = (self.0.clone(), Arc::new(()));
+        state.attended = Arc::downgrade(&alive);
+        let attend = move || {
+            let _alive = alive;
+            if reopens {
+                shared.reopen();
+            }
+            shared.look();
+        };
+        if let Err(error) = thread::Builder::new().name("ringpost-rdma".into()).spawn(attend) {
+            tracing::warn!(%error, "RDMA devices are not looked at: no thread; tried again");
+        }
+    }
+}
+
+impl Shared {
+    /// Opens the devices that failed. Those that cannot be opened stay as they are, and are of no
+    /// use.
+    fn reopen(&self) {
+        let (_, opened, _) = Survey::with_rails(&self.config);
+        let has_failed = |domain: &Arc<Domain>| domain.device.listeners.has_failed();
+        let replaced: Domains = {
+            let mut state = self.state.lock();
+            let mut has_opened = false;
+            let replacement = |domain: &Arc<Domain>| {
+                let anew = opened.iter().find(|new| new.device.name() == domain.device.name());
+                let anew = anew.filter(|_| has_failed(domain));
+                has_opened |= anew.is_some();
+                anew.unwrap_or(domain).clone()
+            };
+            let domains = state.domains.iter().map(replacement).collect();
+            state.has_opened |= has_opened;
+            replace(&mut state.domains, domains)
+        };
+        // A device that nothing uses any more is closed without the lock.
+        drop((replaced, opened));
+    }
+
+    /// Looks at the devices again, if one of them told of a change.
+    fn look(&self) {
+        let _looking = self.looking.lock();
         // What is told meanwhile is looked at the next time.
-        let seen = state.changes();
-        let (_, mut rails) = Survey::again(&self.config, &state.domains, &state.rails);
+        let (domains, known, seen) = {
+            let mut state = self.state.lock();
+            if !state.is_told() {
+                return;
+            }
+            let seen = state.changes();
+            take(&mut state.has_opened);
+            (state.domains.clone(), state.rails.clone(), seen)
+        };
+        let (_, mut rails) = Survey::again(&self.config, &domains, &known);
         rails.retain(|rail| rail.requests >= self.limits.send_queue_max);
         rails.retain(|rail| rail.attributes.frame_bytes_max >= self.limits.frame_bytes_max);
+        let mut state = self.state.lock();
         state.seen = seen;
-        let changed = rails != state.rails;
-        state.rails = rails;
-        if !changed {
+        if rails == state.rails {
             return;
         }
+        state.rails = rails;
         state.looks += 1;
         let names: Vec<_> = state.rails.iter().map(Rail::name).collect();
+        drop(state);
         tracing::info!(rails = ?names, "the RDMA ports were looked at again");
-    }
-
-    /// Has a thread open the devices that failed once more.
-    fn reopen(&self, state: &mut State) {
-        state.reopened = Some(Instant::now());
-        let (config, _alive) = (self.config.clone(), Arc::new(()));
-        state.reopening = Arc::downgrade(&_alive);
-        let reopening = Reopening { state: self.state.clone(), _alive };
-        let name = "ringpost-rdma".to_owned();
-        let started = thread::Builder::new().name(name).spawn(move || reopening.run(&config));
-        if let Err(error) = started {
-            tracing::warn!(%error, "a failed RDMA device is not opened: no thread; tried again");
-        }
     }
 }

@@ -55,7 +55,7 @@ impl Upgrade {
     /// Records that the peer uses the link: it is asked again after a while, longer each time.
     pub(super) fn refuse(&mut self) {
         let least = self.least();
-        let wait = (self.refused.1 * 2).clamp(least, self.pause.max(least));
+        let wait = (self.refused.1 * 2).clamp(least, limits::BETTER_FABRIC_PAUSE_MAX.max(least));
         self.refused = (Instant::now() + wait, wait);
     }
 }
@@ -91,5 +91,31 @@ impl Session {
     /// Returns the cause of the end of a link that rested.
     pub(super) fn rest_cause(&self) -> LinkCause {
         if self.upgrade.is_cause { LinkCause::Better } else { LinkCause::Idle }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-19: a peer that goes on using the link is asked again after a longer while each time,
+    /// whatever the pause before the first time.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_refuses_is_asked_ever_more_rarely() {
+        for pause in [limits::BETTER_FABRIC_AFTER, limits::BETTER_FABRIC_PAUSE_MIN] {
+            let began = Instant::now();
+            let refused = (began, Duration::ZERO);
+            let mut upgrade = Upgrade { better: None, began, pause, refused, is_cause: false };
+            let mut last = Duration::ZERO;
+            for _ in 0..12 {
+                upgrade.refuse();
+                let (until, wait) = upgrade.refused;
+                assert_eq!(until, Instant::now() + wait);
+                let longest = limits::BETTER_FABRIC_PAUSE_MAX;
+                assert!(wait >= (last * 2).min(longest) && wait <= longest, "{last:?} {wait:?}");
+                last = wait;
+            }
+            assert_eq!(last, limits::BETTER_FABRIC_PAUSE_MAX);
+        }
     }
 }

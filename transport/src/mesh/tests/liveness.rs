@@ -138,9 +138,11 @@ async fn a_peer_that_says_that_it_is_stalled_keeps_its_link_and_a_silent_one_doe
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(alpha.linked(), ["stalled"]);
-    // Longer than a silent one is waited for.
+    // Longer than a silent one is waited for. What the thread of its node answers says nothing of
+    // its driver.
     for _ in 0..60 {
         say(stalled, Beat::Stalled).await;
+        say(stalled, Beat::Answer).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(alpha.linked(), ["stalled"]);
