@@ -73,6 +73,33 @@ fn members_join_again_when_the_node_of_their_group_was_killed() {
     });
 }
 
+/// The link is lost before they leave, in the midst of it, or after it.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn members_leave_a_group_whose_link_is_lost_under_that() {
+    test_kit::check(0..4 * SEEDS, |cluster| async move {
+        let node = cluster.node("group").await;
+        let group = group(&node).await;
+        let members = members(&cluster).await;
+        members.are_told(&group, 0).await;
+        let is_before = cluster.random().is_multiple_of(4);
+        if is_before {
+            cluster.isolate("group");
+            cluster.sleep_up_to(10 * SECOND).await;
+        }
+        drop(members.memberships);
+        cluster.sleep_up_to(SECOND / 2_000).await;
+        cluster.isolate("group");
+        // Long enough for the links to end, and mostly for no node to be down.
+        cluster.sleep_up_to(8 * SECOND).await;
+        cluster.mend_all();
+        group.when_size(0).await.unwrap();
+        for notebook in &members.notebooks {
+            assert_eq!(notebook.notes().await, Ok(vec![0]));
+        }
+    });
+}
+
 /// The group takes their node for down, or they take its node, or both, or neither.
 // Promised in docs/SEMANTICS.md.
 #[test]

@@ -74,7 +74,9 @@ use crate::message::{Message, Wire};
 /// A member has any number of memberships of a group. Where one of them is dropped, or the member
 /// [leaves](Leave) by hand, another one has it join again at once. Each is an ask
 /// that the group answers last of all, and a link has 65,536 asks without an answer at most. It
-/// keeps the node alive that it was made on, as a reference does.
+/// keeps the node alive that it was made on, as a reference does. Where it is dropped while there
+/// is no link to the group, or that is lost in the midst of it, a task has the member leave when
+/// there is one.
 #[must_use = "the member leaves when this is dropped"]
 pub struct Membership<M: Message + Wire + Clone> {
     group: ActorRef<Group<M>>,
@@ -203,8 +205,8 @@ impl<M: Message + Wire + Clone> Drop for Membership<M> {
         drop(steps);
         // It waits for nothing any more, and nothing would wake it.
         task.abort();
-        let leave = self.group.ask(Leave { member: self.member.clone() });
-        let mut leave = Box::pin(leave.timeout(limits::ASK_TIMEOUT_MAX).into_ask());
+        let mut leave = Box::pin(leave(self.group.clone(), self.member.clone()));
+        let _here = runtime.enter();
         // Where there is room it is sent now: what the caller has join next joins after it.
         let now = pin!(coop::unconstrained(&mut leave));
         let mut cx = TaskContext::from_waker(Waker::noop());
@@ -325,6 +327,22 @@ async fn attend<M: Message + Wire + Clone>(
     stage.send_replace(Some(Ok(())));
     let stay = group.ask(Stay { member: member.clone() }).timeout(TIMEOUT).wait_for_link();
     stay.await.map_err(Outside::Unasked)
+}
+
+/// Has the member leave: when the link is lost under that, it is sent again, for the group may have
+/// it as a member still.
+async fn leave<M: Message + Wire + Clone>(group: ActorRef<Group<M>>, member: Recipient<M>) {
+    let mut pause = limits::BACKOFF_MIN;
+    loop {
+        let leave = group.ask(Leave { member: member.clone() }).timeout(limits::ASK_TIMEOUT_MAX);
+        match leave.wait_for_link().await {
+            Err(error) if !is_final(&error.cause) => {
+                sleep(pause).await;
+                pause = (2 * pause).min(limits::LOOK_UP_AGAIN);
+            }
+            Ok(_) | Err(_) => return,
+        }
+    }
 }
 
 /// Returns true if another attempt would fail, too. To join twice does no harm.
