@@ -211,9 +211,9 @@ impl LinkProtocol {
             self.probe = false;
             answer_now = true;
         }
-        let idle = out.is_finished() && self.control.is_empty();
         let leaves = self.handshake.leave && !self.handshake.held;
-        if leaves && idle && push(RecordKind::Goodbye) {
+        let is_last = leaves && self.control.is_empty() && out.is_finished();
+        if is_last && push(RecordKind::Goodbye) {
             self.handshake.goodbye_sent = Some(frame);
             self.incoming.fetches.stop();
             answer_now = true;
