@@ -94,7 +94,7 @@ impl LinkProtocol {
             self.trip.reported(before.wrapping_add(self.ledger.ring()), now);
         }
         let clock_ms = self.age.clock_ms(now);
-        let short = !out.is_empty() && !self.ledger.may_send(Class::Data);
+        let short = !self.ledger.may_send(Class::Data) && !out.is_empty();
         let head = Head { answer_now, short, consumed, clock_ms };
         let splice = writer.take_splice();
         Some(Transmit { bytes: writer.finish(head), splice, class, messages })
