@@ -12,6 +12,9 @@
 //!   completion queue is polled again after it was armed.
 //! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or
 //!   has had the time to), what arrived was dispatched, and each committed message has its fate.
+//! - **DR-5 nothing new**: a look that finds no completion and no wake-up since the last turn began
+//!   goes no further: whatever other tasks have for the driver, they wake it for, and what it left
+//!   undone itself it has noted.
 
 mod dispatch;
 mod drain;
@@ -41,7 +44,7 @@ use growth::Growth;
 use mailboxes::Mailboxes;
 use pipe::Pipe;
 use spin::Spin;
-use turn::{Scratch, Turn};
+use turn::{News, Scratch, Turn};
 
 pub(crate) use prepared::{Connected, Offer, Prepared};
 pub(crate) use reports::{Reports, settle};
@@ -67,12 +70,14 @@ struct Driver {
     scratch: Scratch,
     run: Run,
     spin: Spin,
+    news: News,
 }
 
 impl Driver {
     async fn run(mut self) {
+        let pipe = self.pipe.clone();
         let mut cause = loop {
-            match std::future::poll_fn(|cx| self.turn(cx)).await {
+            match std::future::poll_fn(|cx| self.turn(&pipe, cx)).await {
                 Turn::End(cause) => break cause,
                 // Other tasks, sockets and timers have their turn (PO-2).
                 Turn::Yield => tokio::task::yield_now().await,

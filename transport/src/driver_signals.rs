@@ -38,6 +38,8 @@ pub(crate) struct DriverSignals<P: Primitives = Native> {
     /// The peer waits for the link's window: everything taken is to be reported.
     peer_blocked: P::Flag,
     driver: P::Bell,
+    /// How often it rang.
+    wakes: P::Counter,
 }
 
 impl<P: Primitives> DriverSignals<P> {
@@ -46,6 +48,7 @@ impl<P: Primitives> DriverSignals<P> {
             dirty: P::Lock::new(Dirty::default()),
             peer_blocked: P::Flag::new(false),
             driver: P::Bell::new(),
+            wakes: P::Counter::new(0),
         }
     }
 
@@ -61,7 +64,16 @@ impl<P: Primitives> DriverSignals<P> {
 
     /// Wakes the driver; to be called after there is something for it.
     pub(crate) fn wake(&self) {
+        // First, so that a driver which is awake finds it, too (DR-5).
+        self.wakes.add(1);
         self.driver.ring();
+    }
+
+    /// Returns how often the driver was woken. While this is what it was before the last look,
+    /// there is nothing that a look would find (DR-5).
+    #[inline]
+    pub(crate) fn wakes(&self) -> u64 {
+        self.wakes.get()
     }
 
     /// Takes what there is since the last call.

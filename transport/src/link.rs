@@ -256,24 +256,21 @@ impl LinkHandle {
 
     /// Ends a use of the state: acts on what it made possible, frees the lock, and then does what
     /// must not be done under it (LN-1).
+    #[inline]
     fn finish(&self, state: MutexGuard<'_, State>) {
-        self.finish_as(state, true);
+        // Most messages: the driver is awake already and no sender is to be told.
+        if !state.awake || state.starved || state.has_news() {
+            self.finish_with_news(state, true);
+        }
     }
 
     /// Ends a use of the state as [`finish`](Self::finish) does, by the driver itself, which need
     /// not be woken.
-    fn finish_as_driver(&self, state: MutexGuard<'_, State>) {
-        self.finish_as(state, false);
-    }
-
     #[inline]
-    fn finish_as(&self, state: MutexGuard<'_, State>, rouse: bool) {
-        // Most messages: the driver is awake already and no sender is to be told.
-        let roused = state.awake && !state.starved;
-        if roused && !state.send_queue.has_news() && !state.waiting.has_news() {
-            return;
+    fn finish_as_driver(&self, state: MutexGuard<'_, State>) {
+        if state.has_news() {
+            self.finish_with_news(state, false);
         }
-        self.finish_with_news(state, rouse);
     }
 
     fn finish_with_news(&self, mut state: MutexGuard<'_, State>, rouse: bool) {
@@ -314,6 +311,14 @@ impl LinkHandle {
     fn try_post(&self) -> bool {
         let poster = self.poster.get().and_then(Weak::upgrade);
         poster.is_some_and(|poster| poster.try_post(self))
+    }
+}
+
+impl State {
+    /// Returns true if a use of it made something possible that is yet to be acted on.
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.send_queue.has_news() || self.waiting.has_news()
     }
 }
 

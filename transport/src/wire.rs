@@ -115,7 +115,7 @@ pub type Detached = Box<dyn FnOnce() -> io::Result<Box<dyn DataSocket>> + Send>;
 /// there is nothing, the error is [`WouldBlock`](io::ErrorKind::WouldBlock).
 pub trait DataSocket: Send + Sync {
     /// Reads some of what is there into `buffers`, which have room for `room` bytes; `Ok(0)` at the
-    /// end of the stream.
+    /// end of the stream. One that fills less than that room has read all there is.
     ///
     /// # Errors
     /// Those of the stream.
@@ -126,6 +126,9 @@ pub trait DataSocket: Send + Sync {
     /// # Errors
     /// Those of the stream.
     fn write(&mut self, pieces: &[IoSlice<'_>], all: usize) -> io::Result<usize>;
+
+    /// Returns true if a read may find something.
+    fn is_readable(&self) -> bool;
 
     /// Returns ready if a read may find something; otherwise the task is woken when it may.
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;

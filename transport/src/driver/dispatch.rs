@@ -302,7 +302,7 @@ impl Driver {
             pipe.proto.hold_goodbye(true);
             return false;
         }
-        let signals = self.link.signals().clone();
+        let signals = self.link.signals();
         let Dirty { mut taken, closed } = signals.take();
         if !closed.is_empty() {
             let fence = self.link.fence();

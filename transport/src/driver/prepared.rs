@@ -15,7 +15,7 @@ use super::pipe::Pipe;
 use super::reports::Reports;
 use super::slots::Slots;
 use super::spin::Spin;
-use super::turn::Scratch;
+use super::turn::{News, Scratch};
 use super::{Driver, Phase, Running};
 use crate::fabric::{Fabric, FabricError, Opening, Protection, QueuePairConfig, Side};
 use crate::limits;
@@ -167,6 +167,7 @@ impl Prepared {
             scratch: Scratch::default(),
             run: Run::default(),
             spin: Spin::new(fabric.spins(), profile.spin),
+            news: News::all(),
         };
         let running = Running { link, phase: watched };
         Ok(Connected { driver, running, runtime: Handle::current() })

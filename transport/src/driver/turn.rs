@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time;
 
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::pipe::{BATCHES_MAX, Pipe};
@@ -40,6 +40,21 @@ pub(super) struct Scratch {
     events: Vec<Event<Asker>>,
 }
 
+/// What a driver has to look at beside completions (DR-5).
+pub(super) struct News {
+    /// How often the driver had been woken when this turn began.
+    wakes: u64,
+    /// The last look left something to be done.
+    more: bool,
+}
+
+impl News {
+    /// Returns the news of a driver that has not looked yet.
+    pub(super) fn all() -> Self {
+        News { wakes: 0, more: true }
+    }
+}
+
 /// A frame that arrived: leased upward, or to be copied out of.
 pub(super) enum Frame<'a> {
     Leased(&'a Lease),
@@ -48,13 +63,16 @@ pub(super) enum Frame<'a> {
 
 impl Driver {
     /// Works until there is nothing to do; pending when it sleeps.
-    pub(super) fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+    pub(super) fn turn(&mut self, pipe: &Mutex<Pipe>, cx: &mut Context<'_>) -> Poll<Turn> {
         // DR-3: before anything is looked at.
         self.link.register(cx.waker());
-        let pipe = self.pipe.clone();
         let mut pipe = pipe.lock();
-        if let Err(cause) = self.heed_requests(&mut pipe) {
-            return Poll::Ready(Turn::End(cause));
+        let wakes = self.link.signals().wakes();
+        if wakes != self.news.wakes {
+            self.news = News { wakes, more: true };
+            if let Err(cause) = self.heed_requests(&mut pipe) {
+                return Poll::Ready(Turn::End(cause));
+            }
         }
         let mut steps = 0;
         while steps < STEPS_MAX {
@@ -85,7 +103,8 @@ impl Driver {
         // PV-8: armed, the queue is polled once more before the driver sleeps. A message that a
         // sender commits meanwhile wakes it (DR-3).
         pipe.queues.arm(pipe.notify());
-        if self.receive(pipe)? > 0 || self.growth.grow(pipe, self.link.counters()) {
+        self.news.more = self.receive(pipe)? > 0 || self.growth.grow(pipe, self.link.counters());
+        if self.news.more {
             return Ok(None);
         }
         Ok(pipe.queues.poll_ready(cx).is_pending().then_some(Next::Sleep))
@@ -94,6 +113,10 @@ impl Driver {
     /// Reads what arrived and sends what waits; returns true if there is more to do at once.
     fn work(&mut self, pipe: &mut Pipe) -> Result<bool, LinkCause> {
         let received = self.receive(pipe)?;
+        let News { wakes, more } = self.news;
+        if received == 0 && !more && self.link.signals().wakes() == wakes {
+            return Ok(false);
+        }
         let reported = self.report_windows(pipe);
         let sent_all = pipe.transmit(&self.link, BATCHES_MAX)?;
         if pipe.proto.is_done() && pipe.slots.sends_done() {
@@ -102,7 +125,8 @@ impl Driver {
         // Reports that an answer to an OPEN kept from the frame go with the next look.
         let late = !reported && pipe.proto.takes_control() && !planted!(LateReport);
         let closes = reported && self.may_close();
-        Ok(received >= limits::POLL_BATCH || !sent_all || late || closes)
+        self.news.more = received >= limits::POLL_BATCH || !sent_all || late || closes;
+        Ok(self.news.more)
     }
 
     fn heed_requests(&mut self, pipe: &mut Pipe) -> Result<(), LinkCause> {
@@ -129,6 +153,10 @@ impl Driver {
     fn receive(&mut self, pipe: &mut Pipe) -> Result<usize, LinkCause> {
         let mut completions = std::mem::take(&mut self.scratch.completions);
         let count = pipe.queues.poll(&mut completions, limits::POLL_BATCH);
+        if count == 0 {
+            self.scratch.completions = completions;
+            return Ok(0);
+        }
         let mut result = Ok(count);
         for completion in completions.drain(..) {
             match &mut result {

@@ -1,5 +1,6 @@
 //! LN-4 under loom: the orders in which two takers and a driver can run, with the code of the link
-//! itself. A wake-up that is lost leaves the driver asleep for ever, which loom finds.
+//! itself: it looks only where it was woken since (DR-5). A wake-up that is lost leaves the driver
+//! asleep for ever, which loom finds.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -38,8 +39,13 @@ impl Shared {
     }
 
     /// As the driver's turn: the messages that are reported, once there are any.
-    fn poll_report(&self, seen: &mut Packed, cx: &Context<'_>) -> Poll<u32> {
+    fn poll_report(&self, (seen, wakes): (&mut Packed, &mut u64), cx: &Context<'_>) -> Poll<u32> {
         self.signals.register(cx.waker());
+        // DR-5.
+        let before = std::mem::replace(wakes, self.signals.wakes());
+        if before == *wakes {
+            return Poll::Pending;
+        }
         let mut messages = 0;
         for key in self.signals.take().taken {
             assert_eq!(key, 0);
@@ -79,8 +85,9 @@ fn model(messages: u32, driver: fn(&Shared)) -> u64 {
 
 /// A report is due for each message: all that was taken is reported.
 fn report_all(shared: &Shared, mut reported: u32, mut seen: Packed) {
+    let mut wakes = 0;
     while reported < TAKERS {
-        reported += block_on(poll_fn(|cx| shared.poll_report(&mut seen, cx)));
+        reported += block_on(poll_fn(|cx| shared.poll_report((&mut seen, &mut wakes), cx)));
     }
     assert_eq!(reported, TAKERS);
 }
@@ -97,12 +104,12 @@ fn model_of_marks_and_wake_ups() {
         report_all(shared, reported, seen);
     });
     let mailbox = model(100, |shared| {
-        let (mut seen, mut reported) = (Packed::default(), 0);
+        let (mut seen, mut wakes, mut reported) = (Packed::default(), 0, 0);
         while reported < TAKERS {
             // As for a sender that says again that it waits, because the report was not enough.
             shared.taken.block();
             reported += match shared.report(&mut seen) {
-                0 => block_on(poll_fn(|cx| shared.poll_report(&mut seen, cx))),
+                0 => block_on(poll_fn(|cx| shared.poll_report((&mut seen, &mut wakes), cx))),
                 some => some,
             };
         }

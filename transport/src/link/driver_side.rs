@@ -92,6 +92,11 @@ impl LinkHandle {
         dropped_asks: &mut DroppedAsks,
     ) -> (Option<Transmit>, bool) {
         let mut state = self.state.lock();
+        let mut idle = proto.is_idle(&state.send_queue);
+        if idle && state.has_nothing_to_tell(proto) {
+            (state.awake, state.starved) = (false, false);
+            return (None, false);
+        }
         while let Some((number, body)) = state.send_queue.begin_to_lend() {
             drop(state);
             let link = self.me.clone();
@@ -104,9 +109,10 @@ impl LinkHandle {
             if let Some(lent) = lent {
                 state.send_queue.lent(number, lent);
             }
+            idle = proto.is_idle(&state.send_queue);
         }
         let mut transmit = None;
-        if !proto.is_idle(&state.send_queue) {
+        if !idle {
             let now = tokio::time::Instant::now().into_std();
             let dropped = &mut dropped_asks.dropped;
             transmit = proto.poll_transmit(&mut state.send_queue, slot, dropped, now);
@@ -123,7 +129,9 @@ impl LinkHandle {
             for_replies = std::mem::take(&mut state.for_replies);
         }
         // The records that notices queue are sent now, not at the next occasion.
-        state.act_on_notices();
+        if state.send_queue.has_news() {
+            state.act_on_notices();
+        }
         let more = (transmit.is_some() || dropped) && !proto.is_idle(&state.send_queue);
         // While credits are gone, what brings them back wakes the driver: no further message need,
         // only what could go without them.
@@ -143,6 +151,7 @@ impl LinkHandle {
         let mut state = self.state.lock();
         state.send_queue.lent(number, lent);
         let returned = state.send_queue.take_returned();
+        self.count_loans(&mut state);
         state.awake = true;
         drop(state);
         self.signals.wake();
@@ -299,6 +308,13 @@ impl LinkHandle {
 }
 
 impl State {
+    /// Returns true if no sender waits for credits or for room for its answer, and none is to be
+    /// told of anything: where nothing is to be sent, either, a look has nothing to do.
+    fn has_nothing_to_tell(&self, proto: &proto::link::LinkProtocol) -> bool {
+        let waits = self.uncredited.is_some() || proto.waits_for_credits();
+        !waits && self.for_replies.is_empty() && !self.has_news()
+    }
+
     fn unacked_tell(&mut self, mailbox: u32, message: u128, confirm: u64) -> UnackedTell {
         let request = self.send_queue.request_of(mailbox);
         UnackedTell { request, message, confirm: self.confirms.take(confirm) }

@@ -17,6 +17,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Age {
     start: Instant,
+    /// The end of this window.
     window: Instant,
     /// The smallest difference of this window and of the one before.
     least: [Option<u32>; 2],
@@ -24,7 +25,7 @@ pub(crate) struct Age {
 
 impl Age {
     pub(crate) fn new(start: Instant) -> Self {
-        Age { start, window: start, least: [None; 2] }
+        Age { start, window: start + WINDOW, least: [None; 2] }
     }
 
     /// Returns the clock that a frame written now carries.
@@ -35,8 +36,8 @@ impl Age {
     /// Records a frame that arrived with this clock; returns how much longer it took than the
     /// fastest one.
     pub(crate) fn arrive(&mut self, clock_ms: u32, now: Instant) -> Duration {
-        if now.saturating_duration_since(self.window) >= WINDOW {
-            self.window = now;
+        if now >= self.window {
+            self.window = now + WINDOW;
             self.least = [None, self.least[0]];
         }
         let difference = self.clock_ms(now).wrapping_sub(clock_ms);

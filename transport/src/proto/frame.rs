@@ -172,6 +172,12 @@ impl<'a> FrameReader<'a> {
         Ok((header, FrameReader { frame, at: FRAME_HEADER, left: header.records }))
     }
 
+    /// Returns true if no record is left.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.left == 0
+    }
+
     /// Returns the next record; `None` after the last, which must end the frame.
     pub(crate) fn read(&mut self, records: u16) -> Result<Option<Record>, Violation> {
         if self.left == 0 {

@@ -124,6 +124,10 @@ impl DataSocket for TcpStream {
         })
     }
 
+    fn is_readable(&self) -> bool {
+        self.try_io(Interest::READABLE, || Ok(())).is_ok()
+    }
+
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         TcpStream::poll_read_ready(self, cx)
     }

@@ -228,6 +228,7 @@ impl Rig {
             scratch: Scratch::default(),
             run: Run::default(),
             spin: Spin::new(Spins::Never, Duration::ZERO),
+            news: News::all(),
         };
         let mut rig = Rig { driver, wire, host, said: Vec::new() };
         rig.turn();
@@ -250,7 +251,8 @@ impl Rig {
     }
 
     fn poll(&mut self) -> Poll<Turn> {
-        self.driver.turn(&mut Context::from_waker(Waker::noop()))
+        let pipe = self.driver.pipe.clone();
+        self.driver.turn(&pipe, &mut Context::from_waker(Waker::noop()))
     }
 
     /// A frame with these records comes from the peer, which has consumed all that was sent.

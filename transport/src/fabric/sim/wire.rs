@@ -207,7 +207,9 @@ impl Stream for SimStream {
 
 impl DataSocket for SimStream {
     fn read(&mut self, buffers: &mut [IoSliceMut<'_>], room: usize) -> io::Result<usize> {
-        at_once(DataSocket::poll_read_ready(self, &mut Context::from_waker(Waker::noop())))?;
+        if !self.is_readable() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let mut bytes = vec![0; room.min(DATA_BYTES_MAX)];
         let mut out = ReadBuf::new(&mut bytes);
         let read = self.shared.with(|state| match state.streams.pipe(self.reads) {
@@ -235,6 +237,10 @@ impl DataSocket for SimStream {
             let ends = (self.reads, self.writes);
             state.streams.write(&mut state.physics, ends, Waker::noop(), &bytes)
         }))
+    }
+
+    fn is_readable(&self) -> bool {
+        DataSocket::poll_read_ready(self, &mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

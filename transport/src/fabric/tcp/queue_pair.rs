@@ -92,7 +92,6 @@ impl QueuePair for TcpQueuePair {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TCP_READS_PER_CALL {
-            self.read(usize::MAX);
             if self.queues.take_notification() {
                 return Poll::Ready(());
             }
@@ -104,6 +103,7 @@ impl QueuePair for TcpQueuePair {
                 self.queues.wait(cx.waker());
                 return Poll::Pending;
             }
+            self.read(usize::MAX);
         }
         // There is more to look at, and other tasks should run before.
         cx.waker().wake_by_ref();
@@ -161,7 +161,9 @@ impl TcpQueuePair {
             if self.queues.failed() || self.queues.waiting() >= enough {
                 return;
             }
-            let Some(stream) = &mut self.stream else { return };
+            let Some(stream) = self.stream.as_mut().filter(|stream| stream.is_readable()) else {
+                return;
+            };
             // The next bytes of the peer tell of the sends that it has by then.
             let lead = self.output.position() > self.queues.accepted();
             match self.input.read(stream, &mut self.queues, lead) {
@@ -180,6 +182,9 @@ impl TcpQueuePair {
             }
             if self.unacknowledged >= TCP_ACKNOWLEDGE_EVERY {
                 self.write();
+            }
+            if self.stream.as_ref().is_some_and(DataStream::is_drained) {
+                return;
             }
         }
     }
@@ -295,6 +300,10 @@ impl TcpQueuePair {
 
     /// Writes what the stream takes, acknowledgements first.
     fn write(&mut self) {
+        let due = self.acknowledgement_is_due() || self.has_to_write();
+        if !due && !self.queues.failed() {
+            return;
+        }
         loop {
             // One acknowledgement at a time: those that the stream does not take must not pile up.
             if !self.output.has_answers() && self.acknowledgement_is_due() {

@@ -298,6 +298,9 @@ impl Queues {
 
     pub(super) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
         let count = self.done.len().min(max);
+        if count == 0 {
+            return 0;
+        }
         for completion in self.done.drain(..count) {
             match completion.work {
                 Work::Send => self.room.send += 1,

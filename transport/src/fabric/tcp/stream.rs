@@ -11,11 +11,13 @@ pub(super) struct DataStream {
     socket: Box<dyn DataSocket>,
     /// `None`: the bytes of the socket are those of the records.
     seal: Option<Box<Seal>>,
+    /// The last read of the socket took all there was.
+    drained: bool,
 }
 
 impl DataStream {
     pub(super) fn new(socket: Box<dyn DataSocket>, seal: Option<Seal>) -> Self {
-        DataStream { socket, seal: seal.map(Box::new) }
+        DataStream { socket, seal: seal.map(Box::new), drained: false }
     }
 
     /// Reads what there is into `buffers`, which have room for `room` bytes; `Ok(0)` at the end of
@@ -29,7 +31,11 @@ impl DataStream {
         buffers: &mut [IoSliceMut<'_>],
         room: usize,
     ) -> io::Result<usize> {
-        let Some(seal) = &mut self.seal else { return self.socket.read(buffers, room) };
+        let Some(seal) = &mut self.seal else {
+            let read = self.socket.read(buffers, room)?;
+            self.drained = read < room;
+            return Ok(read);
+        };
         loop {
             let forged = |forged| io::Error::new(io::ErrorKind::InvalidData, forged);
             match seal.open(buffers).map_err(forged)? {
@@ -39,6 +45,7 @@ impl DataStream {
             let room = seal.room();
             let all = room.len();
             let read = self.socket.read(&mut [IoSliceMut::new(room)], all)?;
+            self.drained = read < all;
             if read == 0 {
                 return Ok(0);
             }
@@ -74,9 +81,24 @@ impl DataStream {
         self.seal.as_ref().is_some_and(|seal| !seal.unwritten().is_empty())
     }
 
+    /// Returns true if the read before this took all there was: there is no use in another one.
+    pub(super) fn is_drained(&self) -> bool {
+        self.drained && !self.has_input()
+    }
+
+    /// Returns true if a read may find something.
+    pub(super) fn is_readable(&self) -> bool {
+        self.has_input() || self.socket.is_readable()
+    }
+
+    /// Returns true if bytes of the socket were read and not yet passed on.
+    fn has_input(&self) -> bool {
+        self.seal.as_ref().is_some_and(|seal| seal.has_input())
+    }
+
     /// Returns ready if a read may find something; otherwise the task is woken when it may.
     pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.seal.as_ref().is_some_and(|seal| seal.has_input()) {
+        if self.has_input() {
             return Poll::Ready(Ok(()));
         }
         self.socket.poll_read_ready(cx)

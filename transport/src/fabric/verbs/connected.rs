@@ -116,7 +116,8 @@ impl fabric::QueuePair for Connected {
                 out.push(completion);
             }
             count += taken;
-            if count == max || !self.gather() {
+            // What the device has completed since comes with the next poll (PV-8).
+            if count > 0 || max == 0 || !self.gather() {
                 return count;
             }
         }

@@ -40,7 +40,8 @@ impl LinkProtocol {
         }
         loop {
             // Most records of most frames; a fault of one is found below.
-            if self.takes_messages()
+            if !reader.is_at_end()
+                && self.takes_messages()
                 && let Some(tells) = reader.read_tells(header.records, self.sizes.message_max)
             {
                 step!(any RecordHeader::new(RecordKind::Tell).received());

@@ -94,7 +94,7 @@ impl LinkProtocol {
             self.trip.reported(before.wrapping_add(self.ledger.ring()), now);
         }
         let clock_ms = self.age.clock_ms(now);
-        let short = !out.is_empty() && !self.ledger.may_send(Class::Data);
+        let short = !self.ledger.may_send(Class::Data) && !out.is_empty();
         let head = Head { answer_now, short, consumed, clock_ms };
         let splice = writer.take_splice();
         Some(Transmit { bytes: writer.finish(head), splice, class, messages })
@@ -211,9 +211,9 @@ impl LinkProtocol {
             self.probe = false;
             answer_now = true;
         }
-        let idle = out.is_finished() && self.control.is_empty();
         let leaves = self.handshake.leave && !self.handshake.held;
-        if leaves && idle && push(RecordKind::Goodbye) {
+        let is_last = leaves && self.control.is_empty() && out.is_finished();
+        if is_last && push(RecordKind::Goodbye) {
             self.handshake.goodbye_sent = Some(frame);
             self.incoming.fetches.stop();
             answer_now = true;

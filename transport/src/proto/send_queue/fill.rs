@@ -143,8 +143,8 @@ impl<W> SendQueue<W> {
         !q.eager.is_empty()
             || q.message.is_some()
             || q.reply.is_some()
-            || self.next_message(None).is_some()
-            || self.next_reply().is_some()
+            || (!q.bulk.is_empty() && self.next_message(None).is_some())
+            || (!q.bulk_replies.is_empty() && self.next_reply().is_some())
     }
 
     /// Returns true if a message may be lent now, so that it does not go in parts.
@@ -269,6 +269,9 @@ impl<W> SendQueue<W> {
     fn fill_messages(&mut self, to: &mut Filling<'_, '_>) {
         loop {
             if self.queues.message.is_none() {
+                if self.queues.bulk.is_empty() {
+                    return;
+                }
                 if planted!(OneStream) && self.queues.reply.is_some() {
                     return;
                 }
@@ -313,6 +316,9 @@ impl<W> SendQueue<W> {
     fn fill_bulk_replies(&mut self, to: &mut Filling<'_, '_>) {
         loop {
             if self.queues.reply.is_none() {
+                if self.queues.bulk_replies.is_empty() {
+                    return;
+                }
                 if planted!(OneStream) && self.queues.message.is_some() {
                     return;
                 }
