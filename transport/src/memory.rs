@@ -29,7 +29,7 @@ mod unarchiver;
 mod words;
 
 pub use archiver::write_root;
-pub(crate) use budget::{Budget, BudgetShare};
+pub(crate) use budget::{Account, Budget, BudgetShare};
 pub use buffer::Buffer;
 pub use checked::{Checked, Inspect, Inspected, InvalidArchive, Payload};
 pub(crate) use landing::{Landing, Room, Runway};

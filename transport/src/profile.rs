@@ -78,13 +78,14 @@ pub struct Lending {
     /// memory cannot be registered large messages go in parts, too.
     pub from: Option<u32>,
     /// Bytes of messages that this node lends at one time, over all links: registered, and so
-    /// locked, until their receivers have read them. What finds no room goes in parts; with 0 this
-    /// node never lends. 256 MiB by default; one link lends 72 MiB at most.
+    /// locked, until their receivers have read them. To one peer it lends as much as it leaves to
+    /// others, or all that is left where that has none, and 72 MiB over one link at most. What
+    /// finds no room goes in parts; with 0 this node never lends. 256 MiB by default.
     pub lent_bytes_max: u64,
     /// Bytes of memory in which messages land that this node reads from the memory of their
     /// senders, over all links: registered, and so locked, while a message is read or handled, and
-    /// for ten seconds after. A link takes as much as it leaves to others, or all that is left
-    /// where it has none, and 96 MiB at most; a message that finds no room comes in parts. With 0
+    /// for ten seconds after. A peer has as much as it leaves to others, or all that is left where
+    /// it has none, and 96 MiB at most; a message that finds no room comes in parts. With 0
     /// this node never reads from others, and all come in parts. 256 MiB by default.
     pub landing_bytes_max: u64,
 }

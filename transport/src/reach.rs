@@ -62,8 +62,9 @@ use crate::limits;
 use crate::shares::Shares;
 
 use aside::drop_aside;
+pub(crate) use aside::within;
 use granting::{Granted, Grants};
-pub(crate) use lending::{LendingRoom, LentMemory};
+pub(crate) use lending::{LendingRoom, LentMemory, PeerRoom};
 pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
 use pair::Pair;
 pub(crate) use pair::{Came, Finished};
@@ -89,13 +90,15 @@ pub(crate) struct Means {
     /// What both sides know of this link, and no other link has.
     pub(crate) binding: Vec<u8>,
     pub(crate) shares: Arc<Shares>,
-    /// The bytes that the links of this node lend and land together.
-    pub(crate) room: LendingRoom,
-    /// Where queue pairs are driven.
+    /// The bytes that the links to this peer lend and land, one after the other.
+    pub(crate) room: PeerRoom,
+    /// Where queue pairs are driven, beside the program's tasks.
     pub(crate) runtime: Handle,
-    /// The threads that may block, of this node alone: those of its program may all wait for what
-    /// is done here.
-    pub(crate) blocking: Handle,
+    /// The runtime of this node alone, where queue pairs are made: what its program does, and how
+    /// long a driver works at large messages that go in parts, keeps none from coming up. Its
+    /// threads that may block are the node's, too: those of the program may all wait for what is
+    /// done here.
+    pub(crate) own: Handle,
 }
 
 #[derive(Default)]
@@ -241,7 +244,7 @@ impl Drop for Leftovers {
         if (is_slow || grants.iter().any(|(grant, _)| grant.is_slow()))
             && let Some(means) = &self.means
         {
-            drop_aside(&means.blocking, (stage, grants));
+            drop_aside(&means.own, (stage, grants));
         }
     }
 }
@@ -364,14 +367,17 @@ impl Reach {
     }
 
     /// Takes back what the peer was granted and did not give back in time (RE-3), gives up a queue
-    /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7).
-    pub(crate) fn look(&self) {
+    /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7). Returns true if
+    /// what is lent to it is to be taken back, too (LO-4).
+    pub(crate) fn look(&self) -> bool {
         self.give_up_stuck();
+        let is_overdue = self.give_up_overdue();
         self.free_landing();
         self.take_back_late();
         if self.state.lock().reassure() {
             self.outgoing.notify_one();
         }
+        is_overdue
     }
 
     /// Gives back memory in which nothing has landed for a while.
@@ -380,7 +386,7 @@ impl Reach {
             Stage::Connected(pair) => pair.landing.take_unused(),
             _ => Vec::new(),
         };
-        self.free(unused);
+        drop(self.free(unused));
     }
 
     fn give_up_stuck(&self) {

@@ -9,6 +9,9 @@
 //! pace small ADDRESS           prints `tells_per_s` and its value
 //! pace large ADDRESS           prints `mib_per_s` and its value
 //! pace huge ADDRESS            prints `mib_per_s` and its value, of tells of 1 MiB
+//! pace lent ADDRESS BYTES FROM|never
+//!                              the same of tells of so many bytes, lent from FROM bytes on; also
+//!                              prints `lent` and how many were
 //! pace giant ADDRESS           prints `told N` when N tells of 60 MiB were handled
 //! pace region ADDRESS          prints `mib_per_s` and its value, of reads of 1 MiB of a region
 //! pace access ADDRESS read|write BYTES
@@ -22,7 +25,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ringpost::prelude::*;
-use ringpost::{Access, Profile, Region, RemoteRegion};
+use ringpost::{Access, Lending, Profile, Region, RemoteRegion};
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
@@ -30,7 +33,7 @@ type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
     pace small|large|huge|giant|region ADDRESS | pace access ADDRESS read|write BYTES | \
-    pace flood ADDRESS NODES";
+    pace lent ADDRESS BYTES FROM|never | pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
 const SMALL_BYTES: usize = 32;
@@ -183,6 +186,7 @@ async fn main() -> ExitCode {
         ["small", address] => small(address).await,
         ["large", address] => large(address, LARGE_BYTES).await,
         ["huge", address] => large(address, HUGE_BYTES).await,
+        ["lent", address, bytes, from] => lent(address, bytes, from).await,
         ["giant", address] => giant(address).await,
         ["region", address] => region(address).await,
         ["access", address, what, bytes] => access(address, what, bytes).await,
@@ -250,6 +254,20 @@ async fn large(address: &str, length: usize) -> Outcome {
     let message = move || Large { payload: vec![7; length] };
     let bytes = tells_per_second(address, message).await? * length as f64;
     println!("mib_per_s {:.3}", bytes / f64::from(1 << 20));
+    Ok(())
+}
+
+async fn lent(address: &str, bytes: &str, from: &str) -> Outcome {
+    let lending = match from {
+        "never" => Lending::never(),
+        from => Lending { from: Some(from.parse()?), ..Lending::default() },
+    };
+    let (profile, length) = (Profile { lending, ..Profile::default() }, bytes.parse()?);
+    let node = guest_with("client", address, profile).await?;
+    let rate = tells_between(node.clone(), move || Large { payload: vec![7; length] }).await?;
+    let lent: u64 = node.links().iter().map(|(_, stats)| stats.fetches.loans.lent).sum();
+    println!("mib_per_s {:.3} lent {lent}", rate * length as f64 / f64::from(1 << 20));
+    node.shutdown(PATIENCE).await;
     Ok(())
 }
 
@@ -345,6 +363,20 @@ where
     Sink: Accepts<M>,
 {
     let node = guest("client", address).await?;
+    let rate = tells_between(node.clone(), message).await?;
+    node.shutdown(PATIENCE).await;
+    Ok(rate)
+}
+
+/// As [`tells_per_second`], from this node.
+async fn tells_between<M>(
+    node: Node,
+    message: impl Fn() -> M + Copy + Send + 'static,
+) -> Result<f64, Box<dyn Error + Send + Sync>>
+where
+    M: Message + Sync,
+    Sink: Accepts<M>,
+{
     let start = Instant::now();
     let mut senders = JoinSet::new();
     for number in 0..SINKS {
@@ -360,9 +392,7 @@ where
     while let Some(sent) = senders.join_next().await {
         taken += sent??;
     }
-    let rate = taken as f64 / start.elapsed().as_secs_f64();
-    node.shutdown(PATIENCE).await;
-    Ok(rate)
+    Ok(taken as f64 / start.elapsed().as_secs_f64())
 }
 
 async fn ask_median(sink: &ActorRef<Sink>) -> Result<Duration, AskError> {

@@ -92,6 +92,7 @@ impl LinkHandle {
         dropped_asks: &mut DroppedAsks,
     ) -> (Option<Transmit>, bool) {
         let mut state = self.state.lock();
+        state.send_queue.retry_loans();
         let mut idle = proto.is_idle(&state.send_queue);
         if idle && state.has_nothing_to_tell(proto) {
             (state.awake, state.starved) = (false, false);
@@ -205,6 +206,19 @@ impl LinkHandle {
                 link.request(|requests| requests.fetched.push((lent.number, fetched)));
             }
         });
+    }
+
+    /// Looks after one-sided access to the peer. What is lent to it and was not answered in time is
+    /// taken back (LO-4). Called by the session now and then.
+    pub(crate) fn look_at_reach(&self) {
+        if self.reach.look() {
+            let mut state = self.state.lock();
+            state.send_queue.take_back_loans();
+            let returned = state.send_queue.take_returned();
+            self.count_loans(&mut state);
+            self.finish(state);
+            drop(returned);
+        }
     }
 
     /// Stops commits: one of the two nodes is leaving. Wakes all that wait.

@@ -3,8 +3,9 @@
 //! - **ME-7 shared growth**: of a [`Budget`] a link takes at most as much as it leaves to others.
 //!   Each of eight links with rings of the largest size finds enough, and each later one half of
 //!   what is left, however greedy those before it are. Bytes that were taken come back when their
-//!   memory is freed, which leased slots delay beyond the end of their link. Of one that is
-//!   [lent of](Budget::take_first) a link that has nothing may take all that is left.
+//!   memory is freed, which leased slots delay beyond the end of their link. Of one of which each
+//!   peer has an [`Account`] a peer that has nothing may take all that is left, and what a peer has
+//!   counts whichever of its links took it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,12 +37,6 @@ impl Budget {
         self.take_if(bytes, |left| left >= own)
     }
 
-    /// Takes so many bytes as [`take`](Self::take) does, and for a link that has taken nothing all
-    /// that is left.
-    pub(crate) fn take_first(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<BudgetShare> {
-        if earlier == 0 { self.take_if(bytes, |_| true) } else { self.take(bytes, earlier) }
-    }
-
     /// Returns how often so much was asked for that it was refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -57,7 +52,44 @@ impl Budget {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(BudgetShare { budget: self.clone(), bytes })
+        Some(BudgetShare { budget: self.clone(), account: None, bytes })
+    }
+}
+
+/// The bytes of a budget that one peer has, over one link after the other and one queue pair after
+/// the other. Its clones are the same account.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    budget: Arc<Budget>,
+    taken: Arc<AtomicU64>,
+}
+
+impl Account {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Account { budget: budget.clone(), taken: Arc::default() }
+    }
+
+    /// Returns how many bytes the peer has.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Returns the budget that it is of.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Takes so many bytes as [`Budget::take`] does, and for a peer that has none all that is left
+    /// (ME-7).
+    pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare> {
+        let earlier = self.taken();
+        let mut share = match earlier {
+            0 => self.budget.take_if(bytes, |_| true),
+            _ => self.budget.take(bytes, earlier),
+        }?;
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        share.account = Some(self.taken.clone());
+        Some(share)
     }
 }
 
@@ -66,11 +98,16 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct BudgetShare {
     budget: Arc<Budget>,
+    /// The count of the account that took them.
+    account: Option<Arc<AtomicU64>>,
     bytes: u64,
 }
 
 impl Drop for BudgetShare {
     fn drop(&mut self) {
+        if let Some(account) = &self.account {
+            account.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
         self.budget.left.fetch_add(self.bytes, Ordering::Relaxed);
     }
 }
@@ -103,6 +140,34 @@ mod tests {
                 prop_assert_eq!(budget.taken(), links.iter().map(|own| sum(own)).sum::<u64>());
                 prop_assert!(budget.taken() <= bytes);
             }
+        }
+
+        /// ME-7, of accounts: whatever peers take and give back, each account has what its shares
+        /// have, and one that has something leaves to the others as much as it has.
+        #[test]
+        fn an_account_leaves_others_as_much_as_it_has(
+            bytes in 1u64..10_000,
+            steps in proptest::collection::vec((0usize..5, 1u64..4_000, 0usize..8), 0..200),
+        ) {
+            let budget = Arc::new(Budget::new(bytes));
+            let accounts: [Account; 5] = std::array::from_fn(|_| Account::new(&budget));
+            let mut held: [Vec<BudgetShare>; 5] = Default::default();
+            for (peer, more, ends) in steps {
+                if ends < held[peer].len() {
+                    held[peer].swap_remove(ends);
+                }
+                let (left, own) = (bytes - budget.taken(), accounts[peer].taken());
+                // Another link of the same peer.
+                let taken = accounts[peer].clone().take(more);
+                let fits = if own == 0 { more <= left } else { own + 2 * more <= left };
+                prop_assert_eq!(taken.is_some(), fits);
+                held[peer].extend(taken);
+                let sums = held.each_ref().map(|of| of.iter().map(|it| it.bytes).sum::<u64>());
+                prop_assert_eq!(sums, accounts.each_ref().map(Account::taken));
+                prop_assert_eq!(budget.taken(), sums.iter().sum::<u64>());
+            }
+            drop(held);
+            prop_assert_eq!((budget.taken(), accounts[0].taken()), (0, 0));
         }
     }
 }

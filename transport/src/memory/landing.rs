@@ -1,17 +1,18 @@
 //! Memory in which large messages land that are fetched from one peer.
 //!
 //! - **ME-11 landing**: at most [`LANDING_BYTES_MAX`] bytes of it are there for one peer, those of
-//!   messages that wait or are read included, and of the node's [`Budget`] for all peers at most as
-//!   much as it leaves to others; a peer that has none may take all that is left. Memory that comes
-//!   back serves the next message it is large enough for, and not twice too large. None is kept
-//!   that was unused for [`SPARE_KEPT`], nor any unused one since a message found no room.
+//!   messages that wait or are read included, also of those that came by its earlier queue pairs
+//!   and links; and of the node's budget for all peers at most as much as it leaves to others, as
+//!   the peer's [`Account`] says. Memory that comes back serves the next message it is large enough
+//!   for, and not twice too large; no message is refused room while there is unused memory of its
+//!   link that would make room. None is kept that was unused for [`SPARE_KEPT`], nor any unused one
+//!   since a message found no room.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::budget::{Budget, BudgetShare};
+use super::budget::{Account, BudgetShare};
 use super::pool::{Lease, Pool};
 use super::region::Slot;
 use crate::limits::{LANDING_BYTES_MAX, SPARE_KEPT};
@@ -22,10 +23,10 @@ const STEPS: usize = 8;
 const SMALLEST: usize = 4096;
 
 /// The landing memory of one peer, by its sizes. Made with a queue pair, and gone with it; what is
-/// leased then is freed when it was read.
+/// leased then is freed when it was read, and counts in the peer's account until then.
 pub(crate) struct Landing {
     sizes: BTreeMap<usize, Size>,
-    budget: Arc<Budget>,
+    account: Account,
     /// How often the budget had refused somebody at the last look.
     refused: u64,
 }
@@ -62,10 +63,10 @@ pub(crate) struct Room {
 }
 
 impl Landing {
-    /// Landing memory of one of the links that share a budget.
-    pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        let refused = budget.refused();
-        Landing { sizes: BTreeMap::new(), budget, refused }
+    /// Landing memory of one of the peers that share a budget.
+    pub(crate) fn new(account: Account) -> Self {
+        let refused = account.budget().refused();
+        Landing { sizes: BTreeMap::new(), account, refused }
     }
 
     /// Returns memory for so many bytes that was used before.
@@ -77,28 +78,34 @@ impl Landing {
         })
     }
 
-    /// Returns room for new memory of so many bytes, if there is some. Of unused memory of other
-    /// sizes it frees as much as that takes: into `freed`, to be dropped without a lock.
+    /// Returns room for new memory of so many bytes, if there is some. Where there is none, takes
+    /// out unused memory that makes room: into `freed`. Once that is dropped, which takes no lock,
+    /// there may be room.
     pub(crate) fn room(&mut self, bytes: usize, freed: &mut Vec<Slot>) -> Option<Room> {
         let size = size_of(bytes);
-        let mut over = (self.bytes() + size).saturating_sub(LANDING_BYTES_MAX);
+        let over = (self.account.taken() as usize + size).saturating_sub(LANDING_BYTES_MAX);
+        let taken = if over == 0 { self.account.take(size as u64) } else { None };
+        if let Some(taken) = taken {
+            self.sizes.entry(size).or_insert_with(Size::new).slots += 1;
+            return Some(Room { size, taken });
+        }
+        // Where the budget has no room each byte counts twice: this peer has less, and others more.
+        self.take_out(if over == 0 { usize::MAX } else { over }, freed);
+        None
+    }
+
+    /// Takes out unused memory, of so many bytes where there is that much.
+    fn take_out(&mut self, mut bytes: usize, freed: &mut Vec<Slot>) {
         for (size, at) in &mut self.sizes {
-            while over > 0
+            while bytes > 0
                 && let Some(slot) = at.take()
             {
                 at.slots -= 1;
-                over = over.saturating_sub(*size);
+                bytes = bytes.saturating_sub(*size);
                 freed.push(slot);
             }
         }
         self.sizes.retain(|_, at| at.slots > 0);
-        let own = self.bytes();
-        if own + size > LANDING_BYTES_MAX {
-            return None;
-        }
-        let taken = self.budget.take_first(size as u64, own as u64)?;
-        self.sizes.entry(size).or_insert_with(Size::new).slots += 1;
-        Some(Room { size, taken })
     }
 
     /// Adds memory for which there was [room](Self::room), to land in at once.
@@ -122,7 +129,7 @@ impl Landing {
     /// Frees what was not used for too long; and all that is unused, if a link of this node found
     /// no room since the last call. Returns it, to be dropped without a lock.
     pub(crate) fn take_unused(&mut self) -> Vec<Slot> {
-        let refused = self.budget.refused();
+        let refused = self.account.budget().refused();
         let is_short = std::mem::replace(&mut self.refused, refused) != refused;
         let mut freed = Vec::new();
         for at in self.sizes.values_mut() {
@@ -140,6 +147,7 @@ impl Landing {
         freed
     }
 
+    #[cfg(test)]
     fn bytes(&self) -> usize {
         self.sizes.iter().map(|(size, at)| size * at.slots).sum()
     }
@@ -173,13 +181,16 @@ fn size_of(bytes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::budget::Budget;
     use super::super::region::Region;
     use super::*;
 
     const MIB: usize = 1024 * 1024;
 
     fn landing(budget: u64) -> Landing {
-        Landing::new(Arc::new(Budget::new(budget)))
+        Landing::new(Account::new(&Arc::new(Budget::new(budget))))
     }
 
     fn made(room: Room) -> (Slot, usize) {
@@ -188,10 +199,19 @@ mod tests {
     }
 
     fn land(landing: &mut Landing, bytes: usize) -> Option<Runway> {
-        landing.take(bytes).or_else(|| {
-            let (slot, size) = made(landing.room(bytes, &mut Vec::new())?);
-            Some(landing.add(slot, size))
-        })
+        loop {
+            if let Some(runway) = landing.take(bytes) {
+                return Some(runway);
+            }
+            let mut freed = Vec::new();
+            if let Some(room) = landing.room(bytes, &mut freed) {
+                let (slot, size) = made(room);
+                return Some(landing.add(slot, size));
+            }
+            if freed.is_empty() {
+                return None;
+            }
+        }
     }
 
     #[test]
@@ -259,7 +279,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_links_of_a_node_share_its_landing_memory() {
         let budget = Arc::new(Budget::new(16 * MIB as u64));
-        let mut links: Vec<_> = (0..8).map(|_| Landing::new(budget.clone())).collect();
+        let mut links: Vec<_> = (0..8).map(|_| Landing::new(Account::new(&budget))).collect();
         let mut held = Vec::new();
         for link in &mut links {
             while let Some(runway) = land(link, MIB) {
@@ -289,7 +309,7 @@ mod tests {
             let mut chance = fastrand::Rng::with_seed(seed);
             let budget = [chance.u64(1..64), 1024][chance.usize(0..2)] * MIB as u64;
             let budget = Arc::new(Budget::new(budget));
-            let mut links: Vec<_> = (0..3).map(|_| Landing::new(budget.clone())).collect();
+            let mut links: Vec<_> = (0..3).map(|_| Landing::new(Account::new(&budget))).collect();
             let mut held = Vec::new();
             for _ in 0..80 {
                 let link = &mut links[chance.usize(..3)];
@@ -327,5 +347,61 @@ mod tests {
         }
         println!("{used_again} used again, {refused} refused, {aged} aged, {pressed} given up");
         assert!(used_again > 100 && refused > 100 && aged > 100 && pressed > 100);
+    }
+
+    /// ME-11, of peers whose queue pairs end while messages that came by them are read: what they
+    /// have counts on, so that no peer has more than its bound, or keeps from others what it
+    /// should leave; and who is refused has nothing unused.
+    #[tokio::test(start_paused = true)]
+    async fn what_came_by_earlier_queue_pairs_counts_on() {
+        let (mut refused, mut made_room, mut full) = (0, 0, 0);
+        for seed in 0..300 {
+            let mut chance = fastrand::Rng::with_seed(seed);
+            let budget = [chance.u64(32..256), 4096][chance.usize(0..2)] * MIB as u64;
+            let budget = Arc::new(Budget::new(budget));
+            let accounts: [Account; 2] = std::array::from_fn(|_| Account::new(&budget));
+            let mut links = accounts.each_ref().map(|account| Landing::new(account.clone()));
+            let mut held: [Vec<Lease>; 2] = Default::default();
+            for _ in 0..80 {
+                let peer = chance.usize(..2);
+                let (link, account) = (&mut links[peer], &accounts[peer]);
+                let (before, left) = (account.taken(), budget.taken());
+                match chance.u8(..8) {
+                    0..5 => {
+                        let bytes = chance.usize(1..24 * MIB);
+                        let sizes = link.bytes();
+                        match land(link, bytes) {
+                            Some(runway) => {
+                                made_room += usize::from(link.bytes() < sizes);
+                                held[peer].extend(link.lease(runway, bytes));
+                            }
+                            None => {
+                                refused += 1;
+                                assert!(link.sizes.values_mut().all(|at| at.take().is_none()));
+                                let is_over = account.taken() as usize + bytes > LANDING_BYTES_MAX;
+                                full += usize::from(is_over);
+                            }
+                        }
+                    }
+                    5 | 6 if !held[peer].is_empty() => {
+                        drop(held[peer].swap_remove(chance.usize(..held[peer].len())));
+                    }
+                    _ => {
+                        *link = Landing::new(account.clone());
+                        assert_eq!(
+                            (account.taken() > before, budget.taken() > left),
+                            (false, false)
+                        );
+                    }
+                }
+                assert!(accounts.iter().all(|it| it.taken() as usize <= LANDING_BYTES_MAX));
+                let sum: u64 = accounts.iter().map(Account::taken).sum();
+                assert_eq!(budget.taken(), sum, "seed {seed}");
+            }
+            drop((links, held));
+            assert_eq!(budget.taken(), 0, "seed {seed}");
+        }
+        println!("{refused} refused, {full} of them by the bound, {made_room} made room");
+        assert!(refused > 100 && full > 20 && made_room > 20);
     }
 }

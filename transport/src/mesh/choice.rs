@@ -9,10 +9,13 @@
 //! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
 //!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
 
-use std::io;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
@@ -261,18 +264,35 @@ async fn attempt(
     }
 }
 
-/// Makes a queue pair for a link, by a thread that may block where that takes one.
+/// Makes a queue pair for a link, by a thread that may block where that takes one. One such thread
+/// works for a peer at a time: what is not waited for any more goes on, and the next one waits for
+/// it.
+///
+/// # Errors
+/// It was not made, or not in time: the reason, in words.
 async fn prepare(
+    making: &Arc<AsyncMutex<()>>,
     fabric: &Arc<dyn Fabric>,
     profile: &Profile,
     demands: (Side, Vec<u8>, Vec<u32>),
-) -> Result<Prepared, FabricError> {
+    patience: Duration,
+) -> Result<Prepared, String> {
     if !fabric.blocks() {
-        return Prepared::new(fabric, profile, demands);
+        return Prepared::new(fabric, profile, demands).map_err(|error| error.to_string());
     }
     let (fabric, profile) = (fabric.clone(), profile.clone());
-    let prepared = spawn_blocking(move || Prepared::new(&fabric, &profile, demands)).await;
-    prepared.map_err(|lost| FabricError::Connect(io::Error::other(lost)))?
+    let prepared = async {
+        let turn = making.clone().lock_owned().await;
+        let make = move || {
+            let prepared = Prepared::new(&fabric, &profile, demands);
+            drop(turn);
+            prepared
+        };
+        let prepared = spawn_blocking(make).await.map_err(|lost| lost.to_string())?;
+        prepared.map_err(|error| error.to_string())
+    };
+    let late = |_| format!("no queue pair was made within {patience:?}");
+    timeout(patience, prepared).await.map_err(late)?
 }
 
 /// Makes a link by one way of one fabric: OFFER, CONNECTED, READY, from both sides each.
@@ -285,9 +305,11 @@ async fn establish(
     let name = trial.fabric.name();
     let binding = [&met.channel.binding()[..], &epoch.to_le_bytes()].concat();
     let demands = (met.side.clone(), binding, trial.avoid.clone());
-    let prepared = prepare(&trial.fabric, &table.profile, demands)
+    let patience = trial.patience(limits::CONNECT_TIMEOUT);
+    let making = &table.peer(&met.hello.node.name).making;
+    let prepared = prepare(making, &trial.fabric, &table.profile, demands, patience)
         .await
-        .map_err(|error| Unmade::Here(GivenUp { why: error.to_string(), again: false }))?;
+        .map_err(|why| Unmade::Here(GivenUp { why, again: false }))?;
 
     met.channel.send(&offer(name, prepared.offer())).await?;
     let theirs = match answer_unless_pass(&mut met.channel, name).await? {

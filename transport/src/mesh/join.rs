@@ -80,9 +80,9 @@ fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
         side: met.side.clone(),
         binding: met.channel.binding().to_vec(),
         shares: table.shares.clone(),
-        room: table.lending_room.clone(),
+        room: table.peer(&met.hello.node.name).lending_room(&table.lending_room),
         runtime: table.tasks.links_runtime().clone(),
-        blocking: table.tasks.own_runtime().clone(),
+        own: table.tasks.own_runtime().clone(),
     });
     true
 }

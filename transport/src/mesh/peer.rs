@@ -7,18 +7,20 @@ mod connection_guard;
 mod connection_state;
 mod failed_ways;
 mod link_questions;
+#[cfg(test)]
+mod stand_in;
 mod state;
 mod upgrade_pause;
 mod view;
 mod waiters;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::time::Instant;
 
 use crate::bootstrap::{ADDRESSES_MAX, Message};
@@ -29,6 +31,7 @@ use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::link::{LinkHandle, LinkStats};
 use crate::log_limiter::LogLimiter;
+use crate::reach::{LendingRoom, PeerRoom};
 use crate::unresolved::Unresolved;
 
 use super::event_queue::EventQueue;
@@ -52,6 +55,10 @@ pub(crate) struct Peer {
     pub(super) state: Mutex<State>,
     /// The link of its connection, for senders. Written under the state's lock.
     pub(super) link: ArcSwapOption<LinkHandle>,
+    /// The bytes that its links lend and land.
+    room: OnceLock<PeerRoom>,
+    /// Held as long as a thread blocks that makes a queue pair for a link to it.
+    pub(super) making: Arc<AsyncMutex<()>>,
 }
 
 impl Peer {
@@ -64,7 +71,14 @@ impl Peer {
             changed,
             state: Mutex::new(State::new()),
             link: ArcSwapOption::empty(),
+            room: OnceLock::new(),
+            making: Arc::default(),
         }
+    }
+
+    /// Returns its part of the bytes that a node lends and lands, the same for each of its links.
+    pub(super) fn lending_room(&self, node: &LendingRoom) -> PeerRoom {
+        self.room.get_or_init(|| node.of_peer()).clone()
     }
 
     pub(crate) fn name(&self) -> &NodeName {
@@ -467,27 +481,5 @@ impl Peer {
         } else {
             self.changed.notify_one();
         }
-    }
-}
-
-#[cfg(test)]
-impl Peer {
-    /// Returns a peer that no task reaches for.
-    pub(crate) fn stand_in(name: &str, host: Arc<dyn crate::host::Host>) -> Arc<Self> {
-        let (events, _) = EventQueue::new(host, crate::limits::DOWN_AFTER, false);
-        Arc::new(Peer::new(NodeName::new(name).expect("a good name"), events))
-    }
-
-    /// Gives it this link, or none.
-    pub(crate) fn set_link(&self, link: Option<Arc<LinkHandle>>) {
-        let (commands, _) = tokio::sync::mpsc::unbounded_channel();
-        let owner = connection_state::Owner {
-            incarnation: Incarnation(1),
-            asked: Duration::ZERO,
-            commands,
-        };
-        let linked = |link: &Arc<LinkHandle>| ConnectionState::Linked(owner, link.clone());
-        self.state.lock().connection = link.as_ref().map_or(ConnectionState::None, linked);
-        self.link.store(link);
     }
 }

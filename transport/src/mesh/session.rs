@@ -405,7 +405,7 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
-        self.carrier.running.link.reach().look();
+        self.carrier.running.link.look_at_reach();
         if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }
 

@@ -7,10 +7,8 @@
 //!   that send and receive: no message changes threads for this. Where the profile asks for it
 //!   (`pinned_to`) they run on a thread of theirs instead. A simulated network stays on one thread.
 
-use std::future::poll_fn;
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::thread::{self, JoinHandle as ThreadHandle};
 use std::time::Duration;
 
@@ -24,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::pinning;
 use crate::config::Config;
+use crate::reach::within;
 
 /// The tasks of a node's mesh.
 pub(super) struct Tasks {
@@ -124,17 +123,6 @@ impl Tasks {
             thread.end().await;
         }
     }
-}
-
-/// Runs a future where it is awaited, in the context of another runtime: what it registers and
-/// spawns is that one's.
-async fn within<F: Future>(runtime: &Handle, future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|cx| {
-        let _entered = runtime.enter();
-        future.as_mut().poll(cx)
-    })
-    .await
 }
 
 /// A thread that drives a runtime until this is dropped. Dropping it does not wait.

@@ -7,12 +7,18 @@
 //! fates and cancellation are those of every message, and a message of which only the bytes were
 //! fetched was not sent.
 //!
-//! - **LO-1 until answered**: memory is lent until the peer has answered, or the link ends: what an
-//!   honest peer reads was not taken back.
+//! - **LO-1 until answered**: memory is lent until the peer has answered, or the link ends, or the
+//!   queue pair by which the peer reads it has ended: what an honest peer reads was not taken back.
 //! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes, those
 //!   included that a device has yet to register. So much memory the peer has to have for them.
 //! - **LO-3 parts carry on**: what is not fetched goes in parts, as it does without loans; nothing
-//!   waits for a queue pair that is not there. After loans that came to nothing fewer are tried.
+//!   waits for a queue pair that is not there: what has its turn before there is one goes in parts,
+//!   and what is behind it may be lent. While all loans are out a message waits for its turn to be
+//!   lent, as long as an answer is to come that may bring it. After loans that came to nothing
+//!   fewer are tried.
+//! - **LO-4 in time**: a loan that the peer leaves unanswered is [overdue](Loans::take_back): its
+//!   memory is not lent any more, and its message goes in parts. Its number stays taken until the
+//!   peer answers.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -82,6 +88,9 @@ pub(crate) struct Loans {
     /// Bytes from which a message is lent; `None`: none is.
     from: Option<usize>,
     open: VecDeque<Loan>,
+    /// There was no queue pair for the last one: none is tried before
+    /// [`retry`](Self::retry).
+    is_unready: bool,
     /// The number of the next one.
     next: u16,
     /// Memory that need not be lent any more.
@@ -109,6 +118,8 @@ enum Stage {
     Registering,
     /// The peer has not answered.
     Lent(Held),
+    /// It has not answered in time (LO-4).
+    Overdue,
     Fetched,
     NotFetched,
 }
@@ -118,8 +129,14 @@ impl Stage {
         if let Stage::Lent(held) = self { Some(held) } else { None }
     }
 
+    /// Returns true if its message waits for an answer.
     fn is_open(&self) -> bool {
         matches!(self, Stage::Registering | Stage::Lent(_))
+    }
+
+    /// Returns true if the peer, or a device, is still to answer.
+    fn is_owed(&self) -> bool {
+        self.is_open() || matches!(self, Stage::Overdue)
     }
 }
 
@@ -150,7 +167,22 @@ impl Loans {
     /// Returns true if so many bytes may be lent now (LO-2).
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let lent: usize = self.open.iter().map(|loan| loan.bytes).sum();
-        self.from.is_some() && self.open.len() < LOANS_MAX && lent + bytes <= LENT_BYTES_MAX
+        let fits = self.open.len() < LOANS_MAX && lent + bytes <= LENT_BYTES_MAX;
+        self.from.is_some() && fits && !self.is_unready
+    }
+
+    /// Has the next loan tried, also where there was no queue pair for the last one.
+    pub(crate) fn retry(&mut self) {
+        self.is_unready = false;
+    }
+
+    /// Returns true if no further message may be lent before another one has been sent or answered,
+    /// and an answer, of the peer or of a device, is to come. So a message that waits for its turn
+    /// to be lent waits for something that comes (LO-3).
+    pub(crate) fn is_full(&self) -> bool {
+        let is_answered = |loan: &Loan| !loan.stage.is_open();
+        let are_all_out = self.open.len() >= LOANS_MAX;
+        self.from.is_some() && are_all_out && !self.open.iter().all(is_answered)
     }
 
     /// Returns true if there is none.
@@ -195,7 +227,7 @@ impl Loans {
             }
             (_, Ok((_, held))) => self.returned.push(held),
             (None, Err(_)) => return None,
-            (Some(_), Err(NotLent::NotYet)) => self.counts.not_ready += 1,
+            (Some(_), Err(NotLent::NotYet)) => self.is_unready = true,
             (Some(_), Err(NotLent::Full)) => self.counts.full += 1,
             (Some(_), Err(NotLent::Failed)) => {
                 self.counts.not_registered += 1;
@@ -206,9 +238,12 @@ impl Loans {
         None
     }
 
-    /// Records that a message that may be lent goes in parts, as there is no room for it.
+    /// Records that a message that may be lent goes in parts, as there is no queue pair for it, or
+    /// no room.
     pub(crate) fn pass(&mut self) {
-        self.counts.full += 1;
+        let count =
+            if self.is_unready { &mut self.counts.not_ready } else { &mut self.counts.full };
+        *count += 1;
     }
 
     /// Takes what became of messages since the last call.
@@ -226,8 +261,30 @@ impl Loans {
     /// number if the bytes were fetched.
     pub(crate) fn end(&mut self, lending: Lending) -> Option<u16> {
         let Lending::Loan(number) = lending else { return None };
-        let loan = self.remove(number)?;
-        matches!(loan.stage, Stage::Fetched).then_some(number)
+        let loan = self.open.iter_mut().find(|loan| loan.number == number)?;
+        if loan.stage.is_owed() {
+            // Its message goes in parts (LO-4).
+            loan.is_wanted = false;
+            return None;
+        }
+        matches!(self.remove(number)?.stage, Stage::Fetched).then_some(number)
+    }
+
+    /// Takes back what the peer has not answered in time (LO-4). The queue pair by which it was to
+    /// be read has ended.
+    pub(crate) fn take_back(&mut self) {
+        let mut overdue = 0;
+        for loan in &mut self.open {
+            if matches!(loan.stage, Stage::Lent(_)) {
+                self.returned.extend(replace(&mut loan.stage, Stage::Overdue).into_held());
+                overdue += 1;
+            }
+        }
+        self.counts.returned += overdue;
+        self.counts.not_fetched += overdue;
+        if overdue > 0 {
+            self.fail();
+        }
     }
 
     /// Ends the loan of a message that is not sent, once the peer has answered it (LO-1). Returns
@@ -247,11 +304,15 @@ impl Loans {
     ) -> Result<Option<RecordHeader>, Violation> {
         let loan = self.open.iter_mut().find(|loan| loan.number == number);
         let loan = loan.ok_or(Violation::Loan)?;
-        if cause > 1 || !matches!(loan.stage, Stage::Lent(_)) {
+        let is_late = matches!(loan.stage, Stage::Overdue);
+        if cause > 1 || !(is_late || matches!(loan.stage, Stage::Lent(_))) {
             return Err(Violation::Loan);
         }
         let answer = if cause == 0 { Stage::Fetched } else { Stage::NotFetched };
         self.returned.extend(replace(&mut loan.stage, answer).into_held());
+        if is_late {
+            return Ok(self.close_unwanted(number));
+        }
         self.counts.returned += 1;
         if cause == 0 {
             self.failures = 0;
@@ -266,6 +327,9 @@ impl Loans {
     pub(crate) fn peer_left(&mut self) {
         self.from = None;
         for loan in &mut self.open {
+            if matches!(loan.stage, Stage::Overdue) {
+                loan.stage = Stage::NotFetched;
+            }
             if matches!(loan.stage, Stage::Lent(_)) {
                 self.kept.extend(replace(&mut loan.stage, Stage::NotFetched).into_held());
             }
@@ -282,7 +346,7 @@ impl Loans {
 
     fn close_unwanted(&mut self, number: u16) -> Option<RecordHeader> {
         let loan = self.find(number)?;
-        if loan.is_wanted || loan.stage.is_open() {
+        if loan.is_wanted || loan.stage.is_owed() {
             return None;
         }
         let was_fetched = matches!(self.remove(number)?.stage, Stage::Fetched);

@@ -107,6 +107,8 @@ struct Queues {
     message: Option<Bulk>,
     reply: Option<Bulk>,
     loans: Loans,
+    /// An answer is lent next, if one waits for that.
+    lends_reply: bool,
     /// Bytes of answers that wait.
     reply_bytes: usize,
     /// Frames in a row that had small answers and no message, although messages waited.

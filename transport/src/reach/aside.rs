@@ -1,15 +1,20 @@
-//! Threads that may block, for what a device takes its time for (RE-7).
+//! Threads that may block, for what a device takes its time for (RE-7); and runtimes for what is
+//! polled elsewhere.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::Making;
 
-/// Drops something by a thread that may block; here, if the runtime has ended.
-pub(super) fn drop_aside(runtime: &Handle, it: impl Send + 'static) {
-    drop(runtime.spawn_blocking(move || drop(it)));
+/// Drops something by a thread that may block; here, if the runtime has ended. What is returned is
+/// ready when that is done, and need not be kept.
+pub(super) fn drop_aside(runtime: &Handle, it: impl Send + 'static) -> JoinHandle<()> {
+    runtime.spawn_blocking(move || drop(it))
 }
 
 /// Waits for what is made, by a thread that may block where that is slow.
@@ -30,4 +35,14 @@ pub(super) async fn made<T: Send + 'static>(
             made.map_err(|lost| FabricError::Connect(io::Error::other(lost)))?
         }
     }
+}
+
+/// Polls a future here whose sockets and tasks are for another runtime.
+pub(crate) async fn within<F: Future>(runtime: &Handle, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let _entered = runtime.enter();
+        future.as_mut().poll(cx)
+    })
+    .await
 }

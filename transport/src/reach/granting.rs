@@ -5,6 +5,7 @@ use std::io;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -46,6 +47,8 @@ pub(super) struct Granted {
     key: Key,
     terms: Terms,
     since: Instant,
+    /// How long it is kept at least, though another executor is asked for (SM-3).
+    kept: Duration,
     /// Time at which the peer was told that it ends (RE-3).
     revoked: Option<Instant>,
     /// Time at which the peer was told to let go of it; it may ask for it again (SM-3).
@@ -64,11 +67,18 @@ struct Terms {
 }
 
 impl Granted {
-    fn new(grant: Grant, holder: Holder, terms: Terms, runtime: &Handle) -> Self {
+    /// Takes a grant that it took a device so long to make.
+    fn new(
+        (grant, took): (Grant, Duration),
+        holder: Holder,
+        terms: Terms,
+        runtime: &Handle,
+    ) -> Self {
         let (key, held, runtime) = (grant.key(), Some((grant, holder)), runtime.clone());
+        let kept = limits::EXECUTOR_KEPT.max(took * limits::EXECUTOR_KEPT_TIMES);
         let (since, revoked) = (Instant::now(), None);
         let (recalled, is_asked_again) = (None, false);
-        Granted { held, key, terms, since, revoked, recalled, is_asked_again, runtime }
+        Granted { held, key, terms, since, kept, revoked, recalled, is_asked_again, runtime }
     }
 
     /// Returns what the peer is told when it is to let go of it, the first time.
@@ -161,20 +171,22 @@ impl State {
         let terms = Terms { bytes, access, is_elsewhere };
         match pair.one_sided.grant(&memory, at, bytes, access) {
             Granting::Done(made) => {
-                let made = made.map(|grant| Granted::new(grant, holder, terms, &means.blocking));
+                let made = made.map(|grant| (grant, Duration::ZERO));
+                let made = made.map(|grant| Granted::new(grant, holder, terms, &means.own));
                 self.note_granted(share, made);
             }
             Granting::Slow(make) => {
                 let number = self.number;
                 grants.registering = Some(Registering { number, share, is_answered: false });
                 let (reach, means) = (reach.clone(), means.clone());
-                let runtime = means.blocking.clone();
+                let runtime = means.own.clone();
                 runtime.spawn_blocking(move || {
                     // Whatever comes of it, the next one has its turn.
                     let lost = |_| Err(FabricError::Connect(io::Error::other("it panicked")));
+                    let begun = Instant::now();
                     let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(lost);
-                    let made =
-                        made.map(|grant| Granted::new(grant, holder, terms, &means.blocking));
+                    let made = made.map(|grant| (grant, begun.elapsed()));
+                    let made = made.map(|grant| Granted::new(grant, holder, terms, &means.own));
                     reach.note_registered(&means, made);
                 });
             }
@@ -323,7 +335,7 @@ impl Grantee for Reach {
             let Stage::Connected(pair) = &state.stage else { return };
             let Some(granted) = state.grants.granted.get_mut(&share) else { return };
             let is_own = pair.one_sided.executor() == *executor || !granted.terms.access.atomic;
-            if is_own || granted.since.elapsed() < limits::EXECUTOR_KEPT {
+            if is_own || granted.since.elapsed() < granted.kept {
                 return;
             }
             state.outbox.extend(granted.recall(share));

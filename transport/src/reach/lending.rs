@@ -2,28 +2,36 @@
 
 use std::collections::VecDeque;
 use std::mem::replace;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::aside::{drop_aside, made};
 use super::pair::{Fetched, Posted, Purpose};
 use super::{Means, Reach, Stage, State};
-use crate::fabric::one_sided::{Grant, Key, Kind, Making, Operation};
+use crate::bootstrap::Sharing;
+use crate::fabric::one_sided::{Grant, Key, Kind, Locked, Making, Operation};
 use crate::fabric::{FabricError, Status};
-use crate::limits::{FETCH_BYTES, REGISTERED_AT_ONCE_MAX};
-use crate::memory::{Budget, BudgetShare, Buffer, Lease, Room, Runway, Slot};
+use crate::limits::{FETCH_BYTES, LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
+use crate::memory::{Account, Budget, BudgetShare, Buffer, Lease, Room, Runway, Slot};
 use crate::profile::Lending;
 use crate::proto::fetches::Lent;
 use crate::proto::loans::{Held, LentAt, NotLent};
 
 /// The bytes that all links of a node lend and land together.
-#[derive(Clone)]
 pub(crate) struct LendingRoom {
-    pub(crate) lent: Arc<Budget>,
-    pub(crate) landing: Arc<Budget>,
+    lent: Arc<Budget>,
+    landing: Arc<Budget>,
+}
+
+/// The bytes of those that the links to one peer lend and land.
+#[derive(Clone)]
+pub(crate) struct PeerRoom {
+    pub(super) lent: Account,
+    pub(super) landing: Account,
 }
 
 impl LendingRoom {
@@ -32,14 +40,22 @@ impl LendingRoom {
         let new = |bytes| Arc::new(Budget::new(bytes));
         LendingRoom { lent: new(lending.lent_bytes_max), landing: new(lending.landing_bytes_max) }
     }
+
+    /// Returns the room of a peer that has none yet.
+    pub(crate) fn of_peer(&self) -> PeerRoom {
+        PeerRoom { lent: Account::new(&self.lent), landing: Account::new(&self.landing) }
+    }
 }
 
 /// A place that a message is lent at, and what keeps it there.
 pub(crate) type LentMemory = (LentAt, Held);
 
 /// Memory that is lent as long as this lives. Dropping it takes no time (RE-7).
-struct Registered {
+pub(super) struct Registered {
     held: Option<(Grant, BudgetShare)>,
+    /// The queue pair by which it is lent, and since when it is.
+    number: u32,
+    since: Instant,
     runtime: Handle,
 }
 
@@ -58,6 +74,8 @@ impl Drop for Registered {
 pub(super) struct LendingState {
     /// Messages of the peer that are being fetched.
     pub(super) fetching: usize,
+    /// Messages that are lent to it.
+    lent: Vec<Weak<Registered>>,
     /// The failures of queue pairs to come up that were taken note of.
     failures: u64,
     /// The log says why large messages go in parts.
@@ -85,7 +103,7 @@ impl Reach {
             Making::Slow(make) => {
                 // RE-7.
                 let (reach, done) = (self.clone(), Done::new(done));
-                let runtime = loan.means.blocking.clone();
+                let runtime = loan.means.own.clone();
                 runtime.spawn_blocking(move || done.call(reach.note_lent(loan, make())));
                 None
             }
@@ -103,7 +121,7 @@ impl Reach {
             Stage::Connected(pair) if state.peer_connected => {
                 state.used = true;
                 let bytes = body.len() as u64;
-                let taken = means.room.lent.take_first(bytes, 0).ok_or(NotLent::Full)?;
+                let taken = means.room.lent.take(bytes).ok_or(NotLent::Full)?;
                 Ok((pair.one_sided.lend(body), Loan { number, taken, means }))
             }
             // The last one did not come up: the next one is opened after a pause.
@@ -133,13 +151,50 @@ impl Reach {
             Err(error) => return Err(self.state.lock().warn_of_parts(&error.to_string())),
         };
         let Key { number: key, base } = grant.key();
-        let runtime = means.blocking.clone();
-        let registered = Registered { held: Some((grant, taken)), runtime };
-        // RE-1: it belongs to a queue pair that may have ended meanwhile.
-        if self.state.lock().pair(number).is_none() {
-            return Err(NotLent::NotYet);
+        let runtime = means.own.clone();
+        let since = Instant::now();
+        let registered = Registered { held: Some((grant, taken)), number, since, runtime };
+        let registered = Arc::new(registered);
+        {
+            let state = &mut *self.state.lock();
+            // RE-1: it belongs to a queue pair that may have ended meanwhile.
+            if state.pair(number).is_none() {
+                return Err(NotLent::NotYet);
+            }
+            let lent = &mut state.lending.lent;
+            lent.retain(|lent| lent.strong_count() > 0);
+            lent.push(Arc::downgrade(&registered));
         }
-        Ok((LentAt { pair: number, key: (key, base) }, Arc::new(registered)))
+        Ok((LentAt { pair: number, key: (key, base) }, registered))
+    }
+
+    /// Gives up the queue pair by which the peer has something lent of which it says nothing
+    /// (LO-4). Returns true if there is something that it is to be taken back from.
+    pub(super) fn give_up_overdue(&self) -> bool {
+        let (leftovers, overdue) = {
+            let state = &mut *self.state.lock();
+            let lent = state.lending.lent.iter().filter_map(Weak::upgrade);
+            let overdue: Vec<_> =
+                lent.filter(|lent| lent.since.elapsed() >= LOAN_PATIENCE).collect();
+            // By an earlier queue pair nothing is read any more.
+            let number = state.number;
+            let is_open = state.pair(number).is_some();
+            let ends = is_open && overdue.iter().any(|lent| lent.number == number);
+            let leftovers = ends.then(|| {
+                let reason = format!("a message was lent for {LOAN_PATIENCE:?} without an answer");
+                state.note_failure(reason.clone());
+                let leftovers = state.leave(Stage::Closed);
+                state.outbox.push(Sharing::Unable { number, reason });
+                leftovers
+            });
+            (leftovers, overdue)
+        };
+        if leftovers.is_some() {
+            self.outgoing.notify_one();
+            self.changed.notify_waiters();
+        }
+        drop(leftovers);
+        !overdue.is_empty()
     }
 
     /// Fetches a message that the peer has lent, and calls `done` with what came of it.
@@ -174,16 +229,17 @@ impl Reach {
         let mut state = self.state.lock();
         if let Some(pair) = state.pair(number) {
             pair.landing.lose(size);
-            state.drop_unused();
+            drop(state.drop_unused());
         }
     }
 
-    /// Frees memory in which nothing lands any more.
-    pub(super) fn free(&self, slots: Vec<Slot>) {
-        if !slots.is_empty() {
-            drop(slots);
-            self.state.lock().drop_unused();
+    /// Frees memory in which nothing lands any more. What is returned is ready when it is freed.
+    pub(super) fn free(&self, slots: Vec<Slot>) -> Option<JoinHandle<()>> {
+        if slots.is_empty() {
+            return None;
         }
+        drop(slots);
+        self.state.lock().drop_unused()
     }
 
     /// Fetches a message. When it fails no read of it is under way any more (LO-1).
@@ -241,25 +297,52 @@ impl Reach {
     /// lent. New memory is registered by a thread that may block (RE-7).
     async fn runway(&self, lent: &Lent) -> Result<(Runway, Arc<Semaphore>), NotLent> {
         let number = lent.at.pair;
-        let mut freed = Vec::new();
-        let found = {
-            let state = &mut *self.state.lock();
-            let means = state.means.clone().ok_or(NotLent::Failed)?;
-            let pair = state.pair(number).ok_or(NotLent::Failed)?;
-            let room = pair.fetch_room.clone();
-            if let Some(runway) = pair.landing.take(lent.bytes as usize) {
-                return Ok((runway, room));
+        loop {
+            let mut freed = Vec::new();
+            let found = self.find_runway(lent, &mut freed)?;
+            let freed_some = !freed.is_empty();
+            let freeing = self.free(freed);
+            match found {
+                Found::Runway(runway, room) => return Ok((runway, room)),
+                Found::Room(making, new, room) => {
+                    let runway = self.new_runway(number, making, new).await?;
+                    return Ok((runway, room));
+                }
+                Found::Nothing if freed_some => {
+                    // It counts until a device has let go of it.
+                    if let Some(freeing) = freeing {
+                        freeing.await.map_err(|_| NotLent::Full)?;
+                    }
+                }
+                Found::Nothing => return Err(NotLent::Full),
             }
-            let found = pair.landing.room(lent.bytes as usize, &mut freed);
-            let made = |Room { size, taken }| (pair.one_sided.alloc(size), room, size, taken);
-            (means.blocking.clone(), found.map(made))
-        };
-        self.free(freed);
-        let (blocking, found) = found;
-        let (making, room, size, taken) = found.ok_or(NotLent::Full)?;
-        let made = made(&blocking, making).await;
+        }
+    }
+
+    /// Looks for memory for a message, or for room for some. Where there is none, unused memory
+    /// that makes room is taken out, and the next look may find some.
+    fn find_runway(&self, lent: &Lent, freed: &mut Vec<Slot>) -> Result<Found, NotLent> {
         let state = &mut *self.state.lock();
-        let runtime = state.means.as_ref().map(|means| means.blocking.clone());
+        let means = state.means.clone().ok_or(NotLent::Failed)?;
+        let pair = state.pair(lent.at.pair).ok_or(NotLent::Failed)?;
+        let (bytes, room) = (lent.bytes as usize, pair.fetch_room.clone());
+        if let Some(runway) = pair.landing.take(bytes) {
+            return Ok(Found::Runway(runway, room));
+        }
+        let Some(new) = pair.landing.room(bytes, freed) else { return Ok(Found::Nothing) };
+        let making = pair.one_sided.alloc(new.size);
+        Ok(Found::Room((means, making), new, room))
+    }
+
+    /// Makes memory to land in, for which there is room.
+    async fn new_runway(
+        &self,
+        number: u32,
+        (means, making): (Arc<Means>, Making<Locked>),
+        Room { size, taken }: Room,
+    ) -> Result<Runway, NotLent> {
+        let made = made(&means.own, making).await;
+        let state = &mut *self.state.lock();
         let memory = match made {
             Ok(memory) => memory,
             Err(error) => {
@@ -271,13 +354,13 @@ impl Reach {
         };
         memory.region().keep_taken(taken);
         let Some(pair) = state.pair(number) else {
-            if let Some(runtime) = runtime.filter(|_| memory.is_slow()) {
-                drop_aside(&runtime, memory);
+            if memory.is_slow() {
+                drop_aside(&means.own, memory);
             }
             return Err(NotLent::Failed);
         };
         let slot = pair.one_sided.adopt(memory);
-        Ok((pair.landing.add(slot, size), room))
+        Ok(pair.landing.add(slot, size))
     }
 
     /// Posts the read of `wanted` bytes of a message from `at` on.
@@ -308,6 +391,14 @@ impl Reach {
     }
 }
 
+/// What there is for a message to land in.
+enum Found {
+    Runway(Runway, Arc<Semaphore>),
+    /// Room for memory that is to be made.
+    Room((Arc<Means>, Making<Locked>), Room, Arc<Semaphore>),
+    Nothing,
+}
+
 /// A message that is being registered, for a queue pair.
 struct Loan {
     number: u32,
@@ -316,13 +407,12 @@ struct Loan {
 }
 
 impl State {
-    /// Has a thread that may block unlock memory of which no slot is left.
-    pub(super) fn drop_unused(&mut self) {
+    /// Has a thread that may block unlock memory of which no slot is left. What is returned is
+    /// ready when that is done.
+    pub(super) fn drop_unused(&mut self) -> Option<JoinHandle<()>> {
         let number = self.number;
-        let unused = self.pair(number).and_then(|pair| pair.one_sided.take_unused());
-        if let (Some(unused), Some(means)) = (unused, &self.means) {
-            drop_aside(&means.blocking, unused);
-        }
+        let unused = self.pair(number).and_then(|pair| pair.one_sided.take_unused())?;
+        self.means.as_ref().map(|means| drop_aside(&means.own, unused))
     }
 
     /// Says, once for each link, why large messages go in parts.

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
-use super::aside::{drop_aside, made};
+use super::aside::{drop_aside, made, within};
 use super::{Known, Means, Reach, Stage, State, Task};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{
@@ -199,7 +199,7 @@ impl Means {
     /// Returns what a queue pair works with that has been connected.
     async fn equip(&self, mut one_sided: Box<dyn OneSided>) -> Result<Made, FabricError> {
         let count = ONE_SIDED_SLOTS as usize;
-        let memory = made(&self.blocking, one_sided.alloc(count * ONE_SIDED_SLOT_BYTES)).await?;
+        let memory = made(&self.own, one_sided.alloc(count * ONE_SIDED_SLOT_BYTES)).await?;
         let mut rest = one_sided.adopt(memory);
         let mut slots = Vec::with_capacity(count);
         while rest.len() > ONE_SIDED_SLOT_BYTES {
@@ -214,7 +214,7 @@ impl Means {
                 let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
                 let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
                 let granting = one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ);
-                Some(made(&self.blocking, granting).await?)
+                Some(made(&self.own, granting).await?)
             }
         };
         Ok((one_sided, slots, fence))
@@ -231,13 +231,11 @@ impl Reach {
         offer: Zeroizing<Vec<u8>>,
     ) {
         let (reach, means, number) = (self.clone(), means.clone(), state.number);
-        let runtime = means.runtime.clone();
+        let own = means.own.clone();
         // The state is locked until its task is known.
-        let task = runtime.spawn(async move {
+        let task = own.spawn(async move {
             let made = reach.make(&means, opening, offer).await;
-            if reach.note_connected(&means, number, made) {
-                poll_fn(|cx| reach.drive(number, cx)).await;
-            }
+            reach.note_connected(&means, number, made);
         });
         state.stage = Stage::Connecting(Task(task.abort_handle()));
     }
@@ -251,8 +249,8 @@ impl Reach {
         offer: Zeroizing<Vec<u8>>,
     ) {
         let (reach, means, number) = (self.clone(), means.clone(), state.number);
-        let runtime = means.runtime.clone();
-        let task = runtime.spawn(async move {
+        let own = means.own.clone();
+        let task = own.spawn(async move {
             let made = match reach.open_aside(&means, number).await {
                 Ok(opening) if reach.offer_in_return(number, &*opening) => {
                     reach.make(&means, opening, offer).await
@@ -260,9 +258,7 @@ impl Reach {
                 Ok(_) => return,
                 Err(reason) => Err(reason),
             };
-            if reach.note_connected(&means, number, made) {
-                poll_fn(|cx| reach.drive(number, cx)).await;
-            }
+            reach.note_connected(&means, number, made);
         });
         state.stage = Stage::Connecting(Task(task.abort_handle()));
     }
@@ -270,8 +266,8 @@ impl Reach {
     /// Makes a queue pair, to be offered to the peer, by a thread that may block.
     pub(super) fn open_to_offer(self: &Arc<Self>, state: &mut State, means: &Arc<Means>) {
         let (reach, means, number) = (self.clone(), means.clone(), state.number);
-        let runtime = means.runtime.clone();
-        let task = runtime.spawn(async move {
+        let own = means.own.clone();
+        let task = own.spawn(async move {
             let opened = reach.open_aside(&means, number).await;
             reach.note_opened(number, opened);
         });
@@ -286,8 +282,8 @@ impl Reach {
     ) -> Result<Box<dyn Opening>, String> {
         let turn = self.blocking.clone().lock_owned().await;
         let means = means.clone();
-        let blocking = means.blocking.clone();
-        let opened = blocking.spawn_blocking(move || {
+        let own = means.own.clone();
+        let opened = own.spawn_blocking(move || {
             let opened = means.open(number);
             drop(turn);
             opened
@@ -308,35 +304,44 @@ impl Reach {
         let connected = if means.fabric.blocks() {
             // RE-10: what is not waited for any more goes on, and the next one waits for it.
             let turn = self.blocking.clone().lock_owned().await;
-            let connecting = opening.connect(offer, way);
-            let task = tokio::spawn(async move {
-                let connected = connecting.await;
+            let runtime = means.runtime.clone();
+            let task = means.own.spawn(async move {
+                let connected = within(&runtime, opening.connect(offer, way)).await;
                 drop(turn);
                 connected
             });
             let connected = timeout(CONNECT_TIMEOUT, task).await.map_err(late)?;
             connected.map_err(|lost| lost.to_string())?
         } else {
-            timeout(CONNECT_TIMEOUT, opening.connect(offer, way)).await.map_err(late)?
+            let connecting = within(&means.runtime, opening.connect(offer, way));
+            timeout(CONNECT_TIMEOUT, connecting).await.map_err(late)?
         };
         let connected = connected.map_err(|error| error.to_string())?;
         means.equip(connected).await.map_err(|error| error.to_string())
     }
 
-    /// Takes what came of connecting. Returns true if it is to be driven.
-    fn note_connected(&self, means: &Means, number: u32, made: Result<Made, String>) -> bool {
+    /// Takes what came of connecting, and has it driven.
+    fn note_connected(
+        self: &Arc<Self>,
+        means: &Arc<Means>,
+        number: u32,
+        made: Result<Made, String>,
+    ) {
         let landing = means.room.landing.clone();
         let mut state = self.state.lock();
         if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
             drop(state);
             if made.as_ref().is_ok_and(|(one_sided, ..)| one_sided.is_slow()) {
-                drop_aside(&means.blocking, made);
+                drop_aside(&means.own, made);
             }
-            return false;
+            return;
         }
-        let is_made = made.is_ok();
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
-            (Ok((one_sided, slots, fence)), Stage::Connecting(driver)) => {
+            (Ok((one_sided, slots, fence)), Stage::Connecting(task)) => {
+                let reach = self.clone();
+                // It finds the state locked until its queue pair is there.
+                let driver = poll_fn(move |cx| reach.drive(number, cx));
+                let driver = Task(means.runtime.spawn(driver).abort_handle());
                 let landing = Landing::new(landing);
                 let room = Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize));
                 let (posted, waiting) = (VecDeque::new(), Instant::now());
@@ -355,6 +360,8 @@ impl Reach {
                 };
                 state.stage = Stage::Connected(pair);
                 state.outbox.push(Sharing::Connected { number, fence: key });
+                // It is the task that calls this, and ends.
+                drop(task);
                 None
             }
             (made, stage) => {
@@ -368,7 +375,6 @@ impl Reach {
         drop(leftovers);
         self.outgoing.notify_one();
         self.changed.notify_waiters();
-        is_made
     }
 
     /// Takes outcomes; ready when the queue pair has ended.

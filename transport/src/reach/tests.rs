@@ -35,9 +35,9 @@ fn one_side(world: &World, node: &str, side: Side) -> OneSide {
     let shares = Shares::new(world.entropy());
     let share = shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap();
     let (binding, runtime) = (vec![1; 32], Handle::current());
-    let room = LendingRoom::new(&Lending::default());
-    let blocking = runtime.clone();
-    reach.attach(Means { fabric, way: None, side, binding, shares, room, blocking, runtime });
+    let room = LendingRoom::new(&Lending::default()).of_peer();
+    let own = runtime.clone();
+    reach.attach(Means { fabric, way: None, side, binding, shares, room, own, runtime });
     OneSide { reach, share }
 }
 
@@ -249,18 +249,9 @@ fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let fabric = Arc::new(Mute(world.network("alpha").1, posts));
     let shares = Shares::new(world.entropy());
     let (side_is, binding, runtime) = (Side::Acceptor, Vec::new(), Handle::current());
-    let (way, room) = (None, LendingRoom::new(&Lending::default()));
-    let blocking = runtime.clone();
-    side.reach.attach(Means {
-        fabric,
-        way,
-        side: side_is,
-        binding,
-        shares,
-        room,
-        blocking,
-        runtime,
-    });
+    let (way, room) = (None, LendingRoom::new(&Lending::default()).of_peer());
+    let own = runtime.clone();
+    side.reach.attach(Means { fabric, way, side: side_is, binding, shares, room, own, runtime });
     side
 }
 

@@ -355,10 +355,14 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Returns true if it is an ask whose asker has given up.
+    /// Returns true if it is an ask whose asker has given up, or is about to.
     pub(super) fn is_unwanted(&self, entry: &Entry, now: Instant) -> bool {
-        let ask = entry.kind == RecordKind::Ask;
-        ask && (!self.asks.is_wanted(entry.correlation) || entry.is_late(now))
+        self.is_given_up(entry) || (entry.kind == RecordKind::Ask && entry.is_late(now))
+    }
+
+    /// Returns true if it is an ask whose asker has given up.
+    pub(super) fn is_given_up(&self, entry: &Entry) -> bool {
+        entry.kind == RecordKind::Ask && !self.asks.is_wanted(entry.correlation)
     }
 
     fn drop_entry(&mut self, entry: Entry, bytes: u32, to: &mut Filling<'_, '_>) {

@@ -36,20 +36,26 @@ impl<W> SendQueue<W> {
         if !self.has_to_lend() {
             return None;
         }
-        let Queues { bulk, bulk_replies, loans, .. } = &mut self.queues;
-        let replies = bulk_replies.iter_mut().take(LOOKED_AT);
-        let mut first = bulk.iter_mut().take(LOOKED_AT).chain(replies);
-        let bulk = first
-            .find(|bulk| bulk.lending == Lending::Undecided && loans.has_room(bulk.body.len()))?;
+        let Queues { bulk, bulk_replies, loans, lends_reply, .. } = &mut self.queues;
+        let may_lend =
+            |it: &&mut Bulk| it.lending == Lending::Undecided && loans.has_room(it.body.len());
+        let message = bulk.iter_mut().take(LOOKED_AT).find(may_lend);
+        let reply = bulk_replies.iter_mut().take(LOOKED_AT).find(may_lend);
+        // In turns, where both wait: neither keeps all loans from the other.
+        let is_reply = message.is_none() || (*lends_reply && reply.is_some());
+        let bulk = if is_reply { reply } else { message }?;
+        *lends_reply = !is_reply;
         let number = loans.begin(bulk.body.len());
         bulk.lending = Lending::Loan(number);
         Some((number, bulk.body.clone()))
     }
 
-    /// Takes where a message is lent, or why it is not (LO-3). What is not lent any more is to be
+    /// Takes where a message is lent, or why it is not (LO-3). Where there is no queue pair yet it
+    /// may be lent later, unless its turn comes before. What is not lent any more is to be
     /// [taken](Self::take_returned).
     pub(crate) fn lent(&mut self, number: u16, lent: Result<(LentAt, Held), NotLent>) {
         let Queues { bulk, bulk_replies, loans, control, .. } = &mut self.queues;
+        let is_early = matches!(lent, Err(NotLent::NotYet));
         if let Some(header) = loans.lent(number, lent) {
             control.push_back((header, Vec::new()));
             return;
@@ -57,8 +63,13 @@ impl<W> SendQueue<W> {
         // Its number may be that of another loan next.
         let mut all = bulk.iter_mut().chain(bulk_replies);
         if let Some(bulk) = all.find(|bulk| bulk.lending == Lending::Loan(number)) {
-            bulk.lending = Lending::Parts;
+            bulk.lending = if is_early { Lending::Undecided } else { Lending::Parts };
         }
+    }
+
+    /// Has loans tried again for which there was no queue pair: once for each frame.
+    pub(crate) fn retry_loans(&mut self) {
+        self.queues.loans.retry();
     }
 
     /// Takes what became of large messages since the last call.
@@ -67,8 +78,16 @@ impl<W> SendQueue<W> {
         self.queues.loans.take_counts()
     }
 
-    /// Returns the place of the next large message to be written: the first one that does not wait
-    /// for the peer to fetch it, nor behind one to the same mailbox that does (LA-1). With the
+    /// Returns true if a message, or answer, waits for the peer to fetch it, or for its turn to be
+    /// lent.
+    fn is_waiting(&self, bulk: &Bulk) -> bool {
+        let loans = &self.queues.loans;
+        let has_no_turn = bulk.lending == Lending::Undecided && loans.is_full();
+        has_no_turn || loans.is_awaited(bulk.lending)
+    }
+
+    /// Returns the place of the next large message to be written: the first one that does not
+    /// [wait](Self::is_waiting), nor behind one to the same mailbox that does (LA-1). With the
     /// time, one whose asker has given up comes before that.
     pub(super) fn next_message(&self, now: Option<Instant>) -> Option<usize> {
         let q = &self.queues;
@@ -80,8 +99,12 @@ impl<W> SendQueue<W> {
             }
             let mailbox = bulk.entry.mailbox;
             let is_behind = waiting.contains(&mailbox);
-            if is_behind || q.loans.is_awaited(bulk.lending) {
-                if now.is_some_and(|now| self.is_unwanted(&bulk.entry, now)) {
+            if is_behind || self.is_waiting(bulk) {
+                let is_unwanted = match now {
+                    Some(now) => self.is_unwanted(&bulk.entry, now),
+                    None => self.is_given_up(&bulk.entry),
+                };
+                if is_unwanted {
                     return Some(place);
                 }
                 if !is_behind {
@@ -99,7 +122,7 @@ impl<W> SendQueue<W> {
     pub(super) fn next_reply(&self) -> Option<usize> {
         let q = &self.queues;
         let mut first = q.bulk_replies.iter().take(LOOKED_AT);
-        let place = first.position(|bulk| !q.loans.is_awaited(bulk.lending))?;
+        let place = first.position(|bulk| !self.is_waiting(bulk))?;
         (!self.may_lend(&q.bulk_replies[place])).then_some(place)
     }
 
@@ -124,6 +147,12 @@ impl<W> SendQueue<W> {
         Ok(())
     }
 
+    /// Takes back what the peer has not answered in time (LO-4): to be
+    /// [taken](Self::take_returned).
+    pub(crate) fn take_back_loans(&mut self) {
+        self.queues.loans.take_back();
+    }
+
     /// Handles the peer's goodbye.
     pub(crate) fn handle_goodbye(&mut self) {
         self.queues.loans.peer_left();
@@ -139,6 +168,13 @@ impl<W> SendQueue<W> {
     #[cfg(test)]
     pub(crate) fn lends(&self) -> bool {
         !self.queues.loans.is_empty()
+    }
+
+    /// Returns true if a message waits for its turn to be lent.
+    #[cfg(test)]
+    pub(crate) fn waits_for_a_loan(&self) -> bool {
+        let has_no_turn = |bulk: &Bulk| bulk.lending == Lending::Undecided;
+        self.queues.loans.is_full() && self.queues.first_large().any(has_no_turn)
     }
 
     /// Records that a message is not sent.

@@ -18,6 +18,8 @@ struct Seen {
     /// Those of `sent` that others passed which were lent later.
     passed: usize,
     left_first: usize,
+    /// Times that a side took back what it had lent.
+    taken_back: usize,
 }
 
 impl Seen {
@@ -41,9 +43,9 @@ impl Seen {
     }
 }
 
-/// LO-1 (which the pair checks at each fetch), LO-3, FE-1: wherever asks are given up, mailboxes
-/// close and sides leave while messages are lent, each message has its fate, and nothing is lent in
-/// the end.
+/// LO-1 (which the pair checks at each fetch), LO-3, LO-4, FE-1: wherever asks are given up,
+/// mailboxes close, loans are taken back and sides leave while messages are lent, each message has
+/// its fate, and nothing is lent in the end.
 #[test]
 fn loans_end_in_every_way_there_is() {
     let mut seen = Seen::default();
@@ -74,6 +76,10 @@ fn loans_end_in_every_way_there_is() {
                 5 => drop(pair.fetch_last(side)),
                 6 => drop(pair.sides[side].take(chance.usize(..2))),
                 _ if chance.u8(..4) == 0 => pair.sides[side].give_up(),
+                _ if chance.u8(..6) == 0 && pair.sides[side].out.lends() => {
+                    pair.sides[side].take_back();
+                    seen.taken_back += 1;
+                }
                 _ => {}
             }
             if step == closes {
@@ -105,7 +111,7 @@ fn loans_end_in_every_way_there_is() {
         slow += pair.slow();
     }
     println!("{seen:?}, {} fetched, {} refused, {slow} registered late", fetched[0], fetched[1]);
-    assert!(slow > 100 && seen.passed > 20);
+    assert!(slow > 100 && seen.passed > 20 && seen.taken_back > 100);
     assert!(seen.lent > 1_000 && seen.sent > 500 && seen.unlent > 50 && seen.left_first > 50);
     assert!(fetched[0] > 500 && fetched[1] > 50);
 }
@@ -222,7 +228,7 @@ fn what_is_registered_too_late_is_given_back() {
     // A loan that there is not.
     assert_eq!(loans.lent(9, Ok((at, held()))), None);
     assert_eq!(loans.take_returned().len(), 1);
-    let parts = LoanCounts { not_registered: 1, not_ready: 1, ..LoanCounts::default() };
+    let parts = LoanCounts { not_registered: 1, ..LoanCounts::default() };
     assert_eq!(loans.take_counts(), parts);
 }
 
@@ -291,4 +297,117 @@ fn a_burst_is_lent_whole() {
     }
     pair.exchange();
     assert_eq!(pair.fetched(), [12, 0]);
+}
+
+/// LO-3: while all loans are out a message waits for its turn to be lent, in whatever order
+/// mailboxes have them. Before, one to a mailbox that had no loan went in parts.
+#[test]
+fn messages_wait_for_their_turn_to_be_lent() {
+    const MESSAGES: usize = 24;
+    let mut waited = 0;
+    let pairs = (0..).map(|seed| (seed, Pair::lending(seed)));
+    for (seed, mut pair) in pairs.filter(|(_, pair)| pair.refuses_none(MESSAGES)).take(20) {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        for mailbox in ["0", "1"] {
+            pair.open(0, mailbox);
+        }
+        let mut sent = 0;
+        for _ in 0..10 * MESSAGES {
+            let to = chance.usize(..2);
+            let bytes = body(to, sent, 1110 + chance.usize(..60));
+            if sent < MESSAGES
+                && pair.sides[0].send(&name(["0", "1"][to]), &bytes, RecordKind::Tell)
+            {
+                sent += 1;
+                continue;
+            }
+            while pair.transmit(0) {}
+            while pair.receive(1).unwrap() {}
+            waited += usize::from(pair.sides[0].out.waits_for_a_loan());
+            if chance.bool() {
+                pair.fetch(1)
+            } else {
+                pair.fetch_last(1)
+            };
+            while pair.sides[1].take(0) || pair.sides[1].take(1) {}
+            while pair.transmit(1) {}
+            while pair.receive(0).unwrap() {}
+        }
+        pair.exchange();
+        assert_eq!(pair.fetched(), [MESSAGES, 0], "seed {seed}: none went in parts");
+        arrived_in_order(&pair.sides[1], seed);
+    }
+    println!("{waited} times a message waited for its turn");
+    assert!(waited > 50);
+}
+
+/// An ask that is given up while the peer has yet to fetch it leaves its place at once. Before, it
+/// kept it, and its part of the windows, until the peer had answered the loan.
+#[test]
+fn an_ask_that_is_given_up_does_not_wait_for_its_loan() {
+    let mut pair = (0..).map(Pair::lending).find(|pair| pair.refuses_none(8)).unwrap();
+    pair.open(0, "0");
+    assert!(pair.sides[0].send(&name("0"), &body(0, 0, LARGE), RecordKind::Ask));
+    while pair.transmit(0) {}
+    let fence = pair.sides[0].out.fence();
+    assert!(pair.sides[0].out.is_empty() && pair.sides[0].out.lends());
+    pair.sides[0].give_up();
+    assert!(!pair.sides[0].out.is_empty(), "the driver is woken for it");
+    while pair.transmit(0) {}
+    assert!(pair.sides[0].out.has_passed(fence) && pair.sides[0].out.is_empty());
+    assert!(pair.sides[0].out.lends(), "LO-1");
+    pair.exchange();
+    assert!(!pair.sides[0].out.lends() && pair.sides[1].boxes[0].waiting.is_empty());
+}
+
+/// LO-4: a loan that is taken back goes in parts; its number is taken until the peer has answered,
+/// and a late answer is none of another loan.
+#[test]
+fn what_is_taken_back_goes_in_parts() {
+    use crate::limits::LOANS_MAX;
+    let at = LentAt { pair: 1, key: (2, 3) };
+    let held = || std::sync::Arc::new(()) as Held;
+    let mut loans = Loans::new(Some(FRAME_MAX));
+    let numbers = [0; LOANS_MAX].map(|_| {
+        let number = loans.begin(FRAME_MAX);
+        assert!(loans.lent(number, Ok((at, held()))).is_some());
+        number
+    });
+    assert!(loans.is_full());
+    loans.take_back();
+    assert_eq!(loans.take_returned().len(), LOANS_MAX);
+    assert!(!loans.is_full(), "no answer may come: nothing waits for one");
+    assert!(!loans.has_room(1), "the peer may still say that it has fetched them");
+    for number in numbers {
+        assert!(!loans.is_awaited(Lending::Loan(number)));
+    }
+    // Sent in parts before and after the answer, and not sent at all.
+    let [first, second, third, fourth] = numbers;
+    let unlent = |number| RecordHeader { ordinal: number, ..RecordHeader::new(RecordKind::Unlent) };
+    assert_eq!(loans.end(Lending::Loan(first)), None);
+    assert_eq!(loans.answered(first, 0), Ok(Some(unlent(first))));
+    assert_eq!(loans.answered(first, 0), Err(Violation::Loan));
+    assert_eq!(loans.end(Lending::Loan(second)), None);
+    assert_eq!(loans.answered(second, 1), Ok(None));
+    assert_eq!(loans.answered(third, 0), Ok(None));
+    assert_eq!(loans.end(Lending::Loan(third)), Some(third), "it came in the end");
+    assert_eq!(loans.forgo(Lending::Loan(fourth)), None);
+    loans.peer_left();
+    assert!(loans.is_empty() && loans.take_returned().is_empty());
+}
+
+/// LO-3: where there is no queue pair yet, what has its turn goes in parts, and what is behind it
+/// is lent when there is one. Before, all that waited then went in parts.
+#[test]
+fn what_waits_when_the_queue_pair_comes_is_lent() {
+    let mut loans = Loans::new(Some(FRAME_MAX));
+    let number = loans.begin(FRAME_MAX);
+    assert_eq!(loans.lent(number, Err(NotLent::NotYet)), None);
+    assert!(loans.is_empty() && !loans.has_room(FRAME_MAX), "it is not tried at once");
+    loans.pass();
+    loans.retry();
+    assert!(loans.has_room(FRAME_MAX));
+    loans.pass();
+    let parts = LoanCounts { not_ready: 1, full: 1, ..LoanCounts::default() };
+    assert_eq!(loans.take_counts(), parts);
 }

@@ -17,6 +17,17 @@ pub(super) struct Device {
     /// Threads that wait for it, and the most that ever did at one time.
     waiting: AtomicUsize,
     most: AtomicUsize,
+    /// The end of the next thing that it locks.
+    next: Mutex<Whim>,
+}
+
+/// What comes of locking.
+#[derive(Default, Clone, Copy)]
+enum Whim {
+    #[default]
+    Locks,
+    Refuses,
+    Panics,
 }
 
 /// Lets it go on, and sees what it has done.
@@ -36,8 +47,8 @@ impl Control {
 impl Device {
     fn new() -> (Arc<Self>, Control) {
         let ((steps, taken), (telling, done)) = (mpsc::channel(), mpsc::channel());
-        let (waiting, most) = Default::default();
-        let device = Device { steps: Mutex::new(taken), done: telling, waiting, most };
+        let (waiting, most, next) = Default::default();
+        let device = Device { steps: Mutex::new(taken), done: telling, waiting, most, next };
         (Arc::new(device), Control { steps, done })
     }
 
@@ -65,6 +76,11 @@ impl Device {
         let device = device.clone();
         Granting::Slow(Box::new(move || {
             device.wait_and("locked");
+            match take(&mut *device.next.lock()) {
+                Whim::Locks => {}
+                Whim::Refuses => return Err(FabricError::Offer("it is a test")),
+                Whim::Panics => panic!("a device panics"),
+            }
             Ok(Grant::slow(Key { number: 1, base: 0 }, LetGo(device)))
         }))
     }
@@ -88,14 +104,18 @@ async fn slow_side(world: &World) -> (Arc<Reach>, Arc<Shares>, Control) {
 }
 
 fn acceptor(world: &World, posts: Posts) -> (Arc<Reach>, Arc<Shares>) {
+    acceptor_with(world, posts, Handle::current())
+}
+
+/// As [`acceptor`], of a node whose own runtime is this one.
+fn acceptor_with(world: &World, posts: Posts, own: Handle) -> (Arc<Reach>, Arc<Shares>) {
     let shares = Shares::new(world.entropy());
     let reach = Reach::new();
     let fabric = Arc::new(Mute(world.network("alpha").1, posts));
     let (binding, runtime) = (Vec::new(), Handle::current());
     let (way, side) = (None, Side::Acceptor);
-    let (shares_of, room) = (shares.clone(), LendingRoom::new(&Lending::default()));
-    let blocking = runtime.clone();
-    reach.attach(Means { fabric, way, side, binding, shares: shares_of, room, blocking, runtime });
+    let (shares_of, room) = (shares.clone(), LendingRoom::new(&Lending::default()).of_peer());
+    reach.attach(Means { fabric, way, side, binding, shares: shares_of, room, own, runtime });
     (reach, shares)
 }
 
@@ -190,7 +210,7 @@ async fn sleep_a_moment() {
 }
 
 /// Bytes that a thread registers which may block.
-const LARGE: usize = 4 * limits::REGISTERED_AT_ONCE_MAX;
+const LARGE: usize = 4 * 1024 * 1024;
 
 type Ended<T> = Arc<Mutex<Option<Result<T, NotLent>>>>;
 
@@ -355,4 +375,220 @@ fn offers_do_not_pile_up() {
     }
     println!("{offered} offered, {threads} threads blocked, {connected} connected");
     assert!(offered > 500 && threads < offered);
+}
+
+/// RE-7: a panic while a share is registered is an answer, and the next share has its turn.
+#[test]
+fn a_panic_while_a_share_is_registered_is_an_answer() {
+    sim::run(1, |world| async move {
+        let (device, control) = Device::new();
+        let (reach, shares) = acceptor(&world, Posts::Slow(device.clone()));
+        offer(&reach, 1).await;
+        let [first, second] = [share(&shares), share(&shares)];
+        for share in [&first, &second] {
+            reach.handle(Sharing::Ask(share.id())).unwrap();
+        }
+        *device.next.lock() = Whim::Panics;
+        assert_eq!(control.step(), "locked");
+        let said = reach.outgoing().await;
+        let [Sharing::Denied { share, reason }] = &said[..] else { panic!("{said:?}") };
+        assert_eq!(
+            (*share, &reason[..]),
+            (first.id(), "cannot connect the queue pair: it panicked")
+        );
+        assert_eq!(control.step(), "locked");
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
+        // Nothing holds the one that was not granted.
+        first.end().await;
+        drop(control);
+    });
+}
+
+/// RE-7: each ASK has one answer, whenever it comes: also while the thread that has registered a
+/// share goes on to the next one, with the state unlocked between.
+#[test]
+fn each_ask_has_its_answer_whenever_it_comes() {
+    for seed in 0..100 {
+        sim::run(seed, |world| async move {
+            let (reach, shares, device) = slow_side(&world).await;
+            const ASKS: usize = 12;
+            let all: Vec<_> = (0..ASKS).map(|_| share(&shares)).collect();
+            let steps = std::thread::spawn(move || {
+                (0..ASKS).for_each(|_| assert_eq!(device.step(), "locked"));
+                device
+            });
+            let mut answers = Vec::new();
+            for share in &all {
+                reach.handle(Sharing::Ask(share.id())).unwrap();
+                (0..world.entropy().below(2_000)).for_each(|_| std::hint::spin_loop());
+                answers.extend(timeout(Duration::ZERO, reach.outgoing()).await.unwrap_or_default());
+            }
+            while answers.len() < ASKS {
+                answers.extend(reach.outgoing().await);
+            }
+            let granted = answers.iter().filter(|it| matches!(it, Sharing::Granted { .. }));
+            assert_eq!((granted.count(), answers.len()), (ASKS, ASKS), "seed {seed}");
+            drop(steps.join().unwrap());
+        });
+    }
+}
+
+/// RE-7, RE-9: four loans at once of which the device refuses some, or panics, while the queue pair
+/// may end and messages may not be wanted any more: each has its one end, and all memory and all
+/// room is given back.
+#[test]
+fn four_loans_fail_at_once_in_every_way() {
+    let [mut lent, mut failed, mut early] = [0; 3];
+    for seed in 0..200 {
+        let met = sim::run(seed, |world| async move {
+            let below = |most| world.entropy().below(most);
+            let (device, control) = Device::new();
+            let (reach, _shares) = acceptor(&world, Posts::Slow(device.clone()));
+            offer(&reach, 1).await;
+            let room = reach.state.lock().means.clone().unwrap().room.lent.clone();
+            let mut met = [0; 3];
+            let ends: Vec<_> = (0..4).map(|_| lend(&reach, LARGE)).collect();
+            assert_eq!(room.taken(), 4 * LARGE as u64);
+            let ends_at = below(6);
+            for step in 0..4 {
+                if step == ends_at {
+                    reach.handle(Sharing::Unable { number: 1, reason: "no".into() }).unwrap();
+                }
+                let whims = [Whim::Locks, Whim::Refuses, Whim::Panics];
+                *device.next.lock() = whims[below(3) as usize];
+                // What is let go of has its turn, too.
+                while control.step() != "locked" {}
+            }
+            let mut held = Vec::new();
+            for end in &ends {
+                while end.lock().is_none() {
+                    if device.waiting.load(Ordering::SeqCst) > 0 {
+                        control.step();
+                    }
+                    sleep_a_moment().await;
+                }
+                match end.lock().take() {
+                    Some(Ok(memory)) => {
+                        met[0] += 1;
+                        held.push(memory);
+                    }
+                    Some(Err(NotLent::NotYet)) => met[2] += 1,
+                    _ => met[1] += 1,
+                }
+            }
+            drop(held);
+            while room.taken() > 0 {
+                if device.waiting.load(Ordering::SeqCst) > 0 {
+                    control.step();
+                }
+                sleep_a_moment().await;
+            }
+            drop(control);
+            met
+        });
+        lent += met[0];
+        failed += met[1];
+        early += met[2];
+    }
+    println!("{lent} lent, {failed} failed, {early} whose queue pair had ended");
+    assert!(lent > 50 && failed > 100 && early > 20);
+}
+
+/// LO-4: what a peer says nothing of is taken back, with the queue pair, and not before its time;
+/// of the node's bytes nothing is kept. Before, it was lent as long as the link lived.
+#[test]
+fn a_loan_without_an_answer_is_taken_back() {
+    for seed in 0..20 {
+        sim::run(seed, |world| async move {
+            let (reach, _shares) = acceptor(&world, Posts::Kept);
+            let room = reach.state.lock().means.clone().unwrap().room.lent.clone();
+            for number in 1..=3 {
+                offer(&reach, number).await;
+                let count = 1 + world.entropy().below(4);
+                let lent: Vec<_> = (0..count)
+                    .map(|_| {
+                        let mut body = AlignedVec::<16>::new();
+                        body.resize(4096, 7);
+                        let lent = reach.lend(&Arc::new(body.into()), |_| ()).unwrap();
+                        lent.ok().unwrap()
+                    })
+                    .collect();
+                assert_eq!(room.taken(), 4096 * count);
+                tokio::time::sleep(limits::LOAN_PATIENCE - Duration::from_millis(1)).await;
+                assert!(!reach.look() && reach.state.lock().pair(number).is_some());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                assert!(reach.look());
+                assert!(reach.state.lock().pair(number).is_none());
+                assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
+                drop(lent);
+                assert!(!reach.look());
+                assert_eq!(room.taken(), 0);
+            }
+        });
+    }
+}
+
+/// RE-7: where all threads that may block are taken, what needs one waits, and nothing else does:
+/// neither what the peer says, nor the end of the link. Then all is given back.
+#[test]
+fn a_full_pool_of_blocking_threads_keeps_nothing_else() {
+    let pool = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let own = pool.handle().clone();
+    for seed in 0..10 {
+        let own = own.clone();
+        sim::run(seed, |world| async move {
+            // The simulation knows of its own threads alone: while one works, time stands still.
+            let (_working, works) = mpsc::channel::<()>();
+            tokio::task::spawn_blocking(move || works.recv().is_err());
+            let (device, control) = Device::new();
+            let (reach, shares) = acceptor_with(&world, Posts::Slow(device.clone()), own.clone());
+            offer(&reach, 1).await;
+            let means = reach.state.lock().means.clone().unwrap();
+            let (release, taken) = mpsc::channel::<()>();
+            let full = own.spawn_blocking(move || taken.recv().is_err());
+            let shared = share(&shares);
+            let mut fetched = Vec::new();
+            let mut lent = Vec::new();
+            for _ in 0..6 {
+                match world.entropy().below(3) {
+                    0 => lent.push(lend(&reach, LARGE)),
+                    1 => {
+                        let at = LentAt { pair: 1, key: (1, 0) };
+                        let of = Lent { number: 1, at, bytes: LARGE as u32 };
+                        let ended = Ended::default();
+                        let told = ended.clone();
+                        reach.fetch(of, move |it| *told.lock() = Some(it.map(drop)));
+                        fetched.push(ended);
+                    }
+                    _ => reach.handle(Sharing::Ask(shared.id())).unwrap(),
+                }
+                sleep_a_moment().await;
+                assert!(reach.state.try_lock().is_some());
+                reach.look();
+                reach.handle(Sharing::Ask(ShareId(5))).unwrap();
+                let said = format!("{:?}", reach.outgoing().await);
+                assert!(said.contains("Denied"), "{said}");
+            }
+            assert_eq!(device.waiting.load(Ordering::SeqCst), 0, "no thread is there for it");
+            reach.end();
+            drop((release, control));
+            assert!(full.await.unwrap());
+            let are_over = || {
+                lent.iter().all(|end| end.lock().is_some())
+                    && fetched.iter().all(|end| end.lock().is_some())
+            };
+            while !are_over() || means.room.lent.taken() + means.room.landing.taken() > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+                sleep_a_moment().await;
+            }
+            assert!(lent.iter().all(|end| end.lock().as_ref().is_some_and(Result::is_err)));
+            shared.end().await;
+        });
+    }
+    pool.shutdown_background();
 }
