@@ -5,6 +5,8 @@ use crate::tokens::{attributes, lines_with};
 use crate::tree::Tree;
 
 const UNFINISHED_MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
+/// (Written apart, since this file is looked at, too.)
+const CONFLICT_MARKERS: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
 const UNFINISHED_WORDS: [&str; 2] = [concat!("FIX", "ME"), concat!("XX", "X")];
 const EMPTY_NAMES: [&str; 9] =
     ["manager", "managers", "helper", "helpers", "util", "utils", "common", "misc", "inner"];
@@ -24,9 +26,15 @@ pub(crate) fn openings(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Reports work that was left for later, and tests that do not run.
+/// Reports work that was left for later, tests that do not run, and merges in the middle.
 pub(crate) fn unfinished(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
+    for file in &tree.files {
+        let marked = |text: &str| CONFLICT_MARKERS.iter().any(|marker| text.starts_with(marker));
+        for (line, _) in file.lines().filter(|(_, text)| marked(text)) {
+            findings.push(Finding::new(&file.path, line, "a conflict of a merge"));
+        }
+    }
     for (file, rust) in tree.parsed() {
         let mut push = |line, what| findings.push(Finding::new(&file.path, line, what));
         for name in UNFINISHED_MACROS {
@@ -153,6 +161,10 @@ mod tests {
             "a.rs:3: a test is ignored",
         ];
         expect(unfinished, &[("a.rs", &text)], &expected);
+        let [ours, theirs] = CONFLICT_MARKERS;
+        let text = format!("a\n{ours}HEAD\nb\n=======\nc\n{theirs}d\n");
+        let expected = ["a.md:2: a conflict of a merge", "a.md:6: a conflict of a merge"];
+        expect(unfinished, &[("a.md", &text)], &expected);
     }
 
     #[test]

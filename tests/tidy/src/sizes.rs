@@ -4,12 +4,15 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::finding::Finding;
+use crate::markdown;
 use crate::tree::Tree;
 
 const FILE_LINES_MAX: usize = 500;
 const TEST_FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 const LINE_COLUMNS_MAX: usize = 100;
+/// Of documents; rows of tables are as long as they are.
+const PROSE_COLUMNS_MAX: usize = 110;
 const FIELDS_MAX: usize = 16;
 
 /// Reports what is larger than it may be.
@@ -29,6 +32,15 @@ pub(crate) fn sizes(tree: &Tree) -> Vec<Finding> {
             let columns = text.chars().count();
             if columns > LINE_COLUMNS_MAX {
                 push(line, format!("the line has {columns} columns, over {LINE_COLUMNS_MAX}"));
+            }
+        }
+    }
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (line, text) in markdown::prose(&file.text).filter(|(_, text)| !text.starts_with('|')) {
+            let columns = text.chars().count();
+            if columns > PROSE_COLUMNS_MAX && text.trim_start().contains(' ') {
+                let what = format!("the line has {columns} columns, over {PROSE_COLUMNS_MAX}");
+                findings.push(Finding::new(&file.path, line, what));
             }
         }
     }
@@ -125,5 +137,13 @@ mod tests {
             "a.rs:2: `struct S` has 17 fields, over 16",
         ];
         expect(sizes, &[("a.rs", &text)], &expected);
+    }
+
+    #[test]
+    fn a_line_too_long_is_found_in_prose() {
+        let long = "é ".repeat(56);
+        let link = format!("[a](https://{})", "b".repeat(120));
+        let text = format!("{long}\n| {long}\n```\n{long}\n```\n{link}\n");
+        expect(sizes, &[("a.md", &text)], &["a.md:1: the line has 112 columns, over 110"]);
     }
 }
