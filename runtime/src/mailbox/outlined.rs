@@ -43,14 +43,18 @@ impl<T: Default> Default for Outlined<T> {
 impl<T> Drop for Outlined<T> {
     #[inline]
     fn drop(&mut self) {
-        drop_value(self);
+        // SAFETY: a drop runs once, and nothing looks at the value after it (MB-9).
+        unsafe { drop_value(self) };
     }
 }
 
+/// Drops the value.
+///
+/// # Safety
+/// To be called once, and the value is not looked at any more.
 #[inline(never)]
-fn drop_value<T>(of: &mut Outlined<T>) {
-    // SAFETY: only the drop of what holds the value calls this, which runs once, and nothing looks
-    // at the value after it (MB-9).
+unsafe fn drop_value<T>(of: &mut Outlined<T>) {
+    // SAFETY: the caller keeps to just that.
     unsafe { ManuallyDrop::drop(&mut of.0) }
 }
 

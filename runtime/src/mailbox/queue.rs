@@ -1,5 +1,4 @@
 //! One intake of a mailbox, which knows roughly how old its messages are.
-#![allow(unsafe_code, reason = "a message is written where it is to lie")]
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -116,8 +115,10 @@ impl<T> Local<T> {
     /// # Safety
     /// [Room was made](Self::make_room) for it, and is not filled.
     #[inline(always)]
+    #[allow(unsafe_code, reason = "writes the message where it is to lie")]
     pub(super) unsafe fn put(&mut self, message: T) {
         let len = self.items.len();
+        debug_assert!(len < self.items.capacity(), "room was made (MB-10)");
         // SAFETY: the caller has made room (MB-10), so the place behind the last message is the
         // vector's.
         let place = unsafe { self.items.as_mut_ptr().add(len) };
