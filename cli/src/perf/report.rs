@@ -84,9 +84,6 @@ impl Changes {
 impl Printer {
     /// Prints what is known before anything is measured.
     pub(super) fn new(json: bool, head: Head) -> io::Result<Self> {
-        if cfg!(debug_assertions) {
-            eprintln!("this is a debug build: its figures say nothing; build it with --release");
-        }
         if !json {
             let Head { address, peer, fabric, encrypted, passed_over, seconds_each, .. } = &head;
             let encrypted = if *encrypted { "encrypted" } else { "not encrypted" };
@@ -94,6 +91,9 @@ impl Printer {
             writeln!(out, "link to {address} ({peer}): {fabric}, {encrypted}")?;
             passed_over.iter().try_for_each(|why| writeln!(out, "tried before: {why}"))?;
             writeln!(out, "each row is measured for {seconds_each} s")?;
+            if cfg!(debug_assertions) {
+                writeln!(out, "figures of a debug build say nothing; use --release")?;
+            }
         }
         Ok(Printer { json, head, rows: Vec::new() })
     }
