@@ -306,14 +306,17 @@ impl Reach {
             let turn = self.blocking.clone().lock_owned().await;
             let runtime = means.runtime.clone();
             let task = means.own.spawn(async move {
-                let connected = within(&runtime, opening.connect(offer, way)).await;
+                // (It is begun there, too: what it makes waits by the runtime that it is made on.)
+                let connecting = async move { opening.connect(offer, way).await };
+                let connected = within(&runtime, connecting).await;
                 drop(turn);
                 connected
             });
             let connected = timeout(CONNECT_TIMEOUT, task).await.map_err(late)?;
             connected.map_err(|lost| lost.to_string())?
         } else {
-            let connecting = within(&means.runtime, opening.connect(offer, way));
+            let connecting = async move { opening.connect(offer, way).await };
+            let connecting = within(&means.runtime, connecting);
             timeout(CONNECT_TIMEOUT, connecting).await.map_err(late)?
         };
         let connected = connected.map_err(|error| error.to_string())?;
