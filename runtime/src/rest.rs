@@ -23,8 +23,8 @@ pub(crate) struct Resting {
     pub(crate) resume: oneshot::Sender<Started>,
 }
 
-/// What was judged of an incarnation that ends: once, and it stays so, however long its children
-/// and hooks take.
+/// The judgement of an incarnation that ends: made once, and it stays so, however long its children
+/// and hooks take. Made by the actor's task, and kept with what the actor has registered.
 #[derive(Clone, Copy)]
 pub(crate) struct Judgement {
     pub(crate) at: Instant,

@@ -1,4 +1,4 @@
-//! What is judged of an actor that ends, and of one that rests: once, and by all alike.
+//! The judgement of an actor that ends, and of one that rests: made once, and by all alike.
 
 use std::time::Duration;
 

@@ -416,7 +416,7 @@ mod tests {
             assert_eq!(other.asks(&shares, share.id()), is_soon, "seed {seed}, {pause} ms");
             assert!(other.asks(&shares, share.id()), "it had to be let go of");
             turns += usize::from(is_soon);
-            // What this node does is of the same order.
+            // Operations of this node are of the same order.
             let act = || shares.act(share.id(), |_| ());
             assert_eq!(act(), Err(NotDone::Elsewhere), "one of them has it");
             assert!(act().is_ok(), "it had to let go");

@@ -57,7 +57,7 @@ pub(super) struct Far<R> {
     pub(super) turn: usize,
     /// The messages held back, by peer (MB-8); no entry is empty between calls.
     held: VecDeque<Held<R>>,
-    /// What came since goes before what was released: the two take turns.
+    /// Messages that came since go before those that were released: the two take turns.
     is_fresh_first: bool,
 }
 

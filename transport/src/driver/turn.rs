@@ -40,7 +40,7 @@ pub(super) struct Scratch {
     events: Vec<Event<Asker>>,
 }
 
-/// What a driver has to look at beside completions (DR-5).
+/// The news that a driver has to look at beside completions (DR-5).
 pub(super) struct News {
     /// How often the driver had been woken when this turn began.
     wakes: u64,

@@ -391,7 +391,7 @@ impl Reach {
     }
 }
 
-/// What there is for a message to land in.
+/// The memory that a message can land in.
 enum Found {
     Runway(Runway, Arc<Semaphore>),
     /// Room for memory that is to be made.

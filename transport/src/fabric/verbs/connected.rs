@@ -116,7 +116,7 @@ impl fabric::QueuePair for Connected {
                 out.push(completion);
             }
             count += taken;
-            // What the device has completed since comes with the next poll (PV-8).
+            // Completions that came since are found by the next poll (PV-8).
             if count > 0 || max == 0 || !self.gather() {
                 return count;
             }

@@ -21,7 +21,7 @@ pub(super) struct Device {
     next: Mutex<Whim>,
 }
 
-/// What comes of locking.
+/// The outcome of locking.
 #[derive(Default, Clone, Copy)]
 enum Whim {
     #[default]
@@ -456,7 +456,7 @@ fn four_loans_fail_at_once_in_every_way() {
                 }
                 let whims = [Whim::Locks, Whim::Refuses, Whim::Panics];
                 *device.next.lock() = whims[below(3) as usize];
-                // What is let go of has its turn, too.
+                // Memory that is let go of has its turn, too.
                 while control.step() != "locked" {}
             }
             let mut held = Vec::new();
