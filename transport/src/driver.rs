@@ -13,8 +13,8 @@
 //! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or
 //!   has had the time to), what arrived was dispatched, and each committed message has its fate.
 //! - **DR-5 nothing new**: a look that finds no completion and no wake-up since the last turn began
-//!   goes no further: whatever other tasks have for the driver, they wake it for, and what it left
-//!   undone itself it has noted.
+//!   goes no further, but for the first one after a sleep: other tasks wake the driver for all that
+//!   they have for it, and what it left undone itself it has noted.
 
 mod dispatch;
 mod drain;

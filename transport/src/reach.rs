@@ -367,17 +367,18 @@ impl Reach {
     }
 
     /// Takes back what the peer was granted and did not give back in time (RE-3), gives up a queue
-    /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7). Returns true if
-    /// what is lent to it is to be taken back, too (LO-4).
-    pub(crate) fn look(&self) -> bool {
+    /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7). Where
+    /// loans are to be taken back, too (LO-4), returns the number below which all queue pairs have
+    /// ended.
+    pub(crate) fn look(&self) -> Option<u32> {
         self.give_up_stuck();
-        let is_overdue = self.give_up_overdue();
+        let ended_before = self.give_up_overdue();
         self.free_landing();
         self.take_back_late();
         if self.state.lock().reassure() {
             self.outgoing.notify_one();
         }
-        is_overdue
+        ended_before
     }
 
     /// Gives back memory in which nothing has landed for a while.

@@ -81,7 +81,11 @@ impl Driver {
                 // Senders that wait to post do so meanwhile (PI-1).
                 Ok(Some(Next::Again)) => MutexGuard::unlocked_fair(&mut pipe, hint::spin_loop),
                 Ok(Some(Next::Yield)) => return Poll::Ready(Turn::Yield),
-                Ok(Some(Next::Sleep)) => return Poll::Pending,
+                Ok(Some(Next::Sleep)) => {
+                    // What wakes a driver that slept is looked for everywhere.
+                    self.news.more = true;
+                    return Poll::Pending;
+                }
                 Err(cause) => return Poll::Ready(Turn::End(cause)),
             }
         }

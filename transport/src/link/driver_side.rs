@@ -144,6 +144,11 @@ impl LinkHandle {
         for asker in dropped_asks.late.drain(..) {
             self.answer(asker, Err(ReplyLoss::Late));
         }
+        if dropped {
+            // A mailbox that closes may have waited for it, of which the driver alone tells the
+            // peer: it may be a sender that has dropped it.
+            self.signals.wake();
+        }
         (transmit, more)
     }
 
@@ -211,12 +216,14 @@ impl LinkHandle {
     /// Looks after one-sided access to the peer. What is lent to it and was not answered in time is
     /// taken back (LO-4). Called by the session now and then.
     pub(crate) fn look_at_reach(&self) {
-        if self.reach.look() {
+        if let Some(ended_before) = self.reach.look() {
             let mut state = self.state.lock();
-            state.send_queue.take_back_loans();
+            state.send_queue.take_back_loans(ended_before);
             let returned = state.send_queue.take_returned();
             self.count_loans(&mut state);
             self.finish(state);
+            // What goes in parts now may be what a mailbox waited for that closes.
+            self.signals.wake();
             drop(returned);
         }
     }

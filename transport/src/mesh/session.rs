@@ -292,6 +292,7 @@ impl Session {
         for message in messages {
             self.channel.send(&Message::Sharing(message)).await?;
         }
+        self.carrier.running.link.signals().wake();
         Ok(())
     }
 
@@ -308,9 +309,11 @@ impl Session {
             }
             Message::Known { name, addresses } => self.handle_known(&name, addresses),
             Message::Sharing(sharing) => {
-                let reach = self.carrier.running.link.reach();
+                let link = &self.carrier.running.link;
                 let unexpected = || Failure::unexpected(&Message::Sharing(Sharing::Want));
-                return reach.handle(sharing).map_err(|Unexpected| unexpected());
+                link.reach().handle(sharing).map_err(|Unexpected| unexpected())?;
+                // What waits may be lent now.
+                link.signals().wake();
             }
             Message::Bye(parting) => self.handle_bye(parting),
             other => return Err(Failure::unexpected(&other)),

@@ -107,6 +107,8 @@ pub(crate) struct Loans {
 struct Loan {
     number: u16,
     bytes: usize,
+    /// The queue pair by which the peer reads it, once that is known.
+    pair: u32,
     stage: Stage,
     /// Its message is still to be sent.
     is_wanted: bool,
@@ -197,7 +199,13 @@ impl Loans {
         }
         let number = self.next;
         self.next = number.wrapping_add(1);
-        self.open.push_back(Loan { number, bytes, stage: Stage::Registering, is_wanted: true });
+        self.open.push_back(Loan {
+            number,
+            bytes,
+            pair: 0,
+            stage: Stage::Registering,
+            is_wanted: true,
+        });
         number
     }
 
@@ -213,7 +221,7 @@ impl Loans {
         let has_left = self.from.is_none();
         match (at.map(|at| &mut self.open[at]), lent) {
             (Some(loan), Ok((at, held))) if loan.is_wanted && !has_left => {
-                loan.stage = Stage::Lent(held);
+                (loan.pair, loan.stage) = (at.pair, Stage::Lent(held));
                 self.counts.lent += 1;
                 self.counts.lent_bytes += loan.bytes as u64;
                 return Some(RecordHeader {
@@ -270,12 +278,12 @@ impl Loans {
         matches!(self.remove(number)?.stage, Stage::Fetched).then_some(number)
     }
 
-    /// Takes back what the peer has not answered in time (LO-4). The queue pair by which it was to
-    /// be read has ended.
-    pub(crate) fn take_back(&mut self) {
+    /// Takes back loans that the peer has not answered (LO-4), of those that it was to read by a
+    /// queue pair with a number below `ended_before`: these have ended.
+    pub(crate) fn take_back(&mut self, ended_before: u32) {
         let mut overdue = 0;
         for loan in &mut self.open {
-            if matches!(loan.stage, Stage::Lent(_)) {
+            if loan.pair < ended_before && matches!(loan.stage, Stage::Lent(_)) {
                 self.returned.extend(replace(&mut loan.stage, Stage::Overdue).into_held());
                 overdue += 1;
             }

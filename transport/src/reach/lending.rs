@@ -169,9 +169,10 @@ impl Reach {
     }
 
     /// Gives up the queue pair by which the peer has something lent of which it says nothing
-    /// (LO-4). Returns true if there is something that it is to be taken back from.
-    pub(super) fn give_up_overdue(&self) -> bool {
-        let (leftovers, overdue) = {
+    /// (LO-4). Where there is something to be taken back, returns the number below which
+    /// all queue pairs have ended.
+    pub(super) fn give_up_overdue(&self) -> Option<u32> {
+        let (leftovers, ended_before) = {
             let state = &mut *self.state.lock();
             let lent = state.lending.lent.iter().filter_map(Weak::upgrade);
             let overdue: Vec<_> =
@@ -187,14 +188,15 @@ impl Reach {
                 state.outbox.push(Sharing::Unable { number, reason });
                 leftovers
             });
-            (leftovers, overdue)
+            let ended_before = if is_open && !ends { number } else { number.saturating_add(1) };
+            (leftovers, (!overdue.is_empty()).then_some(ended_before))
         };
         if leftovers.is_some() {
             self.outgoing.notify_one();
             self.changed.notify_waiters();
         }
         drop(leftovers);
-        !overdue.is_empty()
+        ended_before
     }
 
     /// Fetches a message that the peer has lent, and calls `done` with what came of it.

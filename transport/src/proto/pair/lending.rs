@@ -77,7 +77,7 @@ impl Side {
     /// Ends its queue pair, and takes back what the peer has not answered (LO-4).
     pub(crate) fn take_back(&mut self) {
         self.device.ended = self.device.lent.len();
-        self.out.take_back_loans();
+        self.out.take_back_loans(u32::MAX);
         drop(self.out.take_returned());
     }
 

@@ -374,7 +374,9 @@ fn what_is_taken_back_goes_in_parts() {
         number
     });
     assert!(loans.is_full());
-    loans.take_back();
+    loans.take_back(1);
+    assert!(loans.take_returned().is_empty(), "their queue pair lives");
+    loans.take_back(2);
     assert_eq!(loans.take_returned().len(), LOANS_MAX);
     assert!(!loans.is_full(), "no answer may come: nothing waits for one");
     assert!(!loans.has_room(1), "the peer may still say that it has fetched them");

@@ -515,13 +515,13 @@ fn a_loan_without_an_answer_is_taken_back() {
                     .collect();
                 assert_eq!(room.taken(), 4096 * count);
                 tokio::time::sleep(limits::LOAN_PATIENCE - Duration::from_millis(1)).await;
-                assert!(!reach.look() && reach.state.lock().pair(number).is_some());
+                assert!(reach.look().is_none() && reach.state.lock().pair(number).is_some());
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                assert!(reach.look());
+                assert_eq!(reach.look(), Some(number + 1));
                 assert!(reach.state.lock().pair(number).is_none());
                 assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
                 drop(lent);
-                assert!(!reach.look());
+                assert_eq!(reach.look(), None);
                 assert_eq!(room.taken(), 0);
             }
         });
