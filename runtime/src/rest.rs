@@ -17,8 +17,9 @@ pub(crate) type Pause = oneshot::Sender<Resting>;
 pub(crate) struct Resting {
     /// How long it is to rest, after a failure.
     pub(crate) delay: Duration,
-    /// It had told its supervisor so already, of its own accord: what it said is no news any more.
-    pub(crate) is_reported: bool,
+    /// How often the actor has said so of its own accord, this time included: what it said before
+    /// it was told to rest with others is no news any more.
+    pub(crate) reports: u64,
     /// Has it begin anew, and tells how that went. Dropped, it ends for good.
     pub(crate) resume: oneshot::Sender<Started>,
 }

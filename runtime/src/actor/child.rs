@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Handlers;
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::message;
 use crate::mutants::planted;
 use crate::resident::Resident;
-use crate::rest::Resting;
+use crate::rest::{Resting, Started};
 
 /// An actor to be spawned under another one, with what makes it anew after it failed.
 ///
@@ -261,6 +261,8 @@ pub(super) struct Plan<A> {
 pub(super) struct Course {
     restarts: Restarts,
     parent: Parent,
+    /// How often the parent was told that it rests.
+    reports: u64,
 }
 
 /// A child has failed, and rests.
@@ -295,7 +297,7 @@ impl Parent {
 impl<A: Handlers> Plan<A> {
     /// Returns how a child is restarted; `None` where it never is.
     pub(super) fn of(make: Factory<A>, restart: Restart, parent: Parent) -> Option<Box<Self>> {
-        let course = |parent| Course { restarts: Restarts::new(restart), parent };
+        let course = |parent| Course { restarts: Restarts::new(restart), parent, reports: 0 };
         let plan = || Box::new(Plan { make, course: course(parent) });
         (restart.when != When::Never).then(plan)
     }
@@ -351,11 +353,22 @@ impl Course {
         }
     }
 
-    /// Tells a parent that restarts several together of one that rests. Returns whether it was
-    /// told; `None` for other parents.
-    pub(super) fn report(&self, resting: Resting) -> Option<bool> {
+    /// Tells a parent that restarts several together of one that rests for so long. Returns whether
+    /// it was told; `None` for other parents.
+    pub(super) fn report(
+        &mut self,
+        delay: Duration,
+        resume: oneshot::Sender<Started>,
+    ) -> Option<bool> {
         let Parent::Group(_, reports, number) = &self.parent else { return None };
+        self.reports += 1;
+        let resting = Resting { delay, reports: self.reports, resume };
         Some(reports.send(Rested { number: *number, resting }).is_ok())
+    }
+
+    /// Returns how often the parent was told that it rests.
+    pub(super) fn reports(&self) -> u64 {
+        self.reports
     }
 }
 

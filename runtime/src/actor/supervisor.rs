@@ -87,7 +87,7 @@ pub struct Supervisor {
 #[derive(Default)]
 struct Group {
     /// Those that were started and have not ended, by their number.
-    running: BTreeMap<usize, Member>,
+    running: BTreeMap<usize, Running>,
     /// How many were begun.
     begun: usize,
     /// Those that rest and are to be started, by their number.
@@ -96,11 +96,15 @@ struct Group {
     /// when the wait is given up: a child that finds its answer unwanted takes its rest for a
     /// failure, and may escalate it to a supervisor that is stopping its children.
     pausing: Option<oneshot::Receiver<Resting>>,
-    /// The numbers of those whose report was overtaken: before it was read they were told to rest
-    /// with others, and did.
-    overtaken: Vec<usize>,
     /// Where each that failed and rests says so, and where that is read.
     reports: Option<(mpsc::UnboundedSender<Rested>, Reports)>,
+}
+
+/// A child that has started and not ended.
+struct Running {
+    member: Member,
+    /// How many of its reports are of no account: it was told to rest with others since, and did.
+    overtaken: u64,
 }
 
 impl Clone for Group {
@@ -182,16 +186,17 @@ impl Supervisor {
     fn join(&mut self, number: usize, member: Member) -> Arc<dyn Resident> {
         let actor = member.actor.clone();
         if self.group.reports.is_some() {
-            self.group.running.retain(|_, member| !member.actor.has_ended());
-            self.group.running.insert(number, member);
+            self.group.running.retain(|_, running| !running.member.actor.has_ended());
+            self.group.running.insert(number, Running { member, overtaken: 0 });
         }
         actor
     }
 
     /// Has a child rest, if it has not ended.
     async fn pause(&mut self, number: usize, cx: &Context<Self>) {
-        let Group { running, pausing, .. } = &mut self.group;
-        let Some(Member { actor, stop_within }) = running.get(&number) else { return };
+        let Group { running, resting, pausing, .. } = &mut self.group;
+        let Some(Running { member, overtaken }) = running.get_mut(&number) else { return };
+        let Member { actor, stop_within } = member;
         let (pause, paused) = oneshot::channel();
         actor.pause(pause);
         // A child that waits for this supervisor, or for one that rests, is told.
@@ -206,9 +211,9 @@ impl Supervisor {
         };
         *pausing = None;
         match rests {
-            Ok(Ok(Resting { resume, is_reported, .. })) => {
-                self.group.resting.insert(number, resume);
-                self.group.overtaken.extend(is_reported.then_some(number));
+            Ok(Ok(Resting { resume, reports, .. })) => {
+                *overtaken = reports;
+                resting.insert(number, resume);
             }
             Ok(Err(_ended)) => {}
             Err(_late) => {
@@ -222,11 +227,10 @@ impl Supervisor {
     /// Takes note of a child that failed, and has those rest that are restarted with it. Returns
     /// until when all of them rest. Ends early when the supervisor is to end.
     async fn gather(&mut self, failed: Rested, cx: &Context<Self>) -> Instant {
-        let Rested { number, resting: Resting { delay, resume, .. } } = failed;
+        let Rested { number, resting: Resting { delay, reports, resume } } = failed;
         let until = Instant::now() + delay;
-        if let Some(place) = self.group.overtaken.iter().position(|other| *other == number) {
+        if self.group.running.get(&number).is_some_and(|child| reports <= child.overtaken) {
             // It is started, or was, with those that it was told to rest with.
-            self.group.overtaken.swap_remove(place);
             return until;
         }
         // (It may have been ended since: the others begin anew without it.)
@@ -264,14 +268,15 @@ impl Supervisor {
     /// Starts the first of those that rest, and waits until it has started, or has not: then it
     /// rests again, and says so, or it has ended. Returns false when none rests.
     async fn start_first(
-        running: &BTreeMap<usize, Member>,
+        running: &BTreeMap<usize, Running>,
         resting: &mut BTreeMap<usize, oneshot::Sender<Started>>,
     ) -> bool {
         let Some((number, resume)) = resting.pop_first() else { return false };
         let (started, starts) = oneshot::channel();
         // Before it starts: what it asks then finds that its supervisor waits for it (WC-1).
-        let _wait =
-            running.get(&number).map(|child| Wait::for_start(&*child.actor, InHand::NEXT_START));
+        let _wait = running
+            .get(&number)
+            .map(|child| Wait::for_start(&*child.member.actor, InHand::NEXT_START));
         if resume.send(started).is_ok() {
             // An error is told by a report, or an escalation.
             drop(starts.await);

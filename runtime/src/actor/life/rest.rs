@@ -84,7 +84,7 @@ impl<'a> Ended<'a> {
         self.note_restart(&next);
         let begins = match next {
             Next::End => return false,
-            Next::Join(resumed) => self.resumed(resumed, false).await,
+            Next::Join(resumed) => self.resumed(resumed).await,
             Next::Restart(delay) => self.pauses(delay, started).await,
         };
         if !begins {
@@ -128,7 +128,7 @@ impl<'a> Ended<'a> {
         let was_closing = self.judgement.was_closing;
         let pause = self.me.ends().rest().filter(|_| was_closing.is_none());
         let is_to_rest = pause.is_some();
-        if let Some(resumed) = pause.and_then(|pause| rest(pause, false)) {
+        if let Some(resumed) = pause.and_then(|pause| self.rest(pause)) {
             return Next::Join(resumed);
         }
         // A stopped or drained actor has stopped, whatever its last handler came to.
@@ -184,11 +184,10 @@ impl<'a> Ended<'a> {
         let (resume, resumed) = oneshot::channel();
         let _wait = self.wait_for_group();
         let course = self.life.course();
-        let resting = Resting { delay, is_reported: false, resume };
-        let is_told = course.and_then(|course| course.report(resting));
+        let is_told = course.and_then(|course| course.report(delay, resume));
         drop(started);
         match is_told {
-            Some(is_told) => is_told && self.resumed(resumed, true).await,
+            Some(is_told) => is_told && self.resumed(resumed).await,
             None => {
                 let mut pause = pin!(sleep(delay));
                 loop {
@@ -204,13 +203,8 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// Rests until the actor is to begin anew. Returns false when it never is. `is_reported` says
-    /// that its supervisor was told that it rests.
-    async fn resumed(
-        &mut self,
-        mut resumed: oneshot::Receiver<Started>,
-        mut is_reported: bool,
-    ) -> bool {
+    /// Rests until the actor is to begin anew. Returns false when it never is.
+    async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
         *self.life.how() = Ending::Killed;
         let _wait = self.wait_for_group();
         loop {
@@ -224,12 +218,21 @@ impl<'a> Ended<'a> {
                 None => {
                     // It is to rest, and does.
                     let pause = self.me.ends().take_pause();
-                    if let Some(again) = pause.and_then(|pause| rest(pause, is_reported)) {
-                        (resumed, is_reported) = (again, false);
+                    if let Some(again) = pause.and_then(|pause| self.rest(pause)) {
+                        resumed = again;
                     }
                 }
             }
         }
+    }
+
+    /// Says that the actor rests. Returns what tells when it is to begin anew; `None` if its
+    /// supervisor no longer waits for it to rest.
+    fn rest(&mut self, pause: Pause) -> Option<oneshot::Receiver<Started>> {
+        let reports = self.life.course().map_or(0, |course| course.reports());
+        let (resume, resumed) = oneshot::channel();
+        let is_told = pause.send(Resting { delay: Duration::ZERO, reports, resume }).is_ok();
+        is_told.then_some(resumed)
     }
 
     /// Makes the actor ready to begin anew: what was accepted before a drain is handled. Returns
@@ -267,14 +270,6 @@ impl<'a> Ended<'a> {
     fn is_dismissed(&mut self) -> bool {
         self.life.course().is_some_and(|course| course.is_revived()) && !self.is_revived()
     }
-}
-
-/// Says that an actor rests. Returns what tells when it is to begin anew; `None` if its supervisor
-/// no longer waits for it to rest.
-fn rest(pause: Pause, is_reported: bool) -> Option<oneshot::Receiver<Started>> {
-    let (resume, resumed) = oneshot::channel();
-    let is_told = pause.send(Resting { delay: Duration::ZERO, is_reported, resume }).is_ok();
-    is_told.then_some(resumed)
 }
 
 /// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
