@@ -331,13 +331,19 @@ const _: () = assert!((SLOT_BYTES as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!((SLOT_BYTES_SMALL as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!(RING_SLOTS / 4 <= RING_SLOTS - CREDIT_RESERVE && RING_SLOTS / 4 >= 2);
 
-/// Operations on memory of one peer that are under way at one time, of all tasks together.
+/// Operations on memory of one peer that are under way at one time, of all tasks together; where
+/// they are longer than [`ONE_SIDED_SLOT_BYTES`], the operations so long that they would make.
 pub const ONE_SIDED_OPERATIONS: u32 = 32;
 /// Slots for them: what an operation brought lies in its slot until its task has copied it.
 pub const ONE_SIDED_SLOTS: u32 = 2 * ONE_SIDED_OPERATIONS;
-/// Bytes that one of them moves: a longer one goes in several. With [`ONE_SIDED_SLOTS`] that is 2
-/// MiB for each peer whose memory is used.
+/// Bytes of the shortest slot; longer ones are as long as several. With [`ONE_SIDED_SLOTS`] that is
+/// 2 MiB for each peer whose memory is used.
 pub const ONE_SIDED_SLOT_BYTES: usize = 32 * 1024;
+/// Bytes that one operation moves at most: a longer one goes in several, so that what the first
+/// ones brought is copied while the next ones are under way. Every device takes as many.
+pub const ONE_SIDED_BYTES_MAX: usize = 8 * ONE_SIDED_SLOT_BYTES;
+/// Bytes of a write after which the device is told, while the next ones are copied.
+pub const ONE_SIDED_DOORBELL_BYTES: usize = ONE_SIDED_BYTES_MAX;
 /// Time without an outcome after which a queue pair for one-sided access is given up, though its
 /// link lives: its connection is lost without a sign. Longer than any operation waits where both
 /// nodes run, and as long as a node is waited for.

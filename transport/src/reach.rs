@@ -33,6 +33,8 @@
 //! - **RE-10 one at a time**: where it takes a thread that may block to make a queue pair, or to
 //!   connect it, a link has one such thread. What the peer says meanwhile replaces what waits for
 //!   its turn, so that a peer that offers one queue pair after the other has no more.
+//!
+//! RE-11 is [`slots`]'.
 
 mod aside;
 mod granting;
@@ -40,6 +42,7 @@ mod lending;
 mod operating;
 mod pair;
 mod requests;
+mod slots;
 #[cfg(test)]
 #[cfg(feature = "sim")]
 mod tests;

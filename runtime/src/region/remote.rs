@@ -156,20 +156,20 @@ impl<T: Pod> RemoteRegion<T> {
         let range = range::elements(range, self.len());
         let (memory, mut at) = self.find(&range)?;
         note_operation("read");
-        // Memory is taken as the elements come: how many there are is the word of their node.
+        // Memory is taken as the elements come, for as many again as have come: how many there are
+        // is the word of their node.
         let step = (READ_STEP_BYTES / size_of::<T>().max(1)).max(1);
-        let mut elements = Vec::new();
+        let (mut had, mut elements) = (0, vec![T::zeroed(); range.len().min(step)]);
         loop {
-            let had = elements.len();
-            elements.resize(range.len().min(had + step), T::zeroed());
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements[had..]);
             let count = bytes.len() as u64;
             let read = memory.read(at, bytes).await;
             read.map_err(|error| self.error(range.clone(), error))?;
-            if elements.len() == range.len() {
+            (had, at) = (elements.len(), at + count);
+            if had == range.len() {
                 return Ok(elements);
             }
-            at += count;
+            elements.resize(range.len().min(2 * had), T::zeroed());
         }
     }
 

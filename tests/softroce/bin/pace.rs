@@ -294,9 +294,10 @@ async fn region(address: &str) -> Outcome {
     for _ in 0..2 {
         let region = region.clone();
         readers.spawn(async move {
-            let mut bytes = 0;
+            let (mut bytes, mut elements) = (0, vec![0; HUGE_BYTES / 8]);
             while start.elapsed() < SEND_FOR {
-                bytes += region.read(0..HUGE_BYTES / 8).await?.len() * 8;
+                region.read_into(.., &mut elements).await?;
+                bytes += HUGE_BYTES;
             }
             Ok::<_, ringpost::RegionError>(bytes)
         });
@@ -341,7 +342,7 @@ async fn access_median(
     for nth in 0..warm + counted {
         let start = Instant::now();
         match what {
-            "read" => elements = region.read(0..len).await?,
+            "read" => region.read_into(0..len, &mut elements).await?,
             "write" => region.write(0, &elements).await?,
             _ => return Err(USAGE.into()),
         }

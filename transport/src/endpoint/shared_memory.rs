@@ -245,7 +245,7 @@ impl SharedMemory {
             }
             check(&ready.terms, kind, at, 8)?;
             let act = async {
-                let piece = ready.piece().await?;
+                let piece = ready.piece(8).await?;
                 let act = Act::On { kind, at, bytes: 8 };
                 let finished = ready.post(vec![Wanted { act, piece }])?.pop();
                 let came = completed(finished.ok_or(Unfinished::Unknown)?).await?;

@@ -3,14 +3,16 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::pair::{FENCE_BYTES, Finished, Piece, Posted, Purpose};
+use super::slots::Slots;
 use super::{Denied, Known, Reach, Stage, State, Terms};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{Key, Kind, Operation};
 use crate::id::ShareId;
+use crate::limits::ONE_SIDED_SLOT_BYTES;
 
 /// A share of the peer that may be operated upon.
 pub(crate) struct Ready {
@@ -172,23 +174,36 @@ impl Ready {
         self.room.available_permits()
     }
 
-    /// Returns a slot, if one is free.
-    pub(crate) fn try_piece(&self) -> Option<Piece> {
+    /// Returns a slot, if one is free: for `bytes` bytes, or as many of them as there is room for.
+    pub(crate) fn try_piece(&self, bytes: usize) -> Option<Piece> {
         let permit = self.room.clone().try_acquire_owned().ok()?;
-        let slot = self.reach.state.lock().pair(self.number)?.slots.pop()?;
-        Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
+        self.cut(permit, bytes)
     }
 
-    /// Waits for a slot, in turn.
+    /// Waits for a slot, in turn: for `bytes` bytes, or as many of them as there is room for then.
     ///
     /// # Cancel safety
     /// The place in the line is given up when the future is dropped.
-    pub(crate) async fn piece(&self) -> Result<Piece, NotPosted> {
+    pub(crate) async fn piece(&self, bytes: usize) -> Result<Piece, NotPosted> {
         let permit = self.room.clone().acquire_owned().await.map_err(|_| NotPosted::NotBegun)?;
-        let mut state = self.reach.state.lock();
-        let slot =
-            state.pair(self.number).and_then(|pair| pair.slots.pop()).ok_or(NotPosted::NotBegun)?;
-        Ok(Piece::new(&self.reach, self.number, slot, Some(permit)))
+        self.cut(permit, bytes).ok_or(NotPosted::NotBegun)
+    }
+
+    /// Returns a slot for `bytes` bytes, or as many of them as there is room for. It has a permit
+    /// for each slot of the least length, the first one of which is this.
+    fn cut(&self, mut permit: OwnedSemaphorePermit, bytes: usize) -> Option<Piece> {
+        let more = (Slots::count_for(bytes) - 1).min(self.room.available_permits());
+        // Without them the slot is shorter.
+        if let Ok(more) = self.room.clone().try_acquire_many_owned(more as u32) {
+            permit.merge(more);
+        }
+        let slot = {
+            let mut state = self.reach.state.lock();
+            state.pair(self.number)?.slots.take(permit.num_permits())?
+        };
+        let unused = permit.num_permits() - slot.len() / ONE_SIDED_SLOT_BYTES;
+        drop(permit.split(unused));
+        Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
     }
 
     /// Returns the number of the queue pair.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
 use super::aside::{drop_aside, made, within};
+use super::slots::Slots;
 use super::{Known, Means, Reach, Stage, State, Task};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{
@@ -34,14 +35,14 @@ const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 
 /// A connected queue pair, before it is driven, slots for its operations, and the fence of this
 /// side (RE-8), where it takes one.
-type Made = (Box<dyn OneSided>, Vec<Slot>, Option<Grant>);
+type Made = (Box<dyn OneSided>, Slots, Option<Grant>);
 
 /// A connected queue pair.
 pub(super) struct Pair {
     pub(super) one_sided: Box<dyn OneSided>,
-    /// Slots of no operation, and of no task that reads what came. There is one for each permit of
-    /// `room`.
-    pub(super) slots: Vec<Slot>,
+    /// Slots of no operation, and of no task that reads what came. There is one of the least length
+    /// for each permit of `room`.
+    pub(super) slots: Slots,
     pub(super) room: Arc<Semaphore>,
     /// The room of fetches.
     pub(super) fetch_room: Arc<Semaphore>,
@@ -87,15 +88,23 @@ pub(super) type Fetched = (Status, Slot);
 
 /// The outcome of an operation, for the task that waits: told without the state's lock.
 pub(super) enum Brought {
-    Access(oneshot::Sender<Finished>, Finished, OwnedSemaphorePermit),
+    Access {
+        task: oneshot::Sender<Finished>,
+        status: Status,
+        came: Came,
+        /// Operations would have to wait for its slot: what came is copied out.
+        is_short: bool,
+        permit: OwnedSemaphorePermit,
+    },
     Fetch(oneshot::Sender<Fetched>, Fetched, OwnedSemaphorePermit),
 }
 
 impl Brought {
     fn tell(self) {
         let permit = match self {
-            Brought::Access(task, finished, permit) => {
-                drop(task.send(finished));
+            Brought::Access { task, status, came, is_short, permit } => {
+                let came = if is_short { Came::Copied(came.to_vec()) } else { came };
+                drop(task.send((status, came)));
                 permit
             }
             Brought::Fetch(task, fetched, permit) => {
@@ -142,7 +151,8 @@ pub(crate) struct Piece {
     reach: Arc<Reach>,
     number: u32,
     slot: Option<Slot>,
-    /// That of the operation that it is for. Given back after the slot.
+    /// Those of the operation that it is for, one for each slot of the least length. Given back
+    /// after the slot.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -171,7 +181,7 @@ impl Drop for Piece {
         if let Some(slot) = self.slot.take()
             && let Some(pair) = self.reach.state.lock().pair(self.number)
         {
-            pair.slots.push(slot);
+            pair.slots.give(slot);
         }
     }
 }
@@ -198,16 +208,9 @@ impl Means {
 
     /// Returns what a queue pair works with that has been connected.
     async fn equip(&self, mut one_sided: Box<dyn OneSided>) -> Result<Made, FabricError> {
-        let count = ONE_SIDED_SLOTS as usize;
-        let memory = made(&self.own, one_sided.alloc(count * ONE_SIDED_SLOT_BYTES)).await?;
-        let mut rest = one_sided.adopt(memory);
-        let mut slots = Vec::with_capacity(count);
-        while rest.len() > ONE_SIDED_SLOT_BYTES {
-            let (slot, behind) = rest.split(ONE_SIDED_SLOT_BYTES);
-            slots.push(slot);
-            rest = behind;
-        }
-        slots.push(rest);
+        let bytes = ONE_SIDED_SLOTS as usize * ONE_SIDED_SLOT_BYTES;
+        let memory = made(&self.own, one_sided.alloc(bytes)).await?;
+        let slots = Slots::new(one_sided.adopt(memory));
         let fence = match one_sided.executor() {
             Executor::Processor => None,
             Executor::Device(_) => {
@@ -431,13 +434,12 @@ impl Reach {
         };
         let is_wanted = wanted > 0 && status == Status::Success && !done.is_closed();
         // However late tasks look, there is a slot for each permit.
-        let has_spare = pair.slots.len() >= ONE_SIDED_OPERATIONS as usize;
-        let came = if is_wanted && has_spare {
+        let is_short = is_wanted && pair.slots.count() < ONE_SIDED_OPERATIONS as usize;
+        let came = if is_wanted {
             Came::InSlot { piece: Piece::new(self, number, slot, None), bytes: wanted }
         } else {
-            let copied = if is_wanted { slot[..wanted].to_vec() } else { Vec::new() };
-            pair.slots.push(slot);
-            Came::Copied(copied)
+            pair.slots.give(slot);
+            Came::Copied(Vec::new())
         };
         if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
             *running -= 1;
@@ -445,6 +447,6 @@ impl Reach {
                 state.let_go(share);
             }
         }
-        Some(Brought::Access(done, (status, came), permit))
+        Some(Brought::Access { task: done, status, came, is_short, permit })
     }
 }

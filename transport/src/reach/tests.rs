@@ -413,7 +413,7 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
         let ready = ready(&reach).await;
         let posted = || {
-            let piece = ready.try_piece().unwrap();
+            let piece = ready.try_piece(8).unwrap();
             let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
             ready.post(vec![Wanted { act, piece }]).unwrap().remove(0)
         };
@@ -427,7 +427,7 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         reach.look();
         assert!(kept.await.is_err(), "its end is unknown");
-        assert!(ready.piece().await.is_err());
+        assert!(ready.piece(8).await.is_err());
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
         assert!(reach.rest());
     });
@@ -439,7 +439,7 @@ fn an_operation_that_is_refused_ends_with_the_reason() {
     sim::run(1, |world| async move {
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Refused);
         let ready = ready(&reach).await;
-        let piece = ready.piece().await.unwrap();
+        let piece = ready.piece(8).await.unwrap();
         let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
         let refused = ready.post(vec![Wanted { act, piece }]).unwrap_err();
         let NotPosted::Refused(why) = refused else { panic!("{refused:?}") };
@@ -465,13 +465,13 @@ fn no_task_is_woken_under_the_lock() {
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
         let ready = ready(&reach).await;
         let mut pieces = Vec::new();
-        while let Some(piece) = ready.try_piece() {
+        while let Some(piece) = ready.try_piece(8) {
             pieces.push(piece);
         }
         let free = Arc::new(Free(reach.clone(), AtomicUsize::new(0)));
         let waker = Waker::from(free.clone());
         let mut cx = Context::from_waker(&waker);
-        let (mut piece, mut outgoing) = (pin!(ready.piece()), pin!(reach.outgoing()));
+        let (mut piece, mut outgoing) = (pin!(ready.piece(8)), pin!(reach.outgoing()));
         assert!(piece.as_mut().poll(&mut cx).is_pending());
         assert!(outgoing.as_mut().poll(&mut cx).is_pending());
         // Another share is asked for.

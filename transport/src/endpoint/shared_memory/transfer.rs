@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{AccessError, Bytes};
 use crate::fabric::Status;
 use crate::fabric::one_sided::Kind;
+use crate::limits::ONE_SIDED_DOORBELL_BYTES;
 use crate::reach::{Act, Came, Finished, NotPosted, Ready, Wanted};
 
 /// The operation was not, or not wholly, done on a queue pair.
@@ -55,6 +56,25 @@ struct Step {
     act: Act,
     from: Mark,
     to: Mark,
+}
+
+/// Operations that go with one doorbell.
+#[derive(Default)]
+struct Batch {
+    steps: Vec<Step>,
+    wanted: Vec<Wanted>,
+    /// Bytes that were copied for them.
+    filled: usize,
+}
+
+impl Step {
+    /// Returns the bytes of the slot that it needs, cut between words.
+    fn room(&self) -> usize {
+        match self.act {
+            Act::On { at, bytes, .. } => (at % 8) as usize + bytes,
+            Act::Fence(_) => size_of::<u64>(),
+        }
+    }
 }
 
 impl<'a> Transfer<'a> {
@@ -105,34 +125,17 @@ impl<'a> Transfer<'a> {
         let mut running: VecDeque<(Step, oneshot::Receiver<Finished>)> = VecDeque::new();
         let (mut begun, mut refused) = (self.done, None);
         loop {
-            if refused.is_none() {
-                let (mut steps, mut batch) = (Vec::new(), Vec::new());
-                while self.step(begun, ready, usize::MAX / 2).is_some() {
-                    let mut piece = match ready.try_piece() {
-                        Some(piece) => piece,
-                        None if running.is_empty() && batch.is_empty() => {
-                            match ready.piece().await {
-                                Ok(piece) => piece,
-                                Err(why) => {
-                                    refused = Some(why);
-                                    break;
-                                }
-                            }
-                        }
-                        None => break,
-                    };
-                    let longest = piece.bytes().len();
-                    let Some(step) = self.step(begun, ready, longest) else { break };
-                    self.fill(&step, piece.bytes());
-                    begun = step.to;
-                    batch.push(Wanted { act: step.act, piece });
-                    steps.push(step);
-                }
-                if !batch.is_empty() {
-                    match ready.post(batch) {
-                        Ok(finished) => running.extend(steps.into_iter().zip(finished)),
-                        Err(why) => refused = Some(why),
+            while refused.is_none() {
+                let posted = match self.batch(&mut begun, ready, running.is_empty()).await {
+                    Ok(batch) if batch.steps.is_empty() => break,
+                    Ok(Batch { steps, wanted, .. }) => {
+                        ready.post(wanted).map(|finished| steps.into_iter().zip(finished))
                     }
+                    Err(why) => Err(why),
+                };
+                match posted {
+                    Ok(posted) => running.extend(posted),
+                    Err(why) => refused = Some(why),
                 }
             }
             let Some((step, finished)) = running.pop_front() else { break };
@@ -143,12 +146,40 @@ impl<'a> Transfer<'a> {
         refused.map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// Copies what a write takes to its slot.
-    fn fill(&self, step: &Step, slot: &mut [u8]) {
-        let Act::On { bytes, .. } = step.act else { return };
-        if let Some((_, Bytes::From(from))) = self.parts.get(step.from.part) {
-            slot[..bytes].copy_from_slice(&from[step.from.byte..step.to.byte]);
+    /// Returns the operations from `begun` on for which there are slots, and moves it behind them;
+    /// where there is none it waits for one, if it `may_wait`. Of a long write the device is told
+    /// part by part, so that it begins while the next parts are copied.
+    async fn batch(
+        &self,
+        begun: &mut Mark,
+        ready: &Ready,
+        may_wait: bool,
+    ) -> Result<Batch, NotPosted> {
+        let mut batch = Batch::default();
+        while batch.filled < ONE_SIDED_DOORBELL_BYTES
+            && let Some(rest) = self.step(*begun, ready, usize::MAX / 2)
+        {
+            let mut piece = match ready.try_piece(rest.room()) {
+                Some(piece) => piece,
+                None if may_wait && batch.steps.is_empty() => ready.piece(rest.room()).await?,
+                None => break,
+            };
+            let longest = piece.bytes().len();
+            let Some(step) = self.step(*begun, ready, longest) else { break };
+            batch.filled += self.fill(&step, piece.bytes());
+            *begun = step.to;
+            batch.wanted.push(Wanted { act: step.act, piece });
+            batch.steps.push(step);
         }
+        Ok(batch)
+    }
+
+    /// Copies what a write takes to its slot. Returns its bytes.
+    fn fill(&self, step: &Step, slot: &mut [u8]) -> usize {
+        let Some((_, Bytes::From(from))) = self.parts.get(step.from.part) else { return 0 };
+        let written = &from[step.from.byte..step.to.byte];
+        slot[..written.len()].copy_from_slice(written);
+        written.len()
     }
 
     /// Takes what a read has brought.

@@ -59,8 +59,8 @@ impl Fabric for LazyDevice {
     fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
         let twice = 2 * config.operations;
         let opening = self.below.open_one_sided(OneSidedConfig { operations: twice, ..config })?;
-        let slots = self.alloc(twice as usize * limits::ONE_SIDED_SLOT_BYTES)?;
-        let slots = slots.into_slots(limits::ONE_SIDED_SLOT_BYTES);
+        let slots = self.alloc(twice as usize * limits::ONE_SIDED_BYTES_MAX)?;
+        let slots = slots.into_slots(limits::ONE_SIDED_BYTES_MAX);
         Ok(Box::new(LazyOpening { opening, slots, device: self.clone() }))
     }
 }

@@ -10,7 +10,7 @@ use crate::fabric::sim;
 use crate::id::Incarnation;
 use crate::memory::Words;
 
-const BYTES: usize = 300_000;
+const BYTES: usize = 700_000;
 
 /// Memory of a node, shared whole.
 pub(super) struct Owned {

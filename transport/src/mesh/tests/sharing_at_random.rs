@@ -9,12 +9,12 @@ use super::*;
 use crate::endpoint::{AccessError, SharedMemory};
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
-use crate::limits::ONE_SIDED_SLOT_BYTES;
+use crate::limits::ONE_SIDED_BYTES_MAX;
 use crate::reach::Reach;
 
 /// Seeds, unless `RINGPOST_TEST_CASES` says how many.
 const SEEDS: u64 = 100;
-const BYTES: usize = 100_000;
+const BYTES: usize = 800_000;
 /// Operations of a seed.
 const OPERATIONS: u32 = 40;
 
@@ -184,7 +184,7 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
             }
             1 => {
                 wanted[at..at + length].fill(number as u8 + 1);
-                is_long = length > ONE_SIDED_SLOT_BYTES;
+                is_long = length > ONE_SIDED_BYTES_MAX;
                 memory.write(at as u64, &wanted[at..at + length]).await
             }
             kind => {

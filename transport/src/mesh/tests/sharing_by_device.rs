@@ -229,6 +229,6 @@ fn what_is_posted_together_takes_one_doorbell() {
         let expected: Vec<_> = (0..10u8).map(|at| [at * 20, at * 20 + 1, at * 20 + 2]).collect();
         assert_eq!(found, expected[..]);
         memory.write(100_000, &[7; 70_000]).await.unwrap();
-        assert_eq!(*devices[0].doorbells.lock(), [10, 4]);
+        assert_eq!(*devices[0].doorbells.lock(), [10, 2]);
     });
 }
