@@ -11,6 +11,7 @@ mod offered;
 mod range;
 mod remote;
 mod slice;
+mod view;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,6 +35,7 @@ use range::{out_of_range, place};
 pub use remote::RemoteRegion;
 use remote::Whereabouts;
 pub use slice::RegionSlice;
+pub use view::RegionView;
 
 /// Bytes of the largest region, so that no number of bytes wraps around: half of what there may be
 /// in one allocation.

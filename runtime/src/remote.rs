@@ -36,7 +36,7 @@ pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
-    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, LocalShares,
+    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, Fetched, LocalShares,
     PendingReply, Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory, Unsent, Waiter,
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};

@@ -33,7 +33,7 @@ pub use crate::shares::Share;
 pub use crate::wire::is_service;
 pub use archive::{Archive, ArchiveFailed, Archived};
 pub use remote_sender::RemoteSender;
-pub use shared_memory::{AccessError, LocalShares, SharedMemory};
+pub use shared_memory::{AccessError, Fetched, LocalShares, SharedMemory};
 pub use waiter::Waiter;
 
 /// A node's place in the network. Clones are the same endpoint.

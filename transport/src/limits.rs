@@ -400,5 +400,9 @@ pub const REGISTERED_AT_ONCE_MAX: usize = archive_bytes_max(1024 * 1024) as usiz
 /// Reads of fetches that are under way from one peer. They have room of their own, so that no
 /// message waits for a task that uses memory of the peer.
 pub const FETCH_OPERATIONS: u32 = 8;
+/// Bytes of a part of a share from which it is worth to fetch it: a fetch takes a task of its own.
+pub const FETCH_FROM: usize = 64 * 1024;
+/// Bytes that one read of a part of a share moves: half of those that are under way at one time.
+pub const FETCH_SHARED_BYTES: usize = ONE_SIDED_OPERATIONS as usize * ONE_SIDED_SLOT_BYTES / 2;
 /// Bytes that one read of a fetch moves. Every device that has reads takes as many.
 pub const FETCH_BYTES: usize = 1024 * 1024;

@@ -29,7 +29,7 @@
 //!   the owner's threads find what was written, whatever tells them to look.
 //! - **RE-9 lent only where it is there**: a message is lent over a queue pair that both sides have
 //!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
-//!   message nothing but that it comes in parts.
+//!   message nothing but that it comes in parts, and a task that it reads by copies.
 //! - **RE-10 one at a time**: where it takes a thread that may block to make a queue pair, or to
 //!   connect it, a link has one such thread. What the peer says meanwhile replaces what waits for
 //!   its turn, so that a peer that offers one queue pair after the other has no more.
@@ -37,6 +37,7 @@
 //! RE-11 is [`slots`]'.
 
 mod aside;
+mod fetching;
 mod granting;
 mod lending;
 mod operating;
@@ -448,6 +449,12 @@ impl Reach {
             }
             _ => false,
         }
+    }
+
+    /// Returns the bytes of memory in which something of the peer lands, or has.
+    #[cfg(test)]
+    pub(crate) fn landing_bytes(&self) -> u64 {
+        self.state.lock().means.as_ref().map_or(0, |means| means.room.landing.taken())
     }
 
     /// Returns how many queue pairs there have been, as far as this side knows.

@@ -11,6 +11,7 @@ use ringpost_transport::id::{Incarnation, NodeId, NodeName};
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::range::{self, out_of_range, place};
+use super::view::RegionView;
 use crate::actor::{Accepts, ActorRef};
 use crate::error::{RegionError, WriteAndTellError};
 use crate::message::Message;
@@ -170,6 +171,30 @@ impl<T: Pod> RemoteRegion<T> {
                 return Ok(elements);
             }
             elements.resize(range.len().min(2 * had), T::zeroed());
+        }
+    }
+
+    /// Returns these elements where they have landed. From 64 KiB on that is memory that is kept
+    /// for what comes from their node, and over RDMA the device has put them there: no copy is
+    /// made, and no memory taken once there is some. It counts in
+    /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) and in 96 MiB for each
+    /// node until what this returns is dropped; fewer bytes, and those for which there is no room,
+    /// are [read](Self::read).
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn view(&self, range: impl RangeBounds<usize>) -> Result<RegionView<T>, RegionError> {
+        let range = range::elements(range, self.len());
+        let (memory, at) = self.find(&range)?;
+        match memory.fetch(at, range.len().saturating_mul(size_of::<T>())).await {
+            Some(fetched) if RegionView::<T>::is_made_of(&fetched) => {
+                note_operation("read");
+                Ok(RegionView::fetched(fetched))
+            }
+            _ => self.read(range).await.map(RegionView::copied),
         }
     }
 

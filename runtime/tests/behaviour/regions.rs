@@ -381,3 +381,50 @@ pub async fn a_region_of_a_run_that_is_over_is_gone(world: &World) {
     assert_ne!(cells, new);
     end([alpha, again]).await;
 }
+
+/// Elements that land without a copy are what a read would have brought, of every kind and length,
+/// and stay when their region has changed, or is gone.
+// Promised in docs/SEMANTICS.md.
+pub async fn elements_are_viewed_where_they_have_landed(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let there = keeper(&beta, 200_000).await;
+    let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    let Shared { cells, .. } = keeper.lend().await.unwrap().unwrap();
+    let many: Vec<u64> = (0..200_000).map(|at| at * 3).collect();
+    cells.write(0, &many).await.unwrap();
+    let mut views = Vec::new();
+    for range in [0..0, 7..8, 3..8_195, 1..40_000, 17..200_000] {
+        views.push((cells.view(range.clone()).await.unwrap(), range));
+    }
+    there.change(7, 1).await.unwrap();
+    assert_eq!(cells.view(7..=7).await.unwrap()[..], [1]);
+    let beyond = cells.view(100_000..200_001).await.unwrap_err();
+    assert!(matches!(beyond, RegionError::OutOfRange { .. }), "{beyond}");
+    let owned = beta.region::<[u8; 3]>(100_000).unwrap();
+    owned.write(77_777, &[[1, 2, 3]]).unwrap();
+    let triples = owned.share(Access::READ).unwrap();
+    let looker = alpha.spawn("looker", Looker).await.unwrap();
+    let looks = beta.actor::<Looker>("alpha/looker").await.unwrap();
+    assert_eq!(looks.triple(triples.clone(), 77_777).await.unwrap(), Ok([1, 2, 3]));
+    assert_eq!(triples.view(77_777..77_778).await.unwrap()[0], [1, 2, 3], "of this node");
+    owned.revoke_all().await;
+    assert_eq!(looks.triple(triples, 77_777).await.unwrap(), Err(RegionError::Revoked.to_string()));
+    drop((there, looker));
+    end([alpha, beta]).await;
+    for (view, range) in views {
+        assert_eq!(view[..], many[range]);
+    }
+}
+
+/// Views a region that it is given.
+#[actor]
+struct Looker;
+
+#[handlers]
+impl Looker {
+    #[handler]
+    async fn triple(&self, of: RemoteRegion<[u8; 3]>, at: u64) -> Result<[u8; 3], String> {
+        let view = of.view(..).await.map_err(|error| error.to_string())?;
+        Ok(view[at as usize])
+    }
+}

@@ -5,6 +5,7 @@ mod transfer;
 use std::fmt;
 use std::future::poll_fn;
 use std::mem::replace;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,8 +18,9 @@ use crate::entropy::Entropy;
 use crate::fabric::one_sided::{Access, Kind};
 use crate::id::Incarnation;
 use crate::id::ShareId;
+use crate::limits::FETCH_FROM;
 use crate::link::LinkHandle;
-use crate::memory::{OutOfRange, Words};
+use crate::memory::{Lease, OutOfRange, Words};
 use crate::mesh::Peer;
 use crate::reach::{Act, Ready, Terms, Unready, Wanted};
 use crate::shares::{Holder, NotDone, Piece as SharedPiece, Share, Shares};
@@ -72,6 +74,18 @@ impl LocalShares {
     /// Returns memory that is shared.
     pub fn memory(&self, share: ShareId) -> SharedMemory {
         SharedMemory::here(self.0.clone(), share)
+    }
+}
+
+/// Bytes of another node's memory, where a device has put them: at a multiple of 16. The memory is
+/// kept for the next ones when this is dropped.
+pub struct Fetched(Lease);
+
+impl Deref for Fetched {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -179,6 +193,21 @@ impl SharedMemory {
             piece.memory.read(piece.at + *at, into)?;
         }
         Ok(())
+    }
+
+    /// Has a device copy bytes, the first of which is `at`, to memory of this node that is kept for
+    /// what comes from the peer: no task copies them. Returns nothing where there is no room, where
+    /// it would take longer than [`read`](Self::read) does, or where that fails: it says why.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn fetch(&self, at: u64, bytes: usize) -> Option<Fetched> {
+        if bytes < FETCH_FROM || matches!(self.place, Place::Here(_)) {
+            return None;
+        }
+        let ready = self.ready(false).await.ok()?;
+        check(&ready.terms, Kind::Read, at, bytes).ok()?;
+        ready.fetch(at, bytes).await.map(Fetched)
     }
 
     /// Writes the bytes from `at` on. They are there when this returns.

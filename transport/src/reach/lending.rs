@@ -1,24 +1,20 @@
-//! Large messages: lent to the peer, and fetched from it (RE-9).
+//! Large messages that are lent to the peer (RE-9).
 
-use std::collections::VecDeque;
 use std::mem::replace;
 use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::aside::{drop_aside, made};
-use super::pair::{Fetched, Posted, Purpose};
+use super::aside::drop_aside;
 use super::{Means, Reach, Stage, State};
 use crate::bootstrap::Sharing;
-use crate::fabric::one_sided::{Grant, Key, Kind, Locked, Making, Operation};
-use crate::fabric::{FabricError, Status};
-use crate::limits::{FETCH_BYTES, LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
-use crate::memory::{Account, Budget, BudgetShare, Buffer, Lease, Room, Runway, Slot};
+use crate::fabric::FabricError;
+use crate::fabric::one_sided::{Grant, Key, Making};
+use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
+use crate::memory::{Account, Budget, BudgetShare, Buffer};
 use crate::profile::Lending;
-use crate::proto::fetches::Lent;
 use crate::proto::loans::{Held, LentAt, NotLent};
 
 /// The bytes that all links of a node lend and land together.
@@ -198,207 +194,6 @@ impl Reach {
         drop(leftovers);
         ended_before
     }
-
-    /// Fetches a message that the peer has lent, and calls `done` with what came of it.
-    pub(crate) fn fetch(
-        self: &Arc<Self>,
-        lent: Lent,
-        done: impl FnOnce(Result<Lease, NotLent>) + Send + 'static,
-    ) {
-        let done = Done::new(done);
-        let means = self.state.lock().means.clone();
-        let Some(means) = means else { return };
-        let fetching = Fetching::new(self.clone());
-        means.runtime.spawn(async move {
-            let fetched = fetching.0.fetch_all(lent).await;
-            drop(fetching);
-            done.call(fetched);
-        });
-    }
-
-    async fn fetch_all(&self, lent: Lent) -> Result<Lease, NotLent> {
-        let (runway, room) = self.runway(&lent).await?;
-        let size = runway.size();
-        let fetched = self.fetch_into(runway, &room, &lent).await;
-        if fetched.is_err() {
-            self.lose(lent.at.pair, size);
-        }
-        fetched
-    }
-
-    /// Records that nothing lands in memory of this size, which is gone.
-    fn lose(&self, number: u32, size: usize) {
-        let mut state = self.state.lock();
-        if let Some(pair) = state.pair(number) {
-            pair.landing.lose(size);
-            drop(state.drop_unused());
-        }
-    }
-
-    /// Frees memory in which nothing lands any more. What is returned is ready when it is freed.
-    pub(super) fn free(&self, slots: Vec<Slot>) -> Option<JoinHandle<()>> {
-        if slots.is_empty() {
-            return None;
-        }
-        drop(slots);
-        self.state.lock().drop_unused()
-    }
-
-    /// Fetches a message. When it fails no read of it is under way any more (LO-1).
-    async fn fetch_into(
-        &self,
-        mut runway: Runway,
-        room: &Arc<Semaphore>,
-        lent: &Lent,
-    ) -> Result<Lease, NotLent> {
-        let bytes = lent.bytes as usize;
-        // The slot beyond the message is not read into.
-        let (mut rest, mut beyond) = (Some(runway.slot), None);
-        let end = bytes.next_multiple_of(16);
-        if let Some(slot) = rest.take_if(|slot| end < slot.len()) {
-            let (front, back) = slot.split(end);
-            (rest, beyond) = (Some(front), Some(back));
-        }
-        let mut parts = VecDeque::new();
-        let mut at = 0;
-        let mut failed = false;
-        while !failed && let Some(slot) = rest.take() {
-            let part = if slot.len() > FETCH_BYTES {
-                let (front, back) = slot.split(FETCH_BYTES);
-                rest = Some(back);
-                front
-            } else {
-                slot
-            };
-            let wanted = part.len().min(bytes - at);
-            let posted = self.post_fetch(lent, (at, wanted), part, room).await;
-            failed = posted.is_err();
-            parts.extend(posted);
-            at += wanted;
-        }
-        let mut whole: Option<Slot> = None;
-        for part in parts {
-            match part.await {
-                Ok((Status::Success, slot)) if !failed => whole = Some(join(whole, slot)?),
-                _ => failed = true,
-            }
-        }
-        if failed {
-            return Err(NotLent::Failed);
-        }
-        if let Some(beyond) = beyond {
-            whole = Some(join(whole, beyond)?);
-        }
-        runway.slot = whole.ok_or(NotLent::Failed)?;
-        let mut state = self.state.lock();
-        let pair = state.pair(lent.at.pair).ok_or(NotLent::Failed)?;
-        pair.landing.lease(runway, bytes).ok_or(NotLent::Failed)
-    }
-
-    /// Returns memory for a message, and the room for operations of the queue pair by which it is
-    /// lent. New memory is registered by a thread that may block (RE-7).
-    async fn runway(&self, lent: &Lent) -> Result<(Runway, Arc<Semaphore>), NotLent> {
-        let number = lent.at.pair;
-        loop {
-            let mut freed = Vec::new();
-            let found = self.find_runway(lent, &mut freed)?;
-            let freed_some = !freed.is_empty();
-            let freeing = self.free(freed);
-            match found {
-                Found::Runway(runway, room) => return Ok((runway, room)),
-                Found::Room(making, new, room) => {
-                    let runway = self.new_runway(number, making, new).await?;
-                    return Ok((runway, room));
-                }
-                Found::Nothing if freed_some => {
-                    // It counts until a device has let go of it.
-                    if let Some(freeing) = freeing {
-                        freeing.await.map_err(|_| NotLent::Full)?;
-                    }
-                }
-                Found::Nothing => return Err(NotLent::Full),
-            }
-        }
-    }
-
-    /// Looks for memory for a message, or for room for some. Where there is none, unused memory
-    /// that makes room is taken out, and the next look may find some.
-    fn find_runway(&self, lent: &Lent, freed: &mut Vec<Slot>) -> Result<Found, NotLent> {
-        let state = &mut *self.state.lock();
-        let means = state.means.clone().ok_or(NotLent::Failed)?;
-        let pair = state.pair(lent.at.pair).ok_or(NotLent::Failed)?;
-        let (bytes, room) = (lent.bytes as usize, pair.fetch_room.clone());
-        if let Some(runway) = pair.landing.take(bytes) {
-            return Ok(Found::Runway(runway, room));
-        }
-        let Some(new) = pair.landing.room(bytes, freed) else { return Ok(Found::Nothing) };
-        let making = pair.one_sided.alloc(new.size);
-        Ok(Found::Room((means, making), new, room))
-    }
-
-    /// Makes memory to land in, for which there is room.
-    async fn new_runway(
-        &self,
-        number: u32,
-        (means, making): (Arc<Means>, Making<Locked>),
-        Room { size, taken }: Room,
-    ) -> Result<Runway, NotLent> {
-        let made = made(&means.own, making).await;
-        let state = &mut *self.state.lock();
-        let memory = match made {
-            Ok(memory) => memory,
-            Err(error) => {
-                if let Some(pair) = state.pair(number) {
-                    pair.landing.lose(size);
-                }
-                return Err(state.warn_of_parts(&error.to_string()));
-            }
-        };
-        memory.region().keep_taken(taken);
-        let Some(pair) = state.pair(number) else {
-            if memory.is_slow() {
-                drop_aside(&means.own, memory);
-            }
-            return Err(NotLent::Failed);
-        };
-        let slot = pair.one_sided.adopt(memory);
-        Ok(pair.landing.add(slot, size))
-    }
-
-    /// Posts the read of `wanted` bytes of a message from `at` on.
-    async fn post_fetch(
-        &self,
-        lent: &Lent,
-        (at, wanted): (usize, usize),
-        slot: Slot,
-        room: &Arc<Semaphore>,
-    ) -> Result<oneshot::Receiver<Fetched>, NotLent> {
-        let permit = room.clone().acquire_owned().await.map_err(|_| NotLent::Failed)?;
-        let state = &mut *self.state.lock();
-        let pair = state.pair(lent.at.pair).ok_or(NotLent::Failed)?;
-        let key = Key { number: lent.at.key.0, base: lent.at.key.1 };
-        let (at, bytes) = (at as u64, wanted as u32);
-        let mut batch = vec![Operation { slot, bytes, key, at, kind: Kind::Read }];
-        // There is a permit for each operation that it takes, so what it refuses is the memory.
-        if let Err(error) = pair.one_sided.post(&mut batch) {
-            return Err(state.warn_of_parts(&error.to_string()));
-        }
-        if pair.posted.is_empty() {
-            pair.waiting = Instant::now();
-        }
-        let (done, fetched) = oneshot::channel();
-        pair.posted.push_back(Posted { permit, purpose: Purpose::Fetch(done) });
-        state.used = true;
-        Ok(fetched)
-    }
-}
-
-/// The memory that a message can land in.
-enum Found {
-    Runway(Runway, Arc<Semaphore>),
-    /// Room for memory that is to be made.
-    Room((Arc<Means>, Making<Locked>), Room, Arc<Semaphore>),
-    Nothing,
 }
 
 /// A message that is being registered, for a queue pair.
@@ -418,7 +213,7 @@ impl State {
     }
 
     /// Says, once for each link, why large messages go in parts.
-    fn warn_of_parts(&mut self, reason: &str) -> NotLent {
+    pub(super) fn warn_of_parts(&mut self, reason: &str) -> NotLent {
         if !replace(&mut self.lending.has_warned, true) {
             tracing::warn!(
                 %reason,
@@ -430,16 +225,16 @@ impl State {
 }
 
 /// The function to be called when a fetch has ended, or a message was registered, in whatever way.
-struct Done<T>(Option<Tell<T>>);
+pub(super) struct Done<T>(Option<Tell<T>>);
 
 type Tell<T> = Box<dyn FnOnce(Result<T, NotLent>) + Send>;
 
 impl<T> Done<T> {
-    fn new(done: impl FnOnce(Result<T, NotLent>) + Send + 'static) -> Self {
+    pub(super) fn new(done: impl FnOnce(Result<T, NotLent>) + Send + 'static) -> Self {
         Done(Some(Box::new(done)))
     }
 
-    fn call(mut self, outcome: Result<T, NotLent>) {
+    pub(super) fn call(mut self, outcome: Result<T, NotLent>) {
         if let Some(done) = self.0.take() {
             done(outcome);
         }
@@ -451,29 +246,5 @@ impl<T> Drop for Done<T> {
         if let Some(done) = self.0.take() {
             done(Err(NotLent::Failed));
         }
-    }
-}
-
-fn join(front: Option<Slot>, behind: Slot) -> Result<Slot, NotLent> {
-    match front {
-        None => Ok(behind),
-        // They were cut from one slot, in this order.
-        Some(front) => front.join(behind).map_err(|_| NotLent::Failed),
-    }
-}
-
-/// A message that is being fetched, in the count of those.
-struct Fetching(Arc<Reach>);
-
-impl Fetching {
-    fn new(reach: Arc<Reach>) -> Self {
-        reach.state.lock().lending.fetching += 1;
-        Fetching(reach)
-    }
-}
-
-impl Drop for Fetching {
-    fn drop(&mut self) {
-        self.0.state.lock().lending.fetching -= 1;
     }
 }

@@ -16,9 +16,9 @@ use crate::limits::ONE_SIDED_SLOT_BYTES;
 
 /// A share of the peer that may be operated upon.
 pub(crate) struct Ready {
-    reach: Arc<Reach>,
-    number: u32,
-    share: ShareId,
+    pub(super) reach: Arc<Reach>,
+    pub(super) number: u32,
+    pub(super) share: ShareId,
     room: Arc<Semaphore>,
     fence: Option<Key>,
     pub(crate) terms: Terms,
@@ -251,8 +251,8 @@ impl Ready {
             };
             operations.push(Operation { slot, bytes: bytes as u32, key, at, kind });
             let (done, outcome) = oneshot::channel();
-            let purpose = Purpose::Access { share: self.share, wanted, done };
-            posted.push(Posted { permit, purpose });
+            let purpose = Purpose::Access { wanted, done };
+            posted.push(Posted { permit, share: Some(self.share), purpose });
             finished.push(outcome);
         }
         // There is a slot for each operation that it takes, so it refuses none.

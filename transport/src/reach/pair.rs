@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::aside::{drop_aside, made, within};
 use super::slots::Slots;
-use super::{Known, Means, Reach, Stage, State, Task};
+use super::{Means, Reach, Stage, State, Task};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{
     Access, Executor, Grant, OneSided, OneSidedConfig, Opening, Outcome,
@@ -73,13 +73,15 @@ impl Pair {
 /// An operation that is under way.
 pub(super) struct Posted {
     pub(super) permit: OwnedSemaphorePermit,
+    /// The share of the peer that it is on; a message that is lent is of none.
+    pub(super) share: Option<ShareId>,
     pub(super) purpose: Purpose,
 }
 
 pub(super) enum Purpose {
-    /// A task uses a share of the peer. It wants so many bytes at the front of the slot.
-    Access { share: ShareId, wanted: usize, done: oneshot::Sender<Finished> },
-    /// It brings a part of a message, for which the slot is.
+    /// A task wants so many bytes at the front of the slot.
+    Access { wanted: usize, done: oneshot::Sender<Finished> },
+    /// It brings a part of what stays in the slot.
     Fetch(oneshot::Sender<Fetched>),
 }
 
@@ -427,11 +429,15 @@ impl Reach {
         let number = state.number;
         let pair = state.pair(number)?;
         pair.waiting = Instant::now();
-        let Posted { permit, purpose } = pair.posted.pop_front()?;
-        let (share, wanted, done) = match purpose {
-            Purpose::Access { share, wanted, done } => (share, wanted, done),
+        let Posted { permit, share, purpose } = pair.posted.pop_front()?;
+        if let Some(share) = share {
+            state.release(share);
+        }
+        let (wanted, done) = match purpose {
+            Purpose::Access { wanted, done } => (wanted, done),
             Purpose::Fetch(done) => return Some(Brought::Fetch(done, (status, slot), permit)),
         };
+        let pair = state.pair(number)?;
         let is_wanted = wanted > 0 && status == Status::Success && !done.is_closed();
         // However late tasks look, there is a slot for each permit.
         let is_short = is_wanted && pair.slots.count() < ONE_SIDED_OPERATIONS as usize;
@@ -441,12 +447,6 @@ impl Reach {
             pair.slots.give(slot);
             Came::Copied(Vec::new())
         };
-        if let Some(Known::Held { running, is_ending, .. }) = state.keys.get_mut(&share) {
-            *running -= 1;
-            if *is_ending && *running == 0 {
-                state.let_go(share);
-            }
-        }
         Some(Brought::Access { task: done, status, came, is_short, permit })
     }
 }

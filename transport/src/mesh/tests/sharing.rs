@@ -61,6 +61,13 @@ async fn use_memory(alpha: &Node, beta: &Node) {
         assert_eq!(memory.compare_and_swap(8, 12, 91).await, Ok(90));
         assert_eq!(owned.word(8), 90);
         memory.read(3, &mut []).await.unwrap();
+        let fetched = memory.fetch(16, BYTES - 16).await.unwrap();
+        assert!(fetched[..] == new[11..], "what was written is fetched");
+        assert!(memory.fetch(16, 100).await.is_none(), "it is sooner read");
+        assert!(memory.fetch(16, BYTES).await.is_none(), "it lies not in it");
+        owned.share.end().await;
+        assert!(memory.fetch(16, BYTES - 16).await.is_none(), "it is not shared any more");
+        assert_eq!(fetched.len(), BYTES - 16);
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::endpoint::{AccessError, SharedMemory};
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
-use crate::limits::ONE_SIDED_BYTES_MAX;
+use crate::limits::{FETCH_FROM, ONE_SIDED_BYTES_MAX};
 use crate::reach::Reach;
 
 /// Seeds, unless `RINGPOST_TEST_CASES` says how many.
@@ -26,6 +26,9 @@ struct Met {
     unknown_done: u32,
     unknown_undone: u32,
     reads_over_loss: u32,
+    /// Reads by a fetch, and those that were to be one and had to be read otherwise.
+    fetched: u32,
+    not_fetched: u32,
     /// Queue pairs that were lost while their link lived, and writes that were begun on one of them
     /// and would have gone on over the next.
     queue_pairs_lost: u32,
@@ -50,12 +53,12 @@ fn memory_is_what_a_model_is_whatever_is_lost() {
     }
     println!("{met:?} in {seeds} seeds");
     let Met { done, unknown_done, unknown_undone, reads_over_loss, .. } = met;
-    let Met { queue_pairs_lost, writes_over_two, rested, kept, .. } = met;
+    let Met { queue_pairs_lost, writes_over_two, rested, kept, fetched, not_fetched, .. } = met;
     if seeds >= SEEDS {
         for count in [done, unknown_done, unknown_undone, reads_over_loss] {
             assert!(count > 5, "{met:?}");
         }
-        for count in [queue_pairs_lost, writes_over_two, rested, kept] {
+        for count in [queue_pairs_lost, writes_over_two, rested, kept, fetched, not_fetched] {
             assert!(count > 5, "{met:?}");
         }
     }
@@ -133,6 +136,20 @@ async fn read(memory: &SharedMemory, at: u64, into: &mut [u8], unable: &mut u32)
     }
 }
 
+/// Fetches what is expected there, where that is long enough.
+async fn fetch(memory: &SharedMemory, at: usize, expected: &[u8], met: &mut Met) {
+    if expected.len() < FETCH_FROM {
+        return;
+    }
+    match memory.fetch(at as u64, expected.len()).await {
+        Some(fetched) => {
+            met.fetched += 1;
+            assert!(fetched[..] == *expected, "{} from {at}", expected.len());
+        }
+        None => met.not_fetched += 1,
+    }
+}
+
 /// Returns what an operation has left of which the end is unknown: of each byte what was there, or
 /// what was wanted.
 async fn end_of_unknown(
@@ -177,6 +194,7 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
             0 => {
                 let mut found = vec![0; length];
                 let before = beta.watcher.texts().len();
+                fetch(&memory, at, &model[at..at + length], met).await;
                 read(&memory, at as u64, &mut found, &mut met.unable).await;
                 met.reads_over_loss += u32::from(beta.watcher.texts().len() > before);
                 assert!(found == model[at..at + length], "read of {length} from {at}");
@@ -272,9 +290,13 @@ fn dropped_operations_give_their_slots_back() {
                 let bytes = vec![round as u8; BYTES];
                 let mut into = vec![0; BYTES];
                 let work = async {
-                    match round % 3 {
+                    match round % 4 {
                         0 => memory.write(0, &bytes).await.map(drop),
                         1 => memory.read(0, &mut into).await,
+                        2 => {
+                            drop(memory.fetch(0, BYTES).await);
+                            Ok(())
+                        }
                         _ => memory.fetch_add(0, 1).await.map(drop),
                     }
                 };
@@ -287,7 +309,14 @@ fn dropped_operations_give_their_slots_back() {
             assert!(found == [7; BYTES], "what was dropped came before");
             let link = beta.link("alpha").await.unwrap();
             assert_eq!(link.reach().queue_pairs(), 1);
-            assert!(link.reach().rest(), "nothing is under way");
+            // (A fetch for nobody goes on to its end.)
+            while !link.reach().rest() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            link.reach().end_rest();
+            assert!(memory.fetch(0, BYTES).await.is_some_and(|found| found[..] == [7; BYTES]));
+            let landing = link.reach().landing_bytes();
+            assert!(landing > 0 && landing <= 3 * BYTES as u64, "used again: {landing}");
         });
     }
 }

@@ -1,0 +1,58 @@
+//! Elements of another node's region, where they have landed.
+
+use std::fmt;
+use std::ops::Deref;
+
+use bytemuck::Pod;
+
+use crate::remote::Fetched;
+
+/// Elements of a region, as they were when [`RemoteRegion::view`](super::RemoteRegion::view) read
+/// them: a slice. The memory that they have landed in is kept until this is dropped.
+pub struct RegionView<T>(Bytes<T>);
+
+enum Bytes<T> {
+    /// They are bytes of elements: see `is_made_of`.
+    Fetched(Fetched),
+    Copied(Vec<T>),
+}
+
+impl<T: Pod> RegionView<T> {
+    /// Returns true if these bytes are elements.
+    pub(super) fn is_made_of(fetched: &Fetched) -> bool {
+        bytemuck::try_cast_slice::<u8, T>(fetched).is_ok()
+    }
+
+    pub(super) fn fetched(fetched: Fetched) -> Self {
+        RegionView(Bytes::Fetched(fetched))
+    }
+}
+
+impl<T> RegionView<T> {
+    pub(super) fn copied(elements: Vec<T>) -> Self {
+        RegionView(Bytes::Copied(elements))
+    }
+}
+
+impl<T: Pod> Deref for RegionView<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Bytes::Fetched(bytes) => bytemuck::cast_slice(bytes),
+            Bytes::Copied(elements) => elements,
+        }
+    }
+}
+
+impl<T: Pod> AsRef<[T]> for RegionView<T> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T: Pod + fmt::Debug> fmt::Debug for RegionView<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
