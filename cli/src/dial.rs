@@ -82,6 +82,7 @@ impl Link {
         let snapshot = node.snapshot();
         let linked = snapshot.peers.iter().find_map(|peer| Some((peer, peer.link.as_ref()?)));
         let Some((peer, link)) = linked else {
+            node.shutdown(GOODBYE).await;
             let (why, remedy) = ("the link was lost at once".into(), remedy(""));
             return Err(Failure::Unreached { address: address.into(), why, remedy });
         };

@@ -101,6 +101,17 @@ pub(crate) fn running() -> Option<Running> {
     Some(Running { token, id, in_hand })
 }
 
+/// Notes that the handler or hook that the caller is begins to wait for an actor.
+pub(crate) fn note_wait() {
+    WAITS.set(true);
+}
+
+/// Returns true if that was noted on this thread since the last call.
+#[inline]
+pub(crate) fn take_wait() -> bool {
+    WAITS.replace(false)
+}
+
 pin_project! {
     /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1), and is in
     /// its scope.
@@ -380,6 +391,8 @@ thread_local! {
     static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
     /// The message that its handler or hook has in hand, while one runs.
     static IN_HAND: Cell<Option<InHand>> = const { Cell::new(None) };
+    /// A handler or hook has begun to wait for an actor, and that was not looked at.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
     static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };
     /// The thread's place, from its first note on.
     static PLACE: Cell<Option<&'static Place>> = const { Cell::new(None) };

@@ -134,7 +134,7 @@ impl<T: Pod> Region<T> {
     /// Copies these elements to `into`, which has room for just them.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRange`] and [`RegionError::OtherLength`].
+    /// [`RegionError::OutOfRange`] and [`RegionError::LengthMismatch`].
     pub fn read_into(
         &self,
         range: impl RangeBounds<usize>,

@@ -7,7 +7,7 @@ use ringpost::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::actors::node;
-use crate::supervising::{Diary, MINUTE, MS, Worker};
+use crate::supervising::{self, Diary, MINUTE, MS, Worker, quick};
 
 /// Takes long to start.
 struct Slow;
@@ -140,4 +140,51 @@ async fn an_actor_that_stops_keeps_what_waits_or_ends_however_long_that_takes() 
     }
     println!("{kept} times kept, {left} times left");
     assert!(kept > 3 && left > 3);
+}
+
+/// Two children fail at once, and rest; one of them is told to rest with the other before that is
+/// known of it, and has no time for it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_rests_already_is_not_killed_for_resting_too_late() {
+    for strategy in [Strategy::OneForAll, Strategy::RestForOne] {
+        let (node, diary) = (node().await, Diary::default());
+        let group = ["a", "b"].into_iter().fold(Supervisor::new(strategy), |all, name| {
+            let child = Worker::child(name, &diary).restart(quick());
+            all.child(child.stop_within(Duration::ZERO))
+        });
+        node.spawn("group", group).await.unwrap();
+        let a = node.actor::<Worker>("a").await.unwrap();
+        let b = node.actor::<Worker>("b").await.unwrap();
+        let (first, second) = tokio::join!(a.explode("boom".into()), b.explode("boom".into()));
+        assert!(first.is_err() && second.is_err());
+        for worker in [&a, &b] {
+            assert_eq!(worker.work().timeout(MINUTE).await, Ok(1), "{strategy:?}");
+        }
+    }
+}
+
+/// A child fails too often while its supervisor stops, and ends a younger one that takes its time:
+/// the supervisor has stopped, and has not failed.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_stops_does_not_fail_with_a_child() {
+    let (node, diary) = (node().await, Diary::default());
+    let never = quick().at_most(0, MINUTE);
+    let slow = Worker::child("b", &diary).stop_within(MINUTE);
+    let group = Supervisor::new(Strategy::OneForOne)
+        .child(Worker::child("a", &diary).restart(never))
+        .child(slow);
+    let group = node.spawn("group", group).await.unwrap();
+    let a = node.actor::<Worker>("a").await.unwrap();
+    let b = node.actor::<Worker>("b").await.unwrap();
+    b.tell(supervising::Hang).await.unwrap();
+    sleep(MS).await;
+    let begun = Instant::now();
+    group.request_stop().unwrap();
+    sleep(MS).await;
+    a.explode("boom".into()).await.unwrap_err();
+    assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(begun.elapsed().as_secs(), MINUTE.as_secs(), "the other one had its time once");
+    assert_eq!(b.wait_stopped().await, ActorExit::Killed);
 }

@@ -124,6 +124,17 @@ impl Host {
         }
     }
 
+    /// The same as `pass`, in a handler that never waits.
+    #[handler]
+    fn pass_at_once(&mut self, to: ActorRef<Back>, cx: &mut Context<Self>) {
+        let mut ask = Box::pin(to.ask(AskBack { host: cx.actor().clone() }).into_ask());
+        assert!((&mut ask).now_or_never().is_none());
+        cx.spawn_task(async move {
+            let answer = ask.await.unwrap();
+            assert_eq!(answer, Ok(true));
+        });
+    }
+
     /// Begins to ask in its handler, and leaves the rest to a task.
     #[handler]
     async fn pass(&mut self, msg: Pass, cx: &mut Context<Self>) {
@@ -282,8 +293,11 @@ async fn an_ask_that_a_handler_leaves_to_a_task_closes_no_circle() {
     let (host, _) = host(&node).await;
     let done = Arc::new(Semaphore::new(0));
     let back = node.spawn("back", Back { done: done.clone() }).await.unwrap();
-    host.tell(Pass { to: back }).await.unwrap();
+    host.tell(Pass { to: back.clone() }).await.unwrap();
     quiet().await;
     assert_eq!(done.available_permits(), 1);
+    host.tell(PassAtOnce { to: back }).await.unwrap();
+    quiet().await;
+    assert_eq!(done.available_permits(), 2);
     assert!(host.is_there().await.is_ok(), "its task has not panicked");
 }

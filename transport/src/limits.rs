@@ -331,8 +331,8 @@ const _: () = assert!((SLOT_BYTES as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!((SLOT_BYTES_SMALL as usize).is_multiple_of(PAYLOAD_ALIGN));
 const _: () = assert!(RING_SLOTS / 4 <= RING_SLOTS - CREDIT_RESERVE && RING_SLOTS / 4 >= 2);
 
-/// Operations on memory of one peer that are under way at one time, of all tasks together; where
-/// they are longer than [`ONE_SIDED_SLOT_BYTES`], the operations so long that they would make.
+/// Operations on memory of one peer that are under way at one time, of all tasks together, counted
+/// in slots of [`ONE_SIDED_SLOT_BYTES`]: one of 256 KiB counts as eight.
 pub const ONE_SIDED_OPERATIONS: u32 = 32;
 /// Slots for them: what an operation brought lies in its slot until its task has copied it.
 pub const ONE_SIDED_SLOTS: u32 = 2 * ONE_SIDED_OPERATIONS;

@@ -25,8 +25,8 @@
 //!   time, and a peer that waits for one hears LATER meanwhile. What a queue pair leaves is given
 //!   back by one thread, however many grants there were.
 //! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
-//!   read, its *fence*. A write is done when a read of it is that was posted after the write: then
-//!   the owner's threads find what was written, whatever tells them to look.
+//!   read, its *fence*. A write is done when a read of the fence that was posted after it has its
+//!   outcome: then the owner's threads find what was written, whatever tells them to look.
 //! - **RE-9 lent only where it is there**: a message is lent over a queue pair that both sides have
 //!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
 //!   message nothing but that it comes in parts, and a task that it reads by copies.
@@ -54,14 +54,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::bootstrap::{Question, Sharing};
 use crate::fabric::one_sided::{Access, Executor, Key, Opening};
 use crate::fabric::{Fabric, Side};
-use crate::id::ShareId;
+use crate::id::{NodeName, ShareId};
 use crate::limits;
 use crate::shares::Shares;
 
@@ -81,12 +81,14 @@ pub(crate) struct Reach {
     changed: Notify,
     /// Wakes the session, which sends what is in the outbox.
     outgoing: Notify,
-    /// Held as long as a thread blocks that makes or connects a queue pair (RE-10).
-    blocking: Arc<AsyncMutex<()>>,
+    /// One permit, held as long as a thread blocks that makes or connects a queue pair (RE-10).
+    blocking: Arc<Semaphore>,
 }
 
 /// The means of a link to connect a queue pair for one-sided access.
 pub(crate) struct Means {
+    /// For the log.
+    pub(crate) peer: NodeName,
     pub(crate) fabric: Arc<dyn Fabric>,
     /// The number of the link's way to the peer, which leads there: another one may not.
     pub(crate) way: Option<u32>,
@@ -272,6 +274,22 @@ impl State {
         Leftovers { stage, granted, _keys: take(&mut self.keys), means: self.means.clone() }
     }
 
+    /// Ends the queue pair for a reason of this side, which the peer is told (RE-1). One that was
+    /// never usable, or that has itself failed, counts as one that did not come up.
+    fn give_up(&mut self, reason: String, has_failed: bool) -> Leftovers {
+        if has_failed || !self.is_usable() {
+            self.note_failure(reason.clone());
+        }
+        let number = self.number;
+        let leftovers = self.leave(Stage::Closed);
+        self.outbox.push(Sharing::Unable { number, reason });
+        leftovers
+    }
+
+    fn is_usable(&self) -> bool {
+        self.peer_connected && matches!(self.stage, Stage::Connected(_))
+    }
+
     /// Records that a queue pair did not come up.
     fn note_failure(&mut self, reason: String) {
         self.failures += 1;
@@ -342,7 +360,7 @@ impl Reach {
             state: Mutex::default(),
             changed: Notify::new(),
             outgoing: Notify::new(),
-            blocking: Arc::default(),
+            blocking: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -385,6 +403,12 @@ impl Reach {
         ended_before
     }
 
+    /// Has the session send what is to be said, and the tasks look again that wait.
+    fn tell_change(&self) {
+        self.outgoing.notify_one();
+        self.changed.notify_waiters();
+    }
+
     /// Gives back memory in which nothing has landed for a while.
     fn free_landing(&self) {
         let unused = match &mut self.state.lock().stage {
@@ -401,15 +425,10 @@ impl Reach {
                 return;
             }
             let reason = format!("nothing came of it for {:?}", limits::ONE_SIDED_PATIENCE);
-            state.note_failure(reason.clone());
-            let unable = Sharing::Unable { number: state.number, reason };
-            let leftovers = state.leave(Stage::Closed);
-            state.outbox.push(unable);
-            leftovers
+            state.give_up(reason, true)
         };
         drop(leftovers);
-        self.outgoing.notify_one();
-        self.changed.notify_waiters();
+        self.tell_change();
     }
 
     /// Has it rest, if nothing is under way (RE-5). Returns true if it does.

@@ -50,7 +50,7 @@ struct State {
     /// Memory on which queue pairs may do what is atomic (SM-3), by its address. Each of them keeps
     /// it. Of memory that none has any more an entry may be left, until it is
     /// [over](Bound::is_over).
-    bound: BTreeMap<usize, Bound>,
+    bound: BTreeMap<u64, Bound>,
 }
 
 /// The executor of atomic operations on a memory, and for how many queue pairs.
@@ -92,8 +92,8 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    fn place(&self) -> usize {
-        Arc::as_ptr(&self.memory).addr()
+    fn number(&self) -> u64 {
+        self.memory.number()
     }
 }
 
@@ -134,7 +134,7 @@ impl Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         if let Some((shares, memory)) = self.bound.take() {
-            shares.state.lock().release(Arc::as_ptr(&memory).addr());
+            shares.state.lock().release(memory.number());
         }
         self.holders.send_modify(|count| *count -= 1);
     }
@@ -143,8 +143,8 @@ impl Drop for Holder {
 impl State {
     /// Has this executor do what is atomic on a memory, for one queue pair more. Returns false if
     /// another one does it.
-    fn bind(&mut self, place: usize, executor: &Executor) -> bool {
-        let bound = self.bound.entry(place);
+    fn bind(&mut self, number: u64, executor: &Executor) -> bool {
+        let bound = self.bound.entry(number);
         let bound = bound.or_insert_with(|| Bound::new(executor.clone()));
         if bound.is_over() {
             *bound = Bound::new(executor.clone());
@@ -154,8 +154,8 @@ impl State {
         is_it
     }
 
-    fn release(&mut self, place: usize) {
-        let Some(bound) = self.bound.get_mut(&place) else { return };
+    fn release(&mut self, number: u64) {
+        let Some(bound) = self.bound.get_mut(&number) else { return };
         bound.holders -= 1;
         if bound.holders == 0 {
             let wanted = bound.wanted.take();
@@ -223,7 +223,7 @@ impl Shares {
     pub(crate) fn act<R>(&self, id: ShareId, act: impl FnOnce(&Piece) -> R) -> Result<R, NotDone> {
         let state = self.state.lock();
         let piece = &state.by_id.get(&id).ok_or(NotDone::NotShared)?.piece;
-        let bound = state.bound.get(&piece.place());
+        let bound = state.bound.get(&piece.number());
         // SM-3: no device begins to while this holds the lock.
         if bound.is_some_and(|bound| !bound.is_for(&Executor::Processor)) {
             drop(state);
@@ -237,14 +237,15 @@ impl Shares {
     pub(crate) fn recall(&self, id: ShareId, executor: &Executor) {
         let granted: Vec<_> = {
             let state = &mut *self.state.lock();
-            let Some(place) = state.by_id.get(&id).map(|shared| shared.piece.place()) else {
+            let Some(number) = state.by_id.get(&id).map(|shared| shared.piece.number()) else {
                 return;
             };
-            let bound = state.bound.get_mut(&place);
+            let bound = state.bound.get_mut(&number);
             if let Some(bound) = bound.filter(|bound| !bound.is_for(executor)) {
                 bound.wanted = Some((executor.clone(), Instant::now()));
             }
-            let of_memory = state.by_id.iter().filter(|(_, shared)| shared.piece.place() == place);
+            let of_memory =
+                state.by_id.iter().filter(|(_, shared)| shared.piece.number() == number);
             let granted = of_memory.flat_map(|(id, shared)| {
                 shared.granted.iter().filter_map(|grantee| Some((*id, grantee.upgrade()?)))
             });
@@ -256,7 +257,7 @@ impl Shares {
     /// Returns true if this executor would be the one of what is atomic on shared memory (SM-3).
     pub(crate) fn is_free_for(&self, id: ShareId, executor: &Executor) -> bool {
         let state = self.state.lock();
-        let bound = state.by_id.get(&id).map(|shared| state.bound.get(&shared.piece.place()));
+        let bound = state.by_id.get(&id).map(|shared| state.bound.get(&shared.piece.number()));
         bound.is_some_and(|bound| bound.is_none_or(|bound| bound.is_for(executor)))
     }
 
@@ -277,7 +278,7 @@ impl Shares {
         }
         let (mut piece, mut holder) = (shared.piece.clone(), Holder::new(&shared.holders));
         if piece.access.atomic {
-            if state.bind(piece.place(), executor) {
+            if state.bind(piece.number(), executor) {
                 holder.bound = Some((self.clone(), piece.memory.clone()));
             } else {
                 piece.access.atomic = false;
@@ -426,6 +427,16 @@ mod tests {
             drop(share);
             drop((busy.held.lock().take(), other.held.lock().take()));
             assert!(shares.state.lock().bound.is_empty(), "seed {seed}");
+            // A right that is kept for who was refused ends with its memory, and other memory in
+            // its place is of nobody.
+            let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
+            assert!(busy.asks(&shares, share.id()) && !other.asks(&shares, share.id()));
+            drop((share, words, busy.held.lock().take()));
+            for _ in 0..4 {
+                let words = Arc::new(Words::zeroed(64).unwrap());
+                let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
+                assert_eq!(shares.act(share.id(), |_| ()), Ok(()));
+            }
         }
         println!("{turns} turns, {kept_from} times a device waited for the node");
         assert!(turns > 50 && kept_from > 50);

@@ -194,6 +194,9 @@ async fn median(sink: &ActorRef<Sink>, bytes: usize) -> Result<Duration, Failure
 fn told(failure: &Failure) -> (String, String) {
     match failure {
         Failure::Unreached { why, remedy, .. } => (format!("no link: {why}"), (*remedy).into()),
+        Failure::Environment(_) | Failure::Start(_) => {
+            (failure.to_string(), "see what `ringpost doctor` says of this machine".into())
+        }
         other => (other.to_string(), "start `ringpost perf serve` there".into()),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -22,27 +22,31 @@ use crate::rest::Pause;
 use crate::state::ActorState;
 
 /// End now: drop the running handler.
-const KILL: u8 = 1;
+const KILL: u16 = 1;
 /// The same, as a failure that somebody else had.
-const FAIL: u8 = 2;
+const FAIL: u16 = 2;
 /// Never begin anew.
-const FINAL: u8 = 4;
+const FINAL: u16 = 4;
 /// Rest when this incarnation has ended.
-const PAUSE: u8 = 8;
+const PAUSE: u16 = 8;
 /// The incarnation is over, and no other one has begun: a failure of others is not its own any
 /// more.
-const OVER: u8 = 16;
+const OVER: u16 = 16;
 /// It is restarted also after a stop.
-const REVIVED: u8 = 32;
+const REVIVED: u16 = 32;
 /// The incarnation has started.
-const STARTED: u8 = 64;
+const STARTED: u16 = 64;
+/// It rests, or is about to say so, or ends.
+const RESTS: u16 = 128;
+/// The incarnation ends in order, and ends its children: their failures are not its own.
+const CLOSES: u16 = 256;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
     /// Written under the lock only, with what goes with an order; so nothing that is decided under
     /// it is about another moment. Looks without it save the way to it: before each message. They
     /// are relaxed, as an order is followed by a turn of the mailbox's lock, which wakes the task.
-    orders: AtomicU8,
+    orders: AtomicU16,
     state: Mutex<State>,
 }
 
@@ -78,7 +82,7 @@ impl Ends {
     /// Of an actor that is never restarted nothing ever begins anew.
     pub(super) fn new(is_restarted: bool) -> Self {
         let orders = if is_restarted { 0 } else { FINAL };
-        Ends { orders: AtomicU8::new(orders), state: Mutex::new(State::Living(None)) }
+        Ends { orders: AtomicU16::new(orders), state: Mutex::new(State::Living(None)) }
     }
 
     /// It is restarted also after a stop.
@@ -124,15 +128,22 @@ impl Ends {
         self.order(OVER);
     }
 
+    /// The incarnation ends in order.
+    pub(super) fn close_incarnation(&self) {
+        let _locked = self.state.lock();
+        self.order(CLOSES);
+    }
+
     pub(super) fn kill(&self) {
         let _locked = self.state.lock();
         self.order(KILL);
     }
 
-    /// Kills an actor that is to rest and does not yet.
+    /// Kills an actor that is to rest and does not yet. (One that rests may have been told to
+    /// again, with others, and not have said so.)
     pub(super) fn kill_unless_resting(&self) {
         let _locked = self.state.lock();
-        if self.orders() & PAUSE != 0 {
+        if self.orders() & (PAUSE | RESTS) == PAUSE {
             self.order(KILL);
         }
     }
@@ -144,24 +155,24 @@ impl Ends {
     }
 
     /// Called under the lock.
-    fn order(&self, orders: u8) {
+    fn order(&self, orders: u16) {
         self.orders.store(self.orders() | orders, Ordering::Relaxed);
     }
 
     /// Orders a failure, if there is an incarnation to fail. Called under the lock.
     fn order_failure(&self) {
-        if self.orders() & OVER == 0 {
+        if self.orders() & (OVER | CLOSES) == 0 {
             self.order(FAIL);
         }
     }
 
     /// Called under the lock.
-    fn take_back(&self, orders: u8) {
+    fn take_back(&self, orders: u16) {
         self.orders.store(self.orders() & !orders, Ordering::Relaxed);
     }
 
     #[inline]
-    fn orders(&self) -> u8 {
+    fn orders(&self) -> u16 {
         self.orders.load(Ordering::Relaxed)
     }
 
@@ -322,6 +333,7 @@ impl Ends {
     pub(super) fn rest(&self) -> Option<Pause> {
         let mut state = self.state.lock();
         self.take_back(KILL | FAIL | PAUSE);
+        self.order(RESTS);
         let State::Living(Some(living)) = &mut *state else { return None };
         living.reason = None;
         living.pause.take()
@@ -334,7 +346,7 @@ impl Ends {
         if self.is_killed() {
             return false;
         }
-        self.take_back(FAIL | OVER);
+        self.take_back(FAIL | OVER | RESTS | CLOSES);
         if let State::Living(Some(living)) = &mut *state {
             living.reason = None;
         }

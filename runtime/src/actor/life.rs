@@ -24,7 +24,7 @@ use super::child::{Course, Plan};
 use super::context::task::Registered;
 use super::route::Label;
 use super::{Context, Handlers};
-use crate::busy::{Duty, InHand, OnDuty, note, on_duty};
+use crate::busy::{Duty, InHand, OnDuty, note, on_duty, take_wait};
 use crate::deadlines::Alarm;
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
@@ -294,6 +294,9 @@ fn receive_at_once<A: Handlers>(
     let within = scope.map(Scope::enter);
     actor.receive_at_once(envelope, cx);
     drop((within, noted));
+    if take_wait() {
+        cx.cell().base().end_waits();
+    }
 }
 
 /// Notes that an incarnation has started, and tells `started`.

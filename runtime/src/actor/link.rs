@@ -48,8 +48,8 @@ impl<A: Handlers> Context<A> {
         let me: Arc<dyn Resident> = self.shared_cell();
         match actor.met().0 {
             Peer::Near(peer) if peer.token() == me.token() => {}
+            Peer::Near(_) | Peer::Far(_) if self.cell().ends().is_linked(actor.place()) => {}
             Peer::Near(peer) => link_near(&me, &peer, actor.place()),
-            Peer::Far(_) if self.cell().ends().is_linked(actor.place()) => {}
             Peer::Far(sender) => link_far(self.node(), &me, actor.place(), sender.clone()),
             Peer::Nobody => me.fail_linked(linked_to(actor.place(), &ActorExit::NoActor)),
         }

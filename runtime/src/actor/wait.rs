@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
-use crate::busy::{InHand, Running, running};
+use crate::busy::{InHand, Running, note_wait, running};
 use crate::error::Cause;
 use crate::limits;
 use crate::resident::Resident;
@@ -136,6 +136,7 @@ impl Wait {
                 // Most handlers wait for one at a time.
                 waits.actors.reserve_exact(1);
             }
+            note_wait();
             waits.noted += 1;
             waits.actors.push(WaitsFor { number: waits.noted, whom, what, in_hand });
             waits.noted

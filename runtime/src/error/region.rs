@@ -22,7 +22,7 @@ pub enum RegionError {
     },
     /// There is room for another number of elements than were asked for. Nothing was done.
     #[error("{wanted} elements do not go into a slice of {room}: give one that is as long")]
-    OtherLength {
+    LengthMismatch {
         /// The elements that were asked for.
         wanted: usize,
         /// The elements that there is room for.
@@ -105,8 +105,8 @@ pub enum RegionError {
         reason: String,
     },
     /// The node was asked for memory, or to take it back, and did not answer. Nothing is kept.
-    #[error("the node {node} was asked about memory: {cause}")]
-    NotAsked {
+    #[error("the node {node} did not answer what it was asked about memory: {cause}")]
+    NoAnswer {
         /// The name of the node.
         node: Arc<str>,
         /// The fate of the ask.
@@ -143,7 +143,7 @@ impl RegionError {
             RegionError::NodeDown { down, .. } => {
                 matches!(down.cause, NodeDownCause::Silent { .. })
             }
-            RegionError::NotAsked { cause, .. } => cause.is_retryable(),
+            RegionError::NoAnswer { cause, .. } => cause.is_retryable(),
             RegionError::Unable { .. }
             | RegionError::OtherExecutor(_)
             | RegionError::NotOffered { .. }
@@ -151,7 +151,7 @@ impl RegionError {
             | RegionError::Refused { .. }
             | RegionError::OutOfMemory { .. } => true,
             RegionError::OutOfRange { .. }
-            | RegionError::OtherLength { .. }
+            | RegionError::LengthMismatch { .. }
             | RegionError::Unaligned { .. }
             | RegionError::NoAccess(_)
             | RegionError::Revoked

@@ -109,7 +109,7 @@ fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
     let unsent = AskCause::NotSent(Cause::MailboxFull);
     for (error, again, done) in [
         (RegionError::OutOfRange { range: 0..2, len: 1 }, false, false),
-        (RegionError::OtherLength { wanted: 1, room: 2 }, false, false),
+        (RegionError::LengthMismatch { wanted: 1, room: 2 }, false, false),
         (RegionError::Unaligned { element: 1 }, false, false),
         (RegionError::NoAccess("read"), false, false),
         (RegionError::Revoked, false, true),
@@ -121,8 +121,8 @@ fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
         (RegionError::Unable { node: node(), why: "none".into() }, true, false),
         (RegionError::NotOffered { node: node() }, true, false),
         (RegionError::Refused { node: node(), reason: "none".into() }, true, false),
-        (RegionError::NotAsked { node: node(), cause: AskCause::NoReply }, false, false),
-        (RegionError::NotAsked { node: node(), cause: unsent }, true, false),
+        (RegionError::NoAnswer { node: node(), cause: AskCause::NoReply }, false, false),
+        (RegionError::NoAnswer { node: node(), cause: unsent }, true, false),
         (RegionError::OutOfMemory { bytes: 1 }, true, false),
         (RegionError::OverQuota { node: node(), left: 1 }, true, false),
         (RegionError::TooLarge { len: 1, element_bytes: 1 }, false, false),

@@ -227,7 +227,7 @@ impl Peer {
     /// # Errors
     /// [`RegionError::NotOffered`] where it [offers](Node::offer_memory) nothing,
     /// [`RegionError::OverQuota`], [`RegionError::Refused`], [`RegionError::NodeDown`],
-    /// [`RegionError::NoNetwork`], [`RegionError::TooLarge`], or [`RegionError::NotAsked`] with
+    /// [`RegionError::NoNetwork`], [`RegionError::TooLarge`], or [`RegionError::NoAnswer`] with
     /// what became of the ask. Nothing is kept there then.
     ///
     /// # Cancel safety
@@ -269,7 +269,7 @@ impl<T> PeerRegion<T> {
     /// it. (So it is when it is dropped, but without a wait.)
     ///
     /// # Errors
-    /// [`RegionError::NodeDown`] or [`RegionError::NotAsked`]: it is given back all the same, when
+    /// [`RegionError::NodeDown`] or [`RegionError::NoAnswer`]: it is given back all the same, when
     /// the node learns of it.
     ///
     /// # Cancel safety
@@ -288,7 +288,7 @@ fn not_asked(node: Arc<str>, cause: AskCause) -> RegionError {
         AskCause::NotSent(Cause::NodeUnreachable(down)) => RegionError::NodeDown { node, down },
         AskCause::NotSent(Cause::NoSuchActor) => RegionError::NotOffered { node },
         AskCause::NotSent(Cause::NoNetwork) => RegionError::NoNetwork,
-        cause => RegionError::NotAsked { node, cause },
+        cause => RegionError::NoAnswer { node, cause },
     }
 }
 

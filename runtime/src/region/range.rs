@@ -43,10 +43,10 @@ pub(super) fn place<T>(range: &Range<usize>, len: usize) -> Result<u64, RegionEr
 /// Checks that `into` has room for just these elements.
 ///
 /// # Errors
-/// [`RegionError::OtherLength`].
+/// [`RegionError::LengthMismatch`].
 pub(super) fn check_room<T>(range: &Range<usize>, into: &[T]) -> Result<(), RegionError> {
     let (wanted, room) = (range.len(), into.len());
-    if wanted == room { Ok(()) } else { Err(RegionError::OtherLength { wanted, room }) }
+    if wanted == room { Ok(()) } else { Err(RegionError::LengthMismatch { wanted, room }) }
 }
 
 pub(super) fn out_of_range(range: Range<usize>, len: usize) -> RegionError {

@@ -50,7 +50,7 @@ impl<'a, T: Pod> RegionSlice<'a, T> {
     /// Copies these elements to `into`, which has room for just them.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRange`] and [`RegionError::OtherLength`].
+    /// [`RegionError::OutOfRange`] and [`RegionError::LengthMismatch`].
     pub fn read_into(
         &self,
         range: impl RangeBounds<usize>,

@@ -73,7 +73,7 @@ pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
     assert_eq!(into, [362, 400, 441]);
     assert_eq!(cells.get(120).await, Ok(400));
     assert_eq!(cells.read(49_998..).await, Ok(vec![0, 0]));
-    let other = RegionError::OtherLength { wanted: 2, room: 3 };
+    let other = RegionError::LengthMismatch { wanted: 2, room: 3 };
     assert_eq!(cells.read_into(0..2, &mut into).await, Err(other));
     // The owner uses it by the same value.
     let Shared { cells, .. } = there.lend().await.unwrap().unwrap();

@@ -18,6 +18,7 @@ const PAGE_WORDS: usize = 4096 / WORD;
 pub struct Words {
     pages: Box<[Page]>,
     words: usize,
+    number: u64,
 }
 
 /// Memory is granted by pages: what else the allocator hands out never lies on one of these.
@@ -42,12 +43,19 @@ impl Words {
     pub fn zeroed(bytes: usize) -> Option<Self> {
         let words = bytes.div_ceil(WORD);
         let pages = bytemuck::try_zeroed_slice_box(words.div_ceil(PAGE_WORDS)).ok()?;
-        Some(Words { pages, words })
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Some(Words { pages, words, number })
     }
 
     /// Returns its size in bytes.
     pub fn bytes(&self) -> usize {
         self.words * WORD
+    }
+
+    /// Returns its number: no other memory of the process has it, or had it.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns where its first page begins. All follow it, and stay there as long as it lives; a

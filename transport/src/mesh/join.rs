@@ -75,6 +75,7 @@ fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
         return true;
     }
     reach.attach(Means {
+        peer: met.hello.node.name.clone(),
         fabric: carrier.fabric.clone(),
         way: carrier.way,
         side: met.side.clone(),

@@ -182,9 +182,8 @@ impl Loans {
     /// and an answer, of the peer or of a device, is to come. So a message that waits for its turn
     /// to be lent waits for something that comes (LO-3).
     pub(crate) fn is_full(&self) -> bool {
-        let is_answered = |loan: &Loan| !loan.stage.is_open();
         let are_all_out = self.open.len() >= LOANS_MAX;
-        self.from.is_some() && are_all_out && !self.open.iter().all(is_answered)
+        self.from.is_some() && are_all_out && self.open.iter().any(|loan| loan.stage.is_open())
     }
 
     /// Returns true if there is none.

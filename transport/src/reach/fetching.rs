@@ -185,7 +185,6 @@ impl Reach {
     /// Returns memory for what is fetched, and the room for operations of its queue pair. New
     /// memory is registered by a thread that may block (RE-7).
     async fn runway(&self, source: &Source) -> Result<(Runway, Arc<Semaphore>), NotLent> {
-        let number = source.number;
         loop {
             let mut freed = Vec::new();
             let found = self.find_runway(source, &mut freed)?;
@@ -194,7 +193,7 @@ impl Reach {
             match found {
                 Found::Runway(runway, room) => return Ok((runway, room)),
                 Found::Room(making, new, room) => {
-                    let runway = self.new_runway(number, making, new).await?;
+                    let runway = self.new_runway(source, making, new).await?;
                     return Ok((runway, room));
                 }
                 Found::Nothing if freed_some => {
@@ -228,7 +227,7 @@ impl Reach {
     /// Makes memory to land in, for which there is room.
     async fn new_runway(
         &self,
-        number: u32,
+        source: &Source,
         (means, making): (Arc<Means>, Making<Locked>),
         Room { size, taken }: Room,
     ) -> Result<Runway, NotLent> {
@@ -237,14 +236,14 @@ impl Reach {
         let memory = match made {
             Ok(memory) => memory,
             Err(error) => {
-                if let Some(pair) = state.pair(number) {
+                if let Some(pair) = state.pair(source.number) {
                     pair.landing.lose(size);
                 }
-                return Err(state.warn_of_parts(&error.to_string()));
+                return Err(state.not_fetched(source, &error.to_string()));
             }
         };
         memory.region().keep_taken(taken);
-        let Some(pair) = state.pair(number) else {
+        let Some(pair) = state.pair(source.number) else {
             if memory.is_slow() {
                 drop_aside(&means.own, memory);
             }
@@ -266,7 +265,7 @@ impl Reach {
         let permit: OwnedSemaphorePermit = permits.map_err(|_| NotLent::Failed)?;
         let state = &mut *self.state.lock();
         if let Some(share) = source.share {
-            state.hold(share).ok_or(NotLent::Failed)?;
+            state.hold(share, source.key).ok_or(NotLent::Failed)?;
         }
         let posted = state.post_read(source, (at, wanted), slot, permit);
         if posted.is_err()
@@ -300,7 +299,7 @@ impl State {
         let mut batch = vec![Operation { slot, bytes: wanted as u32, key, at, kind: Kind::Read }];
         // There is a permit for each operation that it takes, so what it refuses is the memory.
         if let Err(error) = pair.one_sided.post(&mut batch) {
-            return Err(self.warn_of_parts(&error.to_string()));
+            return Err(self.not_fetched(source, &error.to_string()));
         }
         if pair.posted.is_empty() {
             pair.waiting = Instant::now();
@@ -312,16 +311,33 @@ impl State {
         Ok(fetched)
     }
 
+    /// Says of a message that is not fetched why. What a task is to view is read instead.
+    fn not_fetched(&mut self, source: &Source, reason: &str) -> NotLent {
+        match source.share {
+            Some(_) => NotLent::Failed,
+            None => self.warn_of_parts(reason),
+        }
+    }
+
     /// Counts an operation on a share, which is not let go of meanwhile (RE-3). `None` where
     /// none may begin.
-    fn hold(&mut self, share: ShareId) -> Option<()> {
-        match self.keys.get_mut(&share) {
-            Some(Known::Held { running, is_ending: false, .. }) if !self.resting => {
-                *running += 1;
-                Some(())
-            }
-            _ => None,
+    fn hold(&mut self, share: ShareId, key: Key) -> Option<()> {
+        if self.resting || !self.is_held(share, key) {
+            return None;
         }
+        if let Some(Known::Held { running, .. }) = self.keys.get_mut(&share) {
+            *running += 1;
+        }
+        Some(())
+    }
+
+    /// Returns true if operations on a share may begin by this key. It may have been let go of and
+    /// granted again meanwhile: then the key is of another grant (RE-2).
+    pub(super) fn is_held(&self, share: ShareId, key: Key) -> bool {
+        matches!(
+            self.keys.get(&share),
+            Some(Known::Held { terms, is_ending: false, .. }) if terms.key == key
+        )
     }
 
     /// Counts an operation on a share no more, and lets go of one that is ending.

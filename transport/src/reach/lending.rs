@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::aside::drop_aside;
 use super::{Means, Reach, Stage, State};
-use crate::bootstrap::Sharing;
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Grant, Key, Making};
 use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
@@ -120,7 +119,7 @@ impl Reach {
                 let taken = means.room.lent.take(bytes).ok_or(NotLent::Full)?;
                 Ok((pair.one_sided.lend(body), Loan { number, taken, means }))
             }
-            // The last one did not come up: the next one is opened after a pause.
+            // The last one did not come up. (LO-3: the next message tries after a pause.)
             Stage::Closed
                 if replace(&mut state.lending.failures, state.failures) != state.failures =>
             {
@@ -179,17 +178,13 @@ impl Reach {
             let ends = is_open && overdue.iter().any(|lent| lent.number == number);
             let leftovers = ends.then(|| {
                 let reason = format!("a message was lent for {LOAN_PATIENCE:?} without an answer");
-                state.note_failure(reason.clone());
-                let leftovers = state.leave(Stage::Closed);
-                state.outbox.push(Sharing::Unable { number, reason });
-                leftovers
+                state.give_up(reason, true)
             });
             let ended_before = if is_open && !ends { number } else { number.saturating_add(1) };
             (leftovers, (!overdue.is_empty()).then_some(ended_before))
         };
         if leftovers.is_some() {
-            self.outgoing.notify_one();
-            self.changed.notify_waiters();
+            self.tell_change();
         }
         drop(leftovers);
         ended_before
@@ -215,10 +210,8 @@ impl State {
     /// Says, once for each link, why large messages go in parts.
     pub(super) fn warn_of_parts(&mut self, reason: &str) -> NotLent {
         if !replace(&mut self.lending.has_warned, true) {
-            tracing::warn!(
-                %reason,
-                "large messages go in parts: they could not be lent"
-            );
+            let peer = self.means.as_ref().map(|means| means.peer.as_str());
+            tracing::warn!(peer, %reason, "a large message goes in parts: it could not be lent");
         }
         NotLent::Failed
     }

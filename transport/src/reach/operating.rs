@@ -226,10 +226,9 @@ impl Ready {
     ) -> Result<Vec<oneshot::Receiver<Finished>>, NotPosted> {
         let mut guard = self.reach.state.lock();
         let state = &mut *guard;
-        let is_held = |known: &Known| matches!(known, Known::Held { is_ending: false, .. });
         // A slot of an earlier queue pair belongs to no other.
         let is_open = state.number == self.number && !state.resting;
-        let may_post = is_open && state.keys.get(&self.share).is_some_and(is_held);
+        let may_post = is_open && state.is_held(self.share, self.terms.key);
         let Stage::Connected(pair) = &mut state.stage else {
             drop(guard);
             return Err(NotPosted::NotBegun);
@@ -255,16 +254,14 @@ impl Ready {
             posted.push(Posted { permit, share: Some(self.share), purpose });
             finished.push(outcome);
         }
-        // There is a slot for each operation that it takes, so it refuses none.
+        // There is room for each operation that has a slot: what is refused is refused by a device.
         if let Err(error) = pair.one_sided.post(&mut operations) {
             let is_begun = operations.len() < posted.len();
             let reason = format!("an operation cannot be posted: {error}");
-            let leftovers = state.leave(Stage::Closed);
-            state.outbox.push(Sharing::Unable { number: self.number, reason: reason.clone() });
+            let leftovers = state.give_up(reason.clone(), false);
             drop(guard);
             drop((leftovers, operations, posted));
-            self.reach.outgoing.notify_one();
-            self.reach.changed.notify_waiters();
+            self.reach.tell_change();
             // Of what was begun the end is unknown.
             return if is_begun { Ok(finished) } else { Err(NotPosted::Refused(reason)) };
         }

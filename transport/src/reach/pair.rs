@@ -279,13 +279,18 @@ impl Reach {
         state.stage = Stage::Opening { _task: Task(task.abort_handle()) };
     }
 
+    /// Waits for the turn of a thread that may block (RE-10).
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, String> {
+        self.blocking.clone().acquire_owned().await.map_err(|closed| closed.to_string())
+    }
+
     /// Makes a queue pair by a thread that may block: one at a time (RE-10).
     async fn open_aside(
         &self,
         means: &Arc<Means>,
         number: u32,
     ) -> Result<Box<dyn Opening>, String> {
-        let turn = self.blocking.clone().lock_owned().await;
+        let turn = self.turn().await?;
         let means = means.clone();
         let own = means.own.clone();
         let opened = own.spawn_blocking(move || {
@@ -308,7 +313,7 @@ impl Reach {
         let late = |_| format!("not connected within {CONNECT_TIMEOUT:?}");
         let connected = if means.fabric.blocks() {
             // RE-10: what is not waited for any more goes on, and the next one waits for it.
-            let turn = self.blocking.clone().lock_owned().await;
+            let turn = self.turn().await?;
             let runtime = means.runtime.clone();
             let task = means.own.spawn(async move {
                 // (It is begun there, too: what it makes waits by the runtime that it is made on.)
@@ -374,15 +379,12 @@ impl Reach {
             }
             (made, stage) => {
                 let reason = made.err().unwrap_or_default();
-                state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
-                state.note_failure(reason);
-                Some((stage, state.leave(Stage::Closed)))
+                Some((stage, state.give_up(reason, true)))
             }
         };
         drop(state);
         drop(leftovers);
-        self.outgoing.notify_one();
-        self.changed.notify_waiters();
+        self.tell_change();
     }
 
     /// Takes outcomes; ready when the queue pair has ended.
@@ -406,9 +408,7 @@ impl Reach {
         });
         let leftovers = ended.map(|status| {
             let reason = format!("its queue pair has ended: {status}");
-            let leftovers = state.leave(Stage::Closed);
-            state.outbox.push(Sharing::Unable { number, reason });
-            leftovers
+            state.give_up(reason, false)
         });
         let is_over = leftovers.is_some();
         let speaks = !state.outbox.is_empty();

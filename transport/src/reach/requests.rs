@@ -237,8 +237,7 @@ impl State {
             _ if number != self.number => return None,
             _ => {}
         }
-        let was_usable = self.peer_connected && matches!(self.stage, Stage::Connected(_));
-        if !was_usable {
+        if !self.is_usable() {
             self.note_failure(format!("the peer says: {reason}"));
         }
         Some(self.leave(Stage::Closed))

@@ -37,7 +37,17 @@ fn one_side(world: &World, node: &str, side: Side) -> OneSide {
     let (binding, runtime) = (vec![1; 32], Handle::current());
     let room = LendingRoom::new(&Lending::default()).of_peer();
     let own = runtime.clone();
-    reach.attach(Means { fabric, way: None, side, binding, shares, room, own, runtime });
+    reach.attach(Means {
+        peer: peer(),
+        fabric,
+        way: None,
+        side,
+        binding,
+        shares,
+        room,
+        own,
+        runtime,
+    });
     OneSide { reach, share }
 }
 
@@ -244,6 +254,11 @@ impl OneSided for MuteSide {
 }
 
 /// A side that did not dial, over a fabric that brings nothing, and its share.
+/// The name of the peer.
+fn peer() -> NodeName {
+    NodeName::new("peer").unwrap()
+}
+
 fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let side = one_side(world, "alpha", Side::Acceptor);
     let fabric = Arc::new(Mute(world.network("alpha").1, posts));
@@ -251,7 +266,17 @@ fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let (side_is, binding, runtime) = (Side::Acceptor, Vec::new(), Handle::current());
     let (way, room) = (None, LendingRoom::new(&Lending::default()).of_peer());
     let own = runtime.clone();
-    side.reach.attach(Means { fabric, way, side: side_is, binding, shares, room, own, runtime });
+    side.reach.attach(Means {
+        peer: peer(),
+        fabric,
+        way,
+        side: side_is,
+        binding,
+        shares,
+        room,
+        own,
+        runtime,
+    });
     side
 }
 
@@ -430,6 +455,34 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
         assert!(ready.piece(8).await.is_err());
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
         assert!(reach.rest());
+    });
+}
+
+/// RE-2: what waited while its share was let go of and granted again, is not posted by the key of
+/// the grant that has ended.
+#[test]
+fn nothing_is_posted_by_the_key_of_an_earlier_grant() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
+        let ready = ready(&reach).await;
+        let piece = ready.piece(8).await.unwrap();
+        let share = ShareId(9);
+        reach.handle(Sharing::Revoke(share)).unwrap();
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Revoked]");
+        let other = reach.clone();
+        let again = tokio::spawn(async move { other.access(share, false).await.ok().unwrap() });
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Ask]");
+        let (key, access) = (Key { number: 2, base: 0 }, Access::ALL);
+        let granted = Sharing::Granted { share, key, bytes: 64, access, is_elsewhere: false };
+        reach.handle(granted).unwrap();
+        let again = again.await.unwrap();
+        let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
+        let posted = ready.post(vec![Wanted { act, piece }]);
+        assert_eq!(posted.err(), Some(NotPosted::NotBegun));
+        assert!(ready.fetch(0, 64).await.is_none());
+        let piece = again.piece(8).await.unwrap();
+        assert!(again.post(vec![Wanted { act, piece }]).is_ok());
+        assert_eq!(again.room_left(), limits::ONE_SIDED_OPERATIONS as usize - 1);
     });
 }
 

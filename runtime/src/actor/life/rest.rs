@@ -49,6 +49,7 @@ pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
     let mut ended = Ended::of(life);
     Box::pin(async move {
         ended.leave_if_over(true);
+        ended.me.ends().close_incarnation();
         if let Some(registered) = ended.life.registered() {
             *registered.judgement() = Some(ended.judgement);
         }

@@ -115,7 +115,17 @@ fn acceptor_with(world: &World, posts: Posts, own: Handle) -> (Arc<Reach>, Arc<S
     let (binding, runtime) = (Vec::new(), Handle::current());
     let (way, side) = (None, Side::Acceptor);
     let (shares_of, room) = (shares.clone(), LendingRoom::new(&Lending::default()).of_peer());
-    reach.attach(Means { fabric, way, side, binding, shares: shares_of, room, own, runtime });
+    reach.attach(Means {
+        peer: super::peer(),
+        fabric,
+        way,
+        side,
+        binding,
+        shares: shares_of,
+        room,
+        own,
+        runtime,
+    });
     (reach, shares)
 }
 
