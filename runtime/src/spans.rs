@@ -27,6 +27,7 @@ use tracing::span::{Entered, Id};
 use tracing::{Level, Span, dispatcher, span, span_enabled};
 
 use crate::address::Address;
+use crate::mailbox::Outlined;
 
 /// The target of all of these spans.
 const TARGET: &str = "ringpost::message";
@@ -49,7 +50,7 @@ struct Ids {
 #[derive(Debug)]
 pub(crate) struct Scope {
     /// None where the span is one of another node.
-    span: Span,
+    span: Outlined<Span>,
     /// None where the span is not one of a message.
     ids: Option<Ids>,
 }
@@ -116,13 +117,13 @@ impl Scope {
 
     #[cold]
     fn current() -> Box<Scope> {
-        Box::new(Scope { span: Span::current(), ids: CURRENT.get() })
+        Box::new(Scope { span: Outlined::new(Span::current()), ids: CURRENT.get() })
     }
 
     /// Returns the scope of another node in which a message was sent, as its note says.
     #[cold]
     pub(crate) fn of(note: &Note) -> Self {
-        Scope { span: Span::none(), ids: Some(Ids::of(note)) }
+        Scope { span: Outlined::new(Span::none()), ids: Some(Ids::of(note)) }
     }
 
     /// Makes the span in which `actor` handles a message that was sent in this scope, if in any
@@ -167,7 +168,8 @@ impl Scope {
                 })
             })
         });
-        Box::new(Scope { span: below.unwrap_or_else(|| make(None)), ids: Some(ids) })
+        let span = Outlined::new(below.unwrap_or_else(|| make(None)));
+        Box::new(Scope { span, ids: Some(ids) })
     }
 
     /// Returns true if its span is that of a message which is handled. Without ids it is not the
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn a_thread_is_in_the_scope_it_was_in_when_an_inner_one_ends() {
         let entropy = Entropy::seeded(7);
-        let scope = |ids| Scope { span: Span::none(), ids };
+        let scope = |ids| Scope { span: Outlined::new(Span::none()), ids };
         let outer = scope(Some(Ids::below(None, &entropy)));
         let inner = scope(None);
         let within = outer.enter();

@@ -244,7 +244,7 @@ impl Table<'_> {
         let has_more = self.rows.iter().any(|row| !row.waits());
         // Not one of them is left: this has the compiler not ask for them again.
         let rest = quote_spanned!(self.at()=>
-            rest => self.receive_at_once(&mut ::core::option::Option::Some(rest), cx),
+            rest => #private::receive_rest(self, rest, cx),
         );
         let rest = has_more.then_some(rest);
         quote_spanned! {self.at()=>
@@ -258,7 +258,6 @@ impl Table<'_> {
                     #private::distinct(routes);
                     routes
                 };
-                #[inline]
                 fn receive_at_once(
                     &mut self,
                     envelope: &mut ::core::option::Option<Self::Envelope>,

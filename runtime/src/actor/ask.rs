@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::asking::{Asking, Course, Question};
+use super::asking::{Asking, Question};
 use super::destination::Destination;
 use super::permit::Permit;
 use super::port::{AskPort, Find, NewAsk, Port, UNSENT, unsent};
@@ -14,6 +14,7 @@ use super::tell::Tell;
 use super::time_limit::TimeLimit;
 use crate::deadlines::Deadlines;
 use crate::error::{AskCause, AskError, Cause, TellError};
+use crate::mailbox::Outlined;
 use crate::message::Message;
 
 /// A question on its way: awaiting it waits for room, sends, and waits for the answer. How long, is
@@ -31,19 +32,26 @@ use crate::message::Message;
 /// only from the answer.)
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Ask<'a, P: Find, M, R = <P as Port<M>>::Reply> {
+    way: Outlined<Way<'a, P, M, R>>,
+}
+
+/// The parts of a question on its way, which are dropped by one call.
+struct Way<'a, P: Find, M, R> {
     sending: Sending<'a, P, M>,
     asking: Asking<R>,
 }
 
 impl<'a, P: Find, M, R> Ask<'a, P, M, R> {
     /// Makes an ask that waits for `timeout`, or else as long as its node says.
+    #[inline]
     pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
         let limit = TimeLimit::of_ask(timeout, to.deadlines());
         Ask::of(Sending::new(to, message), limit)
     }
 
-    fn of(sending: Sending<'a, P, M>, limit: TimeLimit) -> Self {
-        Ask { sending, asking: Asking::new(limit) }
+    #[inline]
+    pub(super) fn of(sending: Sending<'a, P, M>, limit: TimeLimit) -> Self {
+        Ask { way: Outlined::new(Way { sending, asking: Asking::new(limit) }) }
     }
 }
 
@@ -56,14 +64,14 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Sends to another actor of the same node, if that needs no waiting. Its time counts on, and
     /// the message of one that was not sent is still there.
     pub(super) async fn send_now(&mut self, to: &'a Destination<P>) -> Result<(), Cause> {
-        self.sending.redirect(to);
-        let deadline = self.asking.limit.start();
-        let Ask { sending, asking } = self;
+        self.way.sending.redirect(to);
+        let deadline = self.way.asking.limit.start();
+        let Way { sending, asking } = &mut *self.way;
         let sent = poll_fn(|cx| Poll::Ready(asking.poll_send(sending, deadline, cx))).await;
         match sent {
             Poll::Ready(sent) => sent,
             Poll::Pending => {
-                self.sending.leave();
+                self.way.sending.leave();
                 Err(Cause::MailboxFull)
             }
         }
@@ -71,23 +79,23 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
 
     /// Waits until the time of an ask is over that was not sent; returns the cause then.
     pub(super) async fn expires(&mut self) -> Cause {
-        let deadlines = self.sending.heading.to.deadlines();
-        unsent(poll_fn(|cx| self.asking.limit.poll(deadlines, cx)).await)
+        let deadlines = self.way.sending.heading.to.deadlines();
+        unsent(poll_fn(|cx| self.way.asking.limit.poll(deadlines, cx)).await)
     }
 
     /// Sends to the room that an actor of this node has for it, if the message is still here.
     pub(super) fn send_reserved(&mut self, to: &'a Destination<P>, room: Permit<P, M>) {
-        self.sending.redirect(to);
-        let mut ask = NewAsk::new(self.asking.limit.start(), Waker::noop());
+        self.way.sending.redirect(to);
+        let mut ask = NewAsk::new(self.way.asking.limit.start(), Waker::noop());
         // Where it cannot be put, it is sent as any other.
-        if room.ask(&mut self.sending.message, &mut ask).is_ok() {
-            drop(self.asking.sent(ask));
+        if room.ask(&mut self.way.sending.message, &mut ask).is_ok() {
+            drop(self.way.asking.sent(ask));
         }
     }
 
     /// Returns the message of an ask that was not sent, and its time.
     pub(super) fn into_unsent(mut self) -> (M, TimeLimit) {
-        (self.sending.give_up().expect(UNSENT), self.asking.limit)
+        (self.way.sending.give_up().expect(UNSENT), self.way.asking.limit.take())
     }
 
     /// Tells the same message in place of asking: no answer is waited for, and what the handler
@@ -96,22 +104,22 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// # Panics
     /// If it was polled and has sent its message.
     pub fn tell(mut self) -> Tell<'a, P, M> {
-        let remote = self.sending.heading.line.remote.renewed();
-        let message = self.sending.give_up().expect("an `ask` was to be sent twice");
-        Tell::of(Sending::with_waiter(self.sending.heading.to, message, remote))
+        let remote = self.way.sending.heading.line.remote.renewed();
+        let message = self.way.sending.give_up().expect("an `ask` was to be sent twice");
+        Tell::of(Sending::with_waiter(self.way.sending.heading.to, message, remote))
     }
 
     /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
     /// begins an ask after that.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.asking.limit.set(timeout);
+        self.way.asking.limit.set(timeout);
         self
     }
 
     /// Waits for a link to the actor's node also while that is down, where an ask fails at once
     /// otherwise: as long as the time-out of the ask says.
     pub fn wait_for_link(mut self) -> Self {
-        self.sending.wait_for_link();
+        self.way.sending.wait_for_link();
         self
     }
 
@@ -126,9 +134,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     where
         P: Clone + Send + Sync + 'static,
     {
-        let (to, limit) = (self.sending.heading.to.clone(), self.asking.limit.fresh());
-        let remote = self.sending.heading.line.remote.renewed();
-        let message = self.sending.give_up().expect("an `ask` was to be sent twice");
+        let (to, limit) = (self.way.sending.heading.to.clone(), self.way.asking.limit.fresh());
+        let remote = self.way.sending.heading.line.remote.renewed();
+        let message = self.way.sending.give_up().expect("an `ask` was to be sent twice");
         async move {
             let sending = Sending::with_waiter(&to, message, remote);
             Ask::of(sending, limit).await
@@ -146,15 +154,15 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// # Panics
     /// If it was polled and has sent its message.
     pub fn try_send(mut self) -> Result<Answer<'a, P, M>, TellError<M>> {
-        assert!(self.sending.message.is_some(), "an `ask` was to be sent twice");
+        assert!(self.way.sending.message.is_some(), "an `ask` was to be sent twice");
         // Its place in a line, if it waited: no room is kept for it any more.
-        self.sending.leave();
-        let mut ask = NewAsk::new(self.asking.limit.start(), Waker::noop());
-        let (to, message, _) = self.sending.parts();
-        match to.try_ask(message, &mut ask).and_then(|()| self.asking.sent(ask)) {
+        self.way.sending.leave();
+        let mut ask = NewAsk::new(self.way.asking.limit.start(), Waker::noop());
+        let (to, message, _) = self.way.sending.parts();
+        match to.try_ask(message, &mut ask).and_then(|()| self.way.asking.sent(ask)) {
             Ok(()) => Ok(Answer(self)),
             Err(cause) => {
-                let message = self.sending.give_up().expect(UNSENT);
+                let message = self.way.sending.give_up().expect(UNSENT);
                 Err(TellError { message, cause })
             }
         }
@@ -170,7 +178,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others (unless it leads to no actor).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
-        Sending::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
+        Sending::<P, M>::block_on(self.way.sending.heading.to.deadlines(), self)
     }
 }
 
@@ -210,7 +218,7 @@ impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
     type Output = Result<P::Reply, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Ask { sending, asking } = &mut *self;
+        let Way { sending, asking } = &mut *self.way;
         asking.poll(sending, cx)
     }
 }
@@ -230,25 +238,23 @@ impl<P: AskPort<M>, M: Message> Question<P::Reply> for Sending<'_, P, M> {
         drop(self.give_up());
     }
 
-    fn course(&mut self) -> &mut dyn Course {
-        &mut self.heading
-    }
-
-    fn name(&self) -> &'static str {
-        M::NAME
-    }
-}
-
-impl<P: Find> Course for Heading<'_, P> {
     fn deadlines(&self) -> Option<&Deadlines> {
-        self.to.deadlines()
+        self.heading.to.deadlines()
     }
 
     fn end(&mut self) {
-        Heading::end(self);
+        self.heading.end();
     }
 
+    fn error(&self, cause: AskCause) -> AskError {
+        self.heading.error(cause, M::NAME)
+    }
+}
+
+impl<P: Find> Heading<'_, P> {
+    /// Returns the error of an ask of this message that ends for `cause`.
     #[cold]
+    #[inline(never)]
     fn error(&self, cause: AskCause, message: &'static str) -> AskError {
         let actor = self.to.address(|near| near.actor().0.address());
         AskError::new(cause, actor.clone(), message)

@@ -32,23 +32,14 @@ pub(super) trait Question<R> {
     /// Drops the message, and gives up its place in a line.
     fn discard(&mut self);
 
-    /// Returns where it goes.
-    fn course(&mut self) -> &mut dyn Course;
-
-    /// Returns the name of the message, for people.
-    fn name(&self) -> &'static str;
-}
-
-/// Where a message goes, without the type of the way in.
-pub(super) trait Course {
     /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
     fn deadlines(&self) -> Option<&Deadlines>;
 
     /// Gives up its place in a line: the send has ended.
     fn end(&mut self);
 
-    /// Returns the error of an ask of this message that ends for `cause`.
-    fn error(&self, cause: AskCause, message: &'static str) -> AskError;
+    /// Returns the error of an ask that ends for `cause`.
+    fn error(&self, cause: AskCause) -> AskError;
 }
 
 impl<R> Asking<R> {
@@ -83,14 +74,13 @@ impl<R: Reply> Asking<R> {
             }
             Poll::Ready(ended) => ended,
             Poll::Pending => {
-                let expired = ready!(self.limit.poll(question.course().deadlines(), cx));
+                let expired = ready!(self.limit.poll(question.deadlines(), cx));
                 self.expire(question, expired)
             }
         };
         turn.made_progress();
         self.end(question);
-        let name = question.name();
-        Poll::Ready(ended.map_err(|cause| question.course().error(cause, name)))
+        Poll::Ready(ended.map_err(|cause| question.error(cause)))
     }
 
     /// Sends, if that is not done, and looks for the answer.
@@ -130,7 +120,7 @@ impl<R: Reply> Asking<R> {
     /// Gives up all that it holds on the way: it has ended.
     fn end(&mut self, question: &mut dyn Question<R>) {
         self.pending = None;
-        question.course().end();
+        question.end();
         self.limit.leave();
     }
 

@@ -24,7 +24,7 @@ use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::link_end::LinkEnd;
-use crate::mailbox::{Depth, Hand, Intake, Mailbox, Outlined, Room};
+use crate::mailbox::{Depth, Hand, Intake, Mailbox, Outlined, OutlinedOption, Room};
 use crate::node::Node;
 use crate::resident::{Halt, Resident};
 use crate::rest::Pause;
@@ -50,7 +50,7 @@ pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
 /// A message sent on this node.
 pub(super) struct Letter<E> {
     /// `None` once its handler has begun.
-    pub(super) envelope: Option<E>,
+    pub(super) envelope: OutlinedOption<E>,
     pub(super) label: &'static Label,
     /// The ask, to be begun, with its scope if it has one; `None` for a tell without a scope.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
@@ -59,7 +59,8 @@ pub(super) struct Letter<E> {
 /// A message that is to be handled now.
 pub(super) struct Begun<A: Handlers> {
     pub(super) label: &'static Label,
-    pub(super) envelope: A::Envelope,
+    /// It is there.
+    pub(super) envelope: OutlinedOption<A::Envelope>,
     pub(super) in_hand: InHand,
     /// The scope that it is handled in.
     pub(super) scope: Option<Box<Scope>>,
@@ -118,7 +119,7 @@ impl<A: Handlers> Cell<A> {
         };
         if begun.is_none() {
             // Not when the batch is: what it holds may be large.
-            letter.envelope = None;
+            letter.envelope.clear();
         }
         begun
     }
@@ -132,7 +133,7 @@ impl<A: Handlers> Cell<A> {
         match (route.take)(&mut Source::Far(&mut opened.far), &self.base.node) {
             Ok(envelope) => {
                 let (in_hand, scope) = self.base.opened(label, opened);
-                Some(Begun { label, envelope, in_hand, scope })
+                Some(Begun { label, envelope: Some(envelope).into(), in_hand, scope })
             }
             Err(error) => {
                 self.base.unread(label, opened, error);
@@ -195,7 +196,7 @@ impl<A: Handlers> Body for Cell<A> {
 impl<E> Letter<E> {
     /// Drops what it holds: all of it, also where a part panics as it is dropped.
     fn clear(&mut self) {
-        drop((self.ask.take(), self.envelope.take()));
+        drop((self.ask.take(), std::mem::replace(&mut self.envelope, None.into())));
     }
 
     /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is
@@ -333,7 +334,7 @@ impl<A: Handlers> Resident for Cell<A> {
         let envelope = (route.take)(&mut Source::Near(letter, reply), &self.base.node)?;
         let ask = scoped(ask, Scope::here());
         let label = &route.head.label;
-        Ok(self.commit(room, Letter { label, ask, envelope: Some(envelope) }))
+        Ok(self.commit(room, Letter { label, ask, envelope: Some(envelope).into() }))
     }
 
     fn is_node_leaving(&self) -> bool {

@@ -66,6 +66,8 @@ enum Ending {
 }
 
 impl<A: Handlers> Life<A> {
+    /// (Inlined, it is made where it is sent from.)
+    #[inline(always)]
     pub(super) fn new(
         cell: Arc<Cell<A>>,
         actor: Option<A>,
@@ -103,7 +105,7 @@ impl<A: Handlers> Life<A> {
                 me.how = Ending::Killed;
                 me.how = {
                     let cell = me.cell.clone();
-                    Guarded::new(cell, me.incarnate()).await
+                    Guarded::new(cell, Outlined::new(me.incarnate())).await
                 };
                 if !matches!(me.how, Ending::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
@@ -248,7 +250,8 @@ fn handle<'a, A: Handlers>(
     cx: &'a mut Context<A>,
     begun: Begun<A>,
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
-    let Begun { label, envelope, in_hand, scope } = begun;
+    let Begun { label, mut envelope, in_hand, scope } = begun;
+    let envelope = envelope.take().expect("what has begun has an envelope");
     on_duty(&label.duty, in_hand, scope, actor.receive(envelope, cx))
 }
 
@@ -258,10 +261,9 @@ fn handle_at_once<A: Handlers>(
     cx: &mut Context<A>,
     begun: Begun<A>,
 ) -> Option<Begun<A>> {
-    let Begun { label, envelope, in_hand, scope } = begun;
-    let mut envelope = Some(envelope);
+    let Begun { label, mut envelope, in_hand, scope } = begun;
     receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut envelope);
-    envelope.map(|envelope| Begun { label, envelope, in_hand, scope })
+    envelope.is_some().then(|| Begun { label, envelope, in_hand, scope })
 }
 
 /// Handles a message of this node where it lies; returns one whose handler may wait. That has
@@ -278,7 +280,8 @@ fn handle_letter<A: Handlers>(
     cx.note_mail();
     let label = letter.label;
     receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut letter.envelope);
-    letter.envelope.take().map(|envelope| Begun { label, envelope, in_hand, scope })
+    let envelope = letter.envelope.take();
+    envelope.is_some().then(|| Begun { label, envelope: envelope.into(), in_hand, scope })
 }
 
 /// Handles a message whose handler has nothing to wait for, and leaves any other one.

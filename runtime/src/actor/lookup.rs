@@ -27,6 +27,7 @@ impl Node {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
+    #[inline(never)]
     pub fn actor<A: Handlers>(
         &self,
         path: &str,

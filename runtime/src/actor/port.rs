@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
+use ringpost_transport::memory::{InvalidArchive, Payload};
 use tokio::time::Instant;
 
 use super::wait::Wait;
@@ -12,7 +13,7 @@ use crate::busy::{is_running, running};
 use crate::deadlines::Expired;
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::fate::Fate;
-use crate::mailbox::{Intake, NoRoom, Room};
+use crate::mailbox::{Intake, NoRoom, OutlinedOption, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Confirmation, LinkCause, MessageForms, PendingReply, Waiter};
@@ -158,7 +159,7 @@ impl PendingFate {
 #[derive(Default)]
 pub struct Line {
     pub(super) remote: Waiter,
-    near: Option<Box<NearLine>>,
+    near: OutlinedOption<Box<NearLine>>,
 }
 
 /// The wait of a send on this node, and of the handler that sends.
@@ -227,7 +228,7 @@ impl Line {
     /// Notes what of another node the handler that sends waits for.
     #[cold]
     pub(super) fn wait_elsewhere(&mut self, residents: &Residents, what: Awaits) {
-        match &mut self.near {
+        match &mut *self.near {
             Some(near) if near.wait.is_some() => self.set_wait(what),
             near => {
                 let near = near.get_or_insert_default();
@@ -266,7 +267,7 @@ impl Line {
     /// Waits no longer for an actor of another node.
     #[inline]
     pub(super) fn leave_elsewhere(&mut self) {
-        self.near = None;
+        self.near.clear();
     }
 
     /// Returns true if it waits, or has waited, on this node.
@@ -324,6 +325,17 @@ impl RemoteAnswer {
     pub(super) fn new(answer: PendingReply, node: &Node) -> Self {
         RemoteAnswer { answer, node: node.clone() }
     }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Payload, AskCause>> {
+        Pin::new(&mut self.answer).poll(cx).map_err(remote::lost)
+    }
+}
+
+/// Returns what the asker is told of a reply whose archive is invalid.
+#[cold]
+fn unread(error: InvalidArchive) -> AskCause {
+    tracing::warn!(%error, "a reply could not be read: InvalidReply is told");
+    AskCause::InvalidReply
 }
 
 impl<R: Reply> Pending<R> {
@@ -331,13 +343,11 @@ impl<R: Reply> Pending<R> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         match self {
             Pending::Local(LocalAnswer(asker)) => asker.poll(cx),
-            Pending::Remote(RemoteAnswer { answer, node }) => {
-                let payload = ready!(Pin::new(&mut *answer).poll(cx)).map_err(remote::lost)?;
+            Pending::Remote(remote) => {
+                let payload = ready!(remote.poll(cx))?;
                 let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
-                Poll::Ready((codec.decode)(&payload, node, answer.form()).map_err(|error| {
-                    tracing::warn!(%error, "a reply could not be read: InvalidReply is told");
-                    AskCause::InvalidReply
-                }))
+                let RemoteAnswer { answer, node } = remote;
+                Poll::Ready((codec.decode)(&payload, node, answer.form()).map_err(unread))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 mod archived;
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -160,7 +160,9 @@ impl<M, R> Row<M, R> {
     }
 }
 
-/// An actor of this node without its type, and the place of a message in its table.
+/// An actor of this node without its type, and the place of a message in its table. A message comes
+/// as an `Option` of it, which is emptied if and only if it was put: what is here is compiled once
+/// for each type of an answer.
 pub(super) struct Entry<'a> {
     pub(super) actor: &'a dyn Resident,
     pub(super) route: u16,
@@ -168,10 +170,10 @@ pub(super) struct Entry<'a> {
 
 impl Entry<'_> {
     /// See [`Port::put`].
-    pub(super) fn put<M: Message, R: Send + 'static>(
+    pub(super) fn put<R: Send + 'static>(
         &self,
         NearRoom(room): NearRoom<'_>,
-        message: &mut Option<M>,
+        message: &mut dyn Any,
         asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {
         let Some(asked) = asked else {
@@ -183,9 +185,9 @@ impl Entry<'_> {
     }
 
     /// See [`Port::poll_put`].
-    pub(super) fn poll_put<M: Message, R: Send + 'static>(
+    pub(super) fn poll_put<R: Send + 'static>(
         &self,
-        message: &mut Option<M>,
+        message: &mut dyn Any,
         asked: Option<&mut NewAsk<R>>,
         line: &mut Line,
         cx: &mut Context<'_>,
@@ -195,9 +197,9 @@ impl Entry<'_> {
     }
 
     /// See [`Port::try_put`].
-    pub(super) fn try_put<M: Message, R: Send + 'static>(
+    pub(super) fn try_put<R: Send + 'static>(
         &self,
-        message: &mut Option<M>,
+        message: &mut dyn Any,
         asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {
         self.put(NearRoom(port::try_room(self.actor.intake())?), message, asked)

@@ -14,11 +14,13 @@ use std::time::Duration;
 use super::cell::Cell;
 use super::destination::Destination;
 use super::permit::Permit;
+use super::sending::Sending;
 use super::tell::{Tell, try_tell};
-use super::time_limit::AskTimeout;
+use super::time_limit::{AskTimeout, TimeLimit};
 use super::{Accepts, Ask, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
+use crate::mailbox::Outlined;
 use crate::message::Message;
 use crate::node::Node;
 use crate::resident::Resident;
@@ -54,7 +56,7 @@ pub struct ActorRef<A: Handlers> {
 
 /// The inner part of an `ActorRef`, without the client's methods.
 pub struct Raw<A: Handlers> {
-    to: Destination<Near<A>>,
+    to: Outlined<Destination<Near<A>>>,
     ask_timeout: AskTimeout,
 }
 
@@ -64,7 +66,7 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     pub(super) fn with(to: Destination<Near<A>>, ask_timeout: AskTimeout) -> Self {
-        ActorRef { client: A::client(Raw { to, ask_timeout }) }
+        ActorRef { client: A::client(Raw { to: Outlined::new(to), ask_timeout }) }
     }
 
     pub(super) fn local(cell: Arc<Cell<A>>) -> Self {
@@ -207,11 +209,19 @@ impl<A: Handlers> Raw<A> {
     }
 
     /// See [`ActorRef::ask`].
+    #[inline]
     pub fn ask<M>(&self, message: M) -> ActorAsk<'_, A, M>
     where
         A: Accepts<M>,
     {
-        Ask::new(&self.to, message, self.ask_timeout.get().or(A::ASK_TIMEOUT))
+        Ask::of(Sending::new(&self.to, message), self.limit())
+    }
+
+    /// Returns how long an ask waits.
+    #[inline(never)]
+    fn limit(&self) -> TimeLimit {
+        let timeout = self.ask_timeout.get().or(A::ASK_TIMEOUT);
+        TimeLimit::of_ask(timeout, self.to.deadlines())
     }
 }
 
@@ -224,7 +234,7 @@ impl<A: Handlers> Deref for ActorRef<A> {
 
 impl<A: Handlers> Clone for Raw<A> {
     fn clone(&self) -> Self {
-        Raw { to: self.to.clone(), ask_timeout: self.ask_timeout }
+        Raw { to: Outlined::new(self.to.clone()), ask_timeout: self.ask_timeout }
     }
 }
 

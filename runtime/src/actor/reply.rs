@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
+use crate::mailbox::OutlinedOption;
 use crate::message::{Codec, Encode, Wire};
 use crate::remote::{self, Replier, code};
 use crate::slot::Answerer;
@@ -45,21 +46,21 @@ impl<T: Send + 'static> Reply for Local<T> {
 /// [`Panicked`](crate::AskCause::Panicked).
 ///
 /// Of a message that was told there is no asker, and what is sent goes nowhere.
-pub struct ReplyTo<R>(To<R>);
+pub struct ReplyTo<R>(OutlinedOption<To<R>>);
 
+/// An asker, and the way to it.
 enum To<R> {
-    Nobody,
     Local(Answerer<R>),
     Remote(Replier, Encode<R>),
 }
 
 impl<R> ReplyTo<R> {
     pub(crate) fn nobody() -> Self {
-        ReplyTo(To::Nobody)
+        ReplyTo(None.into())
     }
 
     pub(super) fn local(answerer: Answerer<R>) -> Self {
-        ReplyTo(To::Local(answerer))
+        ReplyTo(Some(To::Local(answerer)).into())
     }
 
     /// Returns true if this is an `Option` of the way back that holds one, or nothing.
@@ -88,7 +89,7 @@ impl<R> ReplyTo<R> {
         match (replier, R::CODEC) {
             (Some(mut replier), Some(codec)) => {
                 replier.set_form(form);
-                ReplyTo(To::Remote(replier, codec.encode))
+                ReplyTo(Some(To::Remote(replier, codec.encode)).into())
             }
             _ => ReplyTo::nobody(),
         }
@@ -96,46 +97,45 @@ impl<R> ReplyTo<R> {
 
     /// Returns true if there is an asker; false of a message that was told.
     pub fn is_awaited(&self) -> bool {
-        !matches!(self.0, To::Nobody)
+        self.0.is_some()
     }
 
     /// Returns true if the asker has given up, by its time-out or because it dropped its ask, or
     /// its node is down: what is sent goes nowhere. An asker of another node may have given up a
     /// moment before this node learns it.
     pub fn is_given_up(&self) -> bool {
-        match &self.0 {
-            To::Local(answerer) => answerer.is_given_up(),
-            To::Remote(replier, _) => replier.is_given_up(),
-            To::Nobody => false,
+        match &*self.0 {
+            Some(To::Local(answerer)) => answerer.is_given_up(),
+            Some(To::Remote(replier, _)) => replier.is_given_up(),
+            None => false,
         }
     }
 
     /// Returns when the asker gives up; `None` where no asker waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match &self.0 {
-            To::Local(answerer) => answerer.deadline(),
-            To::Remote(replier, _) => replier.deadline(),
-            To::Nobody => None,
+        match &*self.0 {
+            Some(To::Local(answerer)) => answerer.deadline(),
+            Some(To::Remote(replier, _)) => replier.deadline(),
+            None => None,
         }
     }
 
     /// Sends the reply; to an asker that gave up, nothing.
     #[inline]
-    pub fn send(self, reply: R) {
-        match self.0 {
-            To::Nobody => {}
-            to => to.send(reply),
+    pub fn send(mut self, reply: R) {
+        if let Some(to) = self.0.take() {
+            to.send(reply);
         }
     }
 }
 
 impl<R> ReplyTo<R> {
     /// Ends the ask without an answer: for this cause, as far as it crosses nodes.
-    fn fail(self, cause: AskCause) {
-        match self.0 {
-            To::Nobody => {}
-            To::Local(answerer) => answerer.fail(cause),
-            To::Remote(replier, _) => replier.fail(remote::code_of(&cause)),
+    fn fail(mut self, cause: AskCause) {
+        match self.0.take() {
+            None => {}
+            Some(To::Local(answerer)) => answerer.fail(cause),
+            Some(To::Remote(replier, _)) => replier.fail(remote::code_of(&cause)),
         }
     }
 }
@@ -164,7 +164,6 @@ impl<R> ReplyTo<R> {
 impl<R> To<R> {
     fn send(self, reply: R) {
         match self {
-            To::Nobody => {}
             To::Local(answerer) => answerer.send(reply),
             // Of an asker that has gone the reply is not even archived.
             To::Remote(replier, _) if replier.is_given_up() => replier.fail(Replier::EXPIRED),

@@ -3,6 +3,7 @@
 use super::destination::Destination;
 use super::port::{Find, Line};
 use crate::deadlines::Deadlines;
+use crate::mailbox::OutlinedOption;
 use crate::remote::Waiter;
 
 /// A message on its way into a port.
@@ -15,14 +16,14 @@ pub(super) struct Sending<'a, P: Find, M> {
 pub(super) struct Heading<'a, P: Find> {
     pub(super) to: &'a Destination<P>,
     /// Where that leads for this send, if it leads to whatever has a name.
-    settled: Option<Box<Destination<P>>>,
+    settled: OutlinedOption<Box<Destination<P>>>,
     pub(super) line: Line,
 }
 
 impl<'a, P: Find> Heading<'a, P> {
     /// A wait for room, without a message.
     pub(super) fn new(to: &'a Destination<P>) -> Self {
-        Heading { to, settled: None, line: Line::default() }
+        Heading { to, settled: None.into(), line: Line::default() }
     }
 
     /// Returns where it goes. A name is looked up the first time.
@@ -37,7 +38,7 @@ impl<'a, P: Find> Heading<'a, P> {
     #[cold]
     fn settle(&mut self) {
         if self.settled.is_none() {
-            self.settled = self.to.settled().map(Box::new);
+            self.settled = self.to.settled().map(Box::new).into();
         }
     }
 
@@ -63,7 +64,7 @@ impl<'a, P: Find> Heading<'a, P> {
     /// Goes to another actor, which has no name.
     fn redirect(&mut self, to: &'a Destination<P>) {
         self.leave();
-        (self.to, self.settled) = (to, None);
+        (self.to, self.settled) = (to, None.into());
     }
 }
 

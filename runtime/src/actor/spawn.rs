@@ -30,6 +30,7 @@ impl Node {
     ///
     /// # Cancel safety
     /// When the future is dropped after its first poll, the actor runs all the same.
+    #[inline(never)]
     pub fn spawn<A: Handlers>(
         &self,
         name: impl Into<String>,
@@ -176,7 +177,8 @@ impl Node {
         // Before it runs: what it asks as it starts finds that its spawner waits for it (WC-1).
         let (told, starts) = Starts::of(&*cell);
         // `Life` uses the sender, also where the task is dropped before it runs.
-        self.runtime().spawn(Life::run(Life::new(cell, Some(actor), plan, told)));
+        let life = Life::new(cell, Some(actor), plan, told);
+        self.runtime().spawn(Outlined::new(Life::run(life)));
         starts
     }
 }
@@ -270,7 +272,7 @@ impl<A: Handlers> Unborn<A> {
 
     /// Has it run. No handler waits for its start.
     pub(super) fn run(self, node: &Node) -> Starts {
-        node.runtime().spawn(Life::run(self.life));
+        node.runtime().spawn(Outlined::new(Life::run(self.life)));
         self.starts
     }
 }

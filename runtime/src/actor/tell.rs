@@ -184,7 +184,8 @@ impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
     }
 }
 
-#[inline]
+/// (A call, for this would be compiled into all that tells.)
+#[inline(never)]
 fn poll_tell<P: Port<M>, M: Message>(
     sending: &mut Sending<'_, P, M>,
     fate: Option<&mut Option<PendingFate>>,
@@ -193,7 +194,7 @@ fn poll_tell<P: Port<M>, M: Message>(
     // A task that only sends lets others run now and then, as with tokio's own channels: what it
     // sent leaves while it goes on.
     let turn = ready!(begin_turn(cx));
-    // Mostly that is all. (The rest is a call, for this is compiled into all that tells.)
+    // Mostly that is all.
     let Sending { heading, message } = sending;
     if fate.is_none() && heading.to.tell_at_once(message, &heading.line) {
         // As `made_progress`, without a drop that looks for it.

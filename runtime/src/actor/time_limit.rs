@@ -72,6 +72,11 @@ impl TimeLimit {
         TimeLimit { limit: self.limit, inherits: self.inherits, deadline: None, place: None }
     }
 
+    /// Takes the limit, which counts on if it does, out of an ask that ends.
+    pub(super) fn take(&mut self) -> Self {
+        std::mem::replace(self, TimeLimit::new(Duration::ZERO))
+    }
+
     /// Sets another limit, unless the time counts already.
     pub(super) fn set(&mut self, limit: Duration) {
         self.limit = limit.min(limits::ASK_TIMEOUT_MAX);

@@ -128,6 +128,7 @@ impl Control {
     }
 
     /// Refuses a sender where there is no such room, or others wait for it.
+    #[inline]
     pub(super) fn check_room(&self, room: usize) -> Result<(), NoRoom> {
         if self.phase != Phase::Open {
             return Err(NoRoom::Closed);

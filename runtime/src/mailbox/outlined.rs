@@ -1,18 +1,23 @@
 //! A value whose drop is one call.
 //!
-//! - **MB-9 dropped once**: the value is there as long as what holds it, and is dropped with it.
-#![allow(unsafe_code, reason = "drops a field by a call of its own")]
+//! - **MB-9 dropped once**: the value is there as long as what holds it, and is dropped with it,
+//!   where it lies.
+#![allow(unsafe_code, reason = "drops a field by a call of its own, and polls one in its place")]
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// A value whose drop is one call. The compiler copies the code that drops a value into each part
 /// of a program where one may be dropped, also on a panic; of mailboxes and cells that was more
 /// code than all that sends and handles messages. Of this it copies the call alone.
+#[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Outlined<T>(ManuallyDrop<T>);
 
 impl<T> Outlined<T> {
+    #[inline]
     pub(crate) fn new(value: T) -> Self {
         Outlined(ManuallyDrop::new(value))
     }
@@ -41,21 +46,79 @@ impl<T: Default> Default for Outlined<T> {
 }
 
 impl<T> Drop for Outlined<T> {
-    #[inline]
+    #[inline(never)]
     fn drop(&mut self) {
         // SAFETY: a drop runs once, and nothing looks at the value after it (MB-9).
-        unsafe { drop_value(self) };
+        unsafe { ManuallyDrop::drop(&mut self.0) }
     }
 }
 
-/// Drops the value.
-///
-/// # Safety
-/// To be called once, and the value is not looked at any more.
+impl<F: Future> Future for Outlined<F> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: nothing here moves a value that is pinned with what holds it: it is dropped where
+        // it lies (MB-9), and a caller gets no `&mut` of a pinned one unless it is `Unpin`.
+        unsafe { self.map_unchecked_mut(|held| &mut *held.0) }.poll(cx)
+    }
+}
+
+/// A value that may be there, mostly is not any more when its place is dropped, and is dropped by a
+/// call of its own if it is.
+pub(crate) struct OutlinedOption<T>(ManuallyDrop<Option<T>>);
+
+impl<T> OutlinedOption<T> {
+    /// Drops the value, if it is there.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        if self.is_some() {
+            drop_value(&mut self.0);
+        }
+    }
+}
+
+impl<T> From<Option<T>> for OutlinedOption<T> {
+    #[inline]
+    fn from(value: Option<T>) -> Self {
+        OutlinedOption(ManuallyDrop::new(value))
+    }
+}
+
+impl<T> Default for OutlinedOption<T> {
+    #[inline]
+    fn default() -> Self {
+        OutlinedOption::from(None)
+    }
+}
+
+impl<T> Deref for OutlinedOption<T> {
+    type Target = Option<T>;
+
+    #[inline]
+    fn deref(&self) -> &Option<T> {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for OutlinedOption<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Option<T> {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for OutlinedOption<T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Drops the value: nothing is left that would need a drop (MB-9).
 #[inline(never)]
-unsafe fn drop_value<T>(of: &mut Outlined<T>) {
-    // SAFETY: the caller keeps to just that.
-    unsafe { ManuallyDrop::drop(&mut of.0) }
+fn drop_value<T>(value: &mut Option<T>) {
+    *value = None;
 }
 
 #[cfg(test)]
@@ -80,6 +143,45 @@ mod tests {
             panic!("as it was told");
         });
         assert!(catch_unwind(panics).is_err());
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    /// MB-9: also one that was taken out, or is replaced.
+    #[test]
+    fn what_may_be_there_is_dropped_once_if_it_is() {
+        let value = Arc::new(1);
+        let mut held = OutlinedOption::from(Some(value.clone()));
+        assert_eq!(held.take(), Some(value.clone()));
+        drop(held);
+        assert_eq!(Arc::strong_count(&value), 1);
+        let mut held = OutlinedOption::from(Some(value.clone()));
+        held.clear();
+        assert_eq!((held.is_none(), Arc::strong_count(&value)), (true, 1));
+        *held = Some(value.clone());
+        let panics = AssertUnwindSafe(|| {
+            let _held = held;
+            panic!("as it was told");
+        });
+        assert!(catch_unwind(panics).is_err());
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    /// MB-9: a future is polled where it lies, and dropped there.
+    #[test]
+    fn an_outlined_future_is_polled_in_its_place() {
+        let value = Arc::new(1);
+        let own = value.clone();
+        let mut future = Box::pin(Outlined::new(async move {
+            let held = &own;
+            tokio::task::yield_now().await;
+            assert_eq!(**held, 1);
+            std::future::pending::<()>().await;
+        }));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(future.as_mut().poll(&mut cx).is_pending());
+        assert!(future.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(Arc::strong_count(&value), 2);
+        drop(future);
         assert_eq!(Arc::strong_count(&value), 1);
     }
 }

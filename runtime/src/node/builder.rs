@@ -256,8 +256,8 @@ impl NodeBuilder {
     /// # Panics
     /// Outside a tokio runtime, or in one without timers, or, with a network, without I/O: enable
     /// them with `enable_all`.
-    pub async fn start(self) -> Result<Node, StartError> {
-        self.starting().await
+    pub fn start(self) -> impl Future<Output = Result<Node, StartError>> + Send {
+        self.starting()
     }
 
     /// Boxes the start. Large futures that programs await are boxed, so that they are compiled in

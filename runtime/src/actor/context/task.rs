@@ -88,6 +88,7 @@ impl<A: Handlers> Held<A> for More<A> {
         if let Some((item, made_in)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
             let (label, envelope) = item;
             let scope = spans::is_on().then(|| cell.base().scope(label, false, made_in.as_deref()));
+            let envelope = Some(envelope).into();
             return Some(Begun { label, envelope, in_hand: InHand::default(), scope });
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {
@@ -98,7 +99,7 @@ impl<A: Handlers> Held<A> for More<A> {
             }
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
-            let (envelope, in_hand) = (kept.envelope(), InHand { deadline, ask: 0 });
+            let (envelope, in_hand) = (Some(kept.envelope()).into(), InHand { deadline, ask: 0 });
             let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
             return Some(Begun { label, envelope, in_hand, scope });
         }

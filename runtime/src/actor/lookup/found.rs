@@ -13,6 +13,7 @@ use crate::actor::port::{Find, SharedActor};
 use crate::address::Address;
 use crate::error::{Cause, LookupError};
 use crate::limits;
+use crate::mailbox::Outlined;
 use crate::node::Node;
 use crate::remote::{self, Accepted, RemoteSender, Waiter};
 use crate::schema::Kind;
@@ -47,7 +48,7 @@ impl Found {
 /// A look at the actor at a path that ends with a `T` which leads to it. Polled by its caller. (No
 /// `async fn`: it would be compiled into each function that looks.)
 pub(super) struct Finding<'n, 'p, T> {
-    pub(super) looking: Looking<'n, 'p>,
+    pub(super) looking: Outlined<Looking<'n, 'p>>,
     pub(super) lead: fn(&Node, &Address, Found) -> Result<T, LookupError>,
 }
 
@@ -107,14 +108,18 @@ impl Future for Looking<'_, '_> {
 
 impl Node {
     /// Looks at the actor at a path. One of another node is to be of this `kind`.
-    pub(super) fn look<'n, 'p>(&'n self, path: &'p str, kind: Kind) -> Looking<'n, 'p> {
-        Looking { node: self, path, kind, waits: false, wait: None }
+    pub(super) fn look<'n, 'p>(&'n self, path: &'p str, kind: Kind) -> Outlined<Looking<'n, 'p>> {
+        Outlined::new(Looking { node: self, path, kind, waits: false, wait: None })
     }
 
     /// Looks at the actor at a path as [`look`](Self::look) does, and waits while trying again can
     /// help.
-    pub(super) fn when_found<'n, 'p>(&'n self, path: &'p str, kind: Kind) -> Looking<'n, 'p> {
-        Looking { node: self, path, kind, waits: true, wait: None }
+    pub(super) fn when_found<'n, 'p>(
+        &'n self,
+        path: &'p str,
+        kind: Kind,
+    ) -> Outlined<Looking<'n, 'p>> {
+        Outlined::new(Looking { node: self, path, kind, waits: true, wait: None })
     }
 
     async fn find(

@@ -134,7 +134,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         let input = A::Input::take_local(message, cell.node())?;
         let (reply, ask) = way_back(asked, Scope::here());
         let label = const { &Label::of::<A, M>() };
-        let letter = Letter { label, ask, envelope: Some(A::envelope(input, reply)) };
+        let letter = Letter { label, ask, envelope: Some(A::envelope(input, reply)).into() };
         Ok(cell.commit(room.0, letter))
     }
 
@@ -145,6 +145,12 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Fate, Cause>> {
+        if message.is_none() {
+            return Poll::Ready(Ok(Fate::NotSent));
+        }
+        if <A as Accepts<M>>::IN_TABLE {
+            return self.entry::<M>().poll_put(message, asked, line, cx);
+        }
         let cell = self.cell();
         let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
         Poll::Ready(self.put(NearRoom(room), message, asked))
@@ -166,7 +172,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         let (reply, ask) = way_back(asked, scope);
         let input = A::Input::take_at_once(message)?;
         let label = const { &Label::of::<A, M>() };
-        vacancy.fill(Letter { label, ask, envelope: Some(A::envelope(input, reply)) });
+        vacancy.fill(Letter { label, ask, envelope: Some(A::envelope(input, reply)).into() });
         Some(Fate::Delivered)
     }
 
