@@ -431,7 +431,9 @@ mod tests {
             // its place is of nobody.
             let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
             assert!(busy.asks(&shares, share.id()) && !other.asks(&shares, share.id()));
-            drop((share, words, busy.held.lock().take()));
+            drop(share);
+            let held = busy.held.lock().take();
+            drop((held, words));
             for _ in 0..4 {
                 let words = Arc::new(Words::zeroed(64).unwrap());
                 let share = shares.share(&words, 0, 64, Access::ALL).unwrap();

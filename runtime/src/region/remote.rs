@@ -177,9 +177,9 @@ impl<T: Pod> RemoteRegion<T> {
     /// Returns these elements where they have landed. From 64 KiB on that is memory that is kept
     /// for what comes from their node, and over RDMA the device has put them there: no copy is
     /// made, and no memory taken once there is some. It counts in
-    /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) and in 96 MiB for each
-    /// node until what this returns is dropped; fewer bytes, and those for which there is no room,
-    /// are [read](Self::read).
+    /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) until what this returns is
+    /// dropped, and views of one node have 48 MiB at most. Fewer bytes, and those for which there
+    /// is no room, are [read](Self::read).
     ///
     /// # Errors
     /// [`RegionError`].

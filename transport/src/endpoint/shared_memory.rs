@@ -302,7 +302,8 @@ impl SharedMemory {
                 check(&ready.terms, bytes.kind(), *at, bytes.len())?;
             }
             let is_left = begun && unfenced.is_some_and(|number| number != ready.number());
-            if transfer.is_moved() || is_left {
+            let is_unfenced = transfer.is_moved() && unfenced != Some(ready.number());
+            if is_unfenced || is_left {
                 // RE-8: the fence of another queue pair says nothing of this one's writes.
                 return Err(AccessError::Unknown);
             }

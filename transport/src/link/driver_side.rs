@@ -206,10 +206,16 @@ impl LinkHandle {
         let link = self.clone();
         self.reach.fetch(lent, move |fetched| {
             step!(any fetched.is_ok().then_some(crate::steps::Step::Fetched));
-            // A link that has ended has no driver to take it.
-            if !link.has_ended() {
-                link.request(|requests| requests.fetched.push((lent.number, fetched)));
-            }
+            // A link that has ended has no driver to take it: that is looked at with what its end
+            // empties, and what nobody takes is dropped without the lock.
+            let left = link.request(|requests| {
+                if link.has_ended() {
+                    return Some(fetched);
+                }
+                requests.fetched.push((lent.number, fetched));
+                None
+            });
+            drop(left);
         });
     }
 

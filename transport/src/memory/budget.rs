@@ -79,6 +79,13 @@ impl Account {
         &self.budget
     }
 
+    /// Returns true if [`take`](Self::take) would have found so many bytes now.
+    pub(crate) fn would_take(&self, bytes: u64) -> bool {
+        let earlier = self.taken();
+        let left = self.budget.left.load(Ordering::Relaxed).checked_sub(bytes);
+        left.is_some_and(|left| earlier == 0 || left >= earlier + bytes)
+    }
+
     /// Takes so many bytes as [`Budget::take`] does, and for a peer that has none all that is left
     /// (ME-7).
     pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare> {

@@ -94,6 +94,13 @@ impl Landing {
         None
     }
 
+    /// Returns true if there is room for so many bytes that a task views, and as much for messages.
+    pub(crate) fn has_room_for_view(&self, bytes: usize) -> bool {
+        let size = size_of(bytes);
+        let taken = self.account.taken() as usize + size;
+        taken <= LANDING_BYTES_MAX / 2 && self.account.would_take(size as u64)
+    }
+
     /// Takes out unused memory, of so many bytes where there is that much.
     fn take_out(&mut self, mut bytes: usize, freed: &mut Vec<Slot>) {
         for (size, at) in &mut self.sizes {

@@ -431,13 +431,15 @@ impl Peer {
     }
 
     /// Returns true if it has no link and is not missed, nothing is done to reach it,
-    /// and nothing of it waits in mailboxes, which would be counted afresh (AC-1, MS-9).
+    /// and nothing of it waits in mailboxes, or in the memory that it landed in, which would be
+    /// counted afresh (AC-1, MS-9, ME-11).
     pub(super) fn is_forgettable(&self) -> bool {
         let State { connection, presence, reach, .. } = &*self.state.lock();
         let reached_for = !reach.seeds.is_empty() || reach.running || reach.wanted.is_some();
         let linked = !matches!(connection, ConnectionState::None);
         let missed = matches!(presence, Presence::Up(_));
-        !linked && !missed && !reached_for && self.unresolved.nothing_waits()
+        let landed = self.room.get().is_some_and(|room| !room.is_unused());
+        !linked && !missed && !reached_for && !landed && self.unresolved.nothing_waits()
     }
 
     /// Returns what to do to reach it now. Reports it down when it is time to (MS-4).

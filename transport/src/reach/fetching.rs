@@ -219,6 +219,10 @@ impl Reach {
         if let Some(runway) = pair.landing.take(bytes) {
             return Ok(Found::Runway(runway, room));
         }
+        // Nothing makes room for a task's view but what is free: messages come first.
+        if source.share.is_some() && !pair.landing.has_room_for_view(bytes) {
+            return Ok(Found::Nothing);
+        }
         let Some(new) = pair.landing.room(bytes, freed) else { return Ok(Found::Nothing) };
         let making = pair.one_sided.alloc(new.size);
         Ok(Found::Room((means, making), new, room))

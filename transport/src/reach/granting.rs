@@ -151,13 +151,12 @@ impl State {
             return;
         }
         let Stage::Connected(pair) = &mut self.stage else { return };
-        let executor = pair.one_sided.executor();
-        // One that has ended is not found, also while the peer still holds it.
-        let opened = means.shares.open_for(share, &executor, &(reach.clone() as _));
-        let Some((piece, holder)) = opened else {
-            return self.outbox.push(Sharing::Denied { share, reason: String::new() });
-        };
         let grants = &mut self.grants;
+        // One that has ended is not found, also while the peer still holds it.
+        if means.shares.open(share).is_none() {
+            return self.outbox.push(Sharing::Denied { share, reason: String::new() });
+        }
+        // (It is not opened before its turn: who has what is atomic would let go of it, SM-3.)
         if let Some(registering) = &grants.registering {
             // One that is asked for again has its answer to come.
             let is_it = !registering.is_answered
@@ -167,6 +166,11 @@ impl State {
             }
             return;
         }
+        let executor = pair.one_sided.executor();
+        let opened = means.shares.open_for(share, &executor, &(reach.clone() as _));
+        let Some((piece, holder)) = opened else {
+            return self.outbox.push(Sharing::Denied { share, reason: String::new() });
+        };
         let Piece { memory, at, bytes, access, is_elsewhere } = piece;
         let terms = Terms { bytes, access, is_elsewhere };
         match pair.one_sided.grant(&memory, at, bytes, access) {

@@ -29,6 +29,13 @@ pub(crate) struct PeerRoom {
     pub(super) landing: Account,
 }
 
+impl PeerRoom {
+    /// Returns true if nothing of it is taken.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.lent.taken() == 0 && self.landing.taken() == 0
+    }
+}
+
 impl LendingRoom {
     /// Room for as much as a node's profile says.
     pub(crate) fn new(lending: &Lending) -> Self {

@@ -112,20 +112,11 @@ fn acceptor_with(world: &World, posts: Posts, own: Handle) -> (Arc<Reach>, Arc<S
     let shares = Shares::new(world.entropy());
     let reach = Reach::new();
     let fabric = Arc::new(Mute(world.network("alpha").1, posts));
-    let (binding, runtime) = (Vec::new(), Handle::current());
+    let (binding, runtime, peer) = (Vec::new(), Handle::current(), super::peer());
     let (way, side) = (None, Side::Acceptor);
-    let (shares_of, room) = (shares.clone(), LendingRoom::new(&Lending::default()).of_peer());
-    reach.attach(Means {
-        peer: super::peer(),
-        fabric,
-        way,
-        side,
-        binding,
-        shares: shares_of,
-        room,
-        own,
-        runtime,
-    });
+    let (known, room) = (shares.clone(), LendingRoom::new(&Lending::default()).of_peer());
+    let means = Means { peer, fabric, way, side, binding, shares: known, room, own, runtime };
+    reach.attach(means);
     (reach, shares)
 }
 
