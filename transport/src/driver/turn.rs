@@ -82,7 +82,7 @@ impl Driver {
                 Ok(Some(Next::Again)) => MutexGuard::unlocked_fair(&mut pipe, hint::spin_loop),
                 Ok(Some(Next::Yield)) => return Poll::Ready(Turn::Yield),
                 Ok(Some(Next::Sleep)) => {
-                    // What wakes a driver that slept is looked for everywhere.
+                    // A driver that slept looks everywhere for what woke it.
                     self.news.more = true;
                     return Poll::Pending;
                 }

@@ -228,7 +228,7 @@ impl LinkHandle {
             let returned = state.send_queue.take_returned();
             self.count_loans(&mut state);
             self.finish(state);
-            // What goes in parts now may be what a mailbox waited for that closes.
+            // A mailbox that closes may have waited for one that goes in parts now.
             self.signals.wake();
             drop(returned);
         }

@@ -312,7 +312,7 @@ impl Session {
                 let link = &self.carrier.running.link;
                 let unexpected = || Failure::unexpected(&Message::Sharing(Sharing::Want));
                 link.reach().handle(sharing).map_err(|Unexpected| unexpected())?;
-                // What waits may be lent now.
+                // Messages that wait may be lent now.
                 link.signals().wake();
             }
             Message::Bye(parting) => self.handle_bye(parting),

@@ -1,4 +1,4 @@
-//! What is fetched from the peer's memory to where it stays: a message that it has lent, or a part
+//! Fetches from the peer's memory to where the bytes stay: of a message that it has lent, or a part
 //! of a share. No task copies it.
 
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ impl Ready {
     /// where there is no memory for them to land in, or something failed: then a read says what.
     ///
     /// # Cancel safety
-    /// What is under way then is given back when it is there, and no more is begun.
+    /// Operations under way then give back their memory when they end, and no more is begun.
     pub(crate) async fn fetch(&self, at: u64, bytes: usize) -> Option<Lease> {
         let (number, key, share) = (self.number, self.terms.key, Some(self.share));
         let (done, fetched) = oneshot::channel();
@@ -363,7 +363,7 @@ fn join(front: Option<Slot>, behind: Slot) -> Result<Slot, NotLent> {
     }
 }
 
-/// What is being fetched, in the count of that.
+/// A fetch under way, in the count of those.
 struct Fetching(Arc<Reach>);
 
 impl Fetching {

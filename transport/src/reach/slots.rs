@@ -33,7 +33,7 @@ impl Slots {
     pub(super) fn take(&mut self, count: usize) -> Option<Slot> {
         let wanted = count * ONE_SIDED_SLOT_BYTES;
         let lengths = || self.free.iter().map(|piece| piece.len()).enumerate();
-        // What is left of the shortest one is the least loss.
+        // The shortest one leaves the least behind.
         let fits =
             lengths().filter(|(_, length)| *length >= wanted).min_by_key(|(_, length)| *length);
         let (at, length) = fits.or_else(|| lengths().max_by_key(|(_, length)| *length))?;
