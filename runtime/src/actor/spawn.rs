@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use stackfuture::StackFuture;
 use tokio::sync::oneshot;
 
 use super::cell::{Base, Cell};
@@ -178,10 +179,33 @@ impl Node {
         let (told, starts) = Starts::of(&*cell);
         // `Life` uses the sender, also where the task is dropped before it runs.
         let life = Life::new(cell, Some(actor), plan, told);
-        self.runtime().spawn(Outlined::new(Life::run(life)));
+        self.run_task(Life::run(life));
         starts
     }
+
+    /// Spawns an actor's task, without its type: tokio's task is compiled once, and not into each
+    /// program for each actor and each of tokio's schedulers.
+    fn run_task<F: Future<Output = ()> + Send + 'static>(&self, life: F) {
+        if const { SmallLife::has_space_for::<F>() && SmallLife::has_alignment_for::<F>() } {
+            let Ok(life) = SmallLife::try_from(life) else { unreachable!("it has the space") };
+            self.run_small(life);
+        } else {
+            self.run_large(Box::pin(life));
+        }
+    }
+
+    fn run_small(&self, life: SmallLife) {
+        self.runtime().spawn(life);
+    }
+
+    fn run_large(&self, life: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.runtime().spawn(life);
+    }
 }
+
+/// A life that lies in tokio's task: with as many bytes that takes 512, of which 16 are the two
+/// pointers here. Larger ones are boxed.
+type SmallLife = StackFuture<'static, (), 392>;
 
 /// Makes the cell of an actor, with this capacity of its mailbox.
 type Make = fn(Base, usize) -> Arc<dyn Resident>;
@@ -272,7 +296,7 @@ impl<A: Handlers> Unborn<A> {
 
     /// Has it run. No handler waits for its start.
     pub(super) fn run(self, node: &Node) -> Starts {
-        node.runtime().spawn(Outlined::new(Life::run(self.life)));
+        node.run_task(Life::run(self.life));
         self.starts
     }
 }
