@@ -33,6 +33,8 @@ pub use crate::shares::Share;
 pub use crate::wire::is_service;
 pub use archive::{Archive, ArchiveFailed, Archived};
 pub use remote_sender::RemoteSender;
+#[cfg(test)]
+pub(crate) use shared_memory::take_left;
 pub use shared_memory::{AccessError, Fetched, LocalShares, SharedMemory};
 pub use waiter::Waiter;
 

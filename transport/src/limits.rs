@@ -348,6 +348,9 @@ pub const ONE_SIDED_DOORBELL_BYTES: usize = ONE_SIDED_BYTES_MAX;
 /// link lives: its connection is lost without a sign. Longer than any operation waits where both
 /// nodes run, and as long as a node is waited for.
 pub const ONE_SIDED_PATIENCE: Duration = DOWN_AFTER;
+/// The time for which one look at such a queue pair counts at most: looks come once a second, or
+/// with each heartbeat where these are rarer.
+pub const PATIENCE_LOOK_MAX: Duration = Duration::from_secs(ONE_SIDED_PATIENCE.as_secs() / 4);
 /// Time after which a message that is lent, and that the peer says nothing of, is taken back: the
 /// queue pair by which it was to be read is given up. Longer than the peer needs to find out that a
 /// read of it brings nothing, and to read all that may be lent at some MB/s.

@@ -34,7 +34,7 @@
 //!   connect it, a link has one such thread. What the peer says meanwhile replaces what waits for
 //!   its turn, so that a peer that offers one queue pair after the other has no more.
 //!
-//! RE-11 is [`slots`]'.
+//! RE-11 is [`slots`]', RE-12 [`patience`]'s.
 
 mod aside;
 mod fetching;
@@ -42,6 +42,7 @@ mod granting;
 mod lending;
 mod operating;
 mod pair;
+mod patience;
 mod requests;
 mod slots;
 #[cfg(test)]
@@ -52,18 +53,16 @@ use std::collections::BTreeMap;
 use std::mem::{replace, take};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, oneshot};
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
-
 use crate::bootstrap::{Question, Sharing};
 use crate::fabric::one_sided::{Access, Executor, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::{NodeName, ShareId};
 use crate::limits;
 use crate::shares::Shares;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::task::AbortHandle;
 
 use aside::drop_aside;
 pub(crate) use aside::within;
@@ -72,6 +71,7 @@ pub(crate) use lending::{LendingRoom, LentMemory, PeerRoom};
 pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
 use pair::Pair;
 pub(crate) use pair::{Came, Finished};
+use patience::{Patience, Since};
 pub(crate) use requests::Unexpected;
 
 /// One-sided access to the peer of one link.
@@ -134,10 +134,18 @@ struct State {
     /// the lock.
     recalls: Vec<(ShareId, Executor)>,
     /// ASKs and REVOKEs that were sent and have no answer.
-    unanswered: [usize; 2],
-    /// Time of the last answer.
-    answered: Option<Instant>,
+    unanswered: [Unanswered; 2],
+    patience: Patience,
     lending: lending::LendingState,
+}
+
+/// Questions of one kind that have no answer.
+#[derive(Default)]
+struct Unanswered {
+    count: usize,
+    /// Of the last answer, or of the first question after a pause. (A peer that answers others
+    /// meanwhile is on its way to this one.)
+    since: Since,
 }
 
 #[derive(Default)]
@@ -146,13 +154,13 @@ enum Stage {
     #[default]
     Closed,
     /// The side that dialled is asked to open one, since then.
-    Wanted(Instant),
+    Wanted(Since),
     /// One is made, to be offered.
     Opening {
         _task: Task,
     },
     /// It is offered, and the peer has not answered since then.
-    Offered(Instant, Box<dyn Opening>),
+    Offered(Since, Box<dyn Opening>),
     Connecting(Task),
     /// It is connected, and usable once the peer's is, too.
     Connected(Pair),
@@ -173,30 +181,27 @@ impl Drop for Task {
 
 /// What is known of a share of the peer.
 enum Known {
-    /// It was asked for at that time; these tasks wait.
-    Asked(Instant, Askers),
+    /// It was asked for; these tasks wait.
+    Asked(Askers),
     Held {
         terms: Terms,
         /// Operations under way.
         running: usize,
         /// The owner has revoked it.
         is_ending: bool,
-        /// It was asked for again at that time, to do what is atomic; these tasks wait.
-        again: Option<(Instant, Askers)>,
+        /// It was asked for again, to do what is atomic; these tasks wait.
+        again: Option<Askers>,
     },
 }
 
 impl Known {
-    /// Returns since when it is asked for.
-    fn asked(&self) -> Option<&Instant> {
-        match self {
-            Known::Asked(since, _) | Known::Held { again: Some((since, _)), .. } => Some(since),
-            Known::Held { .. } => None,
-        }
+    /// Returns true if it is asked for.
+    fn is_asked(&self) -> bool {
+        matches!(self, Known::Asked(_) | Known::Held { again: Some(_), .. })
     }
 
     /// Takes the tasks that have asked for it again.
-    fn take_again(&mut self) -> Option<(Instant, Askers)> {
+    fn take_again(&mut self) -> Option<Askers> {
         if let Known::Held { again, .. } = self { again.take() } else { None }
     }
 }
@@ -225,7 +230,7 @@ struct Denied(String);
 struct Leftovers {
     stage: Stage,
     granted: BTreeMap<ShareId, Granted>,
-    /// Their tasks hear at once.
+    /// Their tasks hear at once, those of operations when the queue pair is gone.
     _keys: BTreeMap<ShareId, Known>,
     means: Option<Arc<Means>>,
 }
@@ -240,9 +245,9 @@ impl Leftovers {
 
 impl Drop for Leftovers {
     fn drop(&mut self) {
-        let mut stage = take(&mut self.stage);
-        if let Stage::Connected(pair) = &mut stage {
-            pair.give_up();
+        let stage = take(&mut self.stage);
+        if let Stage::Connected(pair) = &stage {
+            pair.close();
         }
         let grants = take(&mut self.granted).into_values();
         let grants: Vec<_> = grants.filter_map(|mut granted| granted.take()).collect();
@@ -267,7 +272,8 @@ impl State {
     /// Ends the queue pair, and all that belongs to it (RE-1).
     fn leave(&mut self, stage: Stage) -> Leftovers {
         (self.peer_connected, self.fence) = (false, None);
-        self.unanswered = [0; 2];
+        self.unanswered = Default::default();
+        self.patience.forget_driver();
         // What else was to be said is about what ends here.
         self.outbox.retain(Sharing::is_about_opening);
         let (stage, granted) = (replace(&mut self.stage, stage), self.grants.leave());
@@ -306,23 +312,27 @@ impl State {
             | Stage::Offered(..)
             | Stage::Connecting(_) => false,
         };
-        let asks = self.keys.values().any(|known| known.asked().is_some());
+        let asks = self.keys.values().any(Known::is_asked);
         let is_granting = self.grants.is_asked(self.number);
         idle && self.outbox.is_empty() && !asks && !is_granting && self.lending.fetching == 0
     }
 
+    /// Returns true if there is something that patience may end with (RE-12).
+    fn waits(&self) -> bool {
+        let asks = self.unanswered.iter().any(|it| it.count > 0);
+        asks || !self.is_unused() || self.lending.is_lending()
+    }
+
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
     fn is_stuck(&self) -> bool {
-        let is_late = |since: &Instant| since.elapsed() >= limits::ONE_SIDED_PATIENCE;
-        // One that answers others meanwhile is on its way to this one.
-        let is_silent = self.answered.as_ref().is_none_or(is_late);
-        let asks = is_silent && self.keys.values().filter_map(Known::asked).any(is_late);
-        let recalls = is_silent && self.grants.recalls().any(is_late);
-        asks || recalls
+        let is_late = |since| self.patience.is_over(since, limits::ONE_SIDED_PATIENCE);
+        self.unanswered.iter().any(|it| it.count > 0 && is_late(it.since))
             || match &self.stage {
-                Stage::Wanted(since) | Stage::Offered(since, _) => is_late(since),
-                Stage::Connected(pair) if self.peer_connected => pair.is_stuck(),
-                Stage::Connected(pair) => is_late(&pair.waiting),
+                Stage::Wanted(since) | Stage::Offered(since, _) => is_late(*since),
+                Stage::Connected(pair) if self.peer_connected => {
+                    !pair.posted.is_empty() && is_late(pair.waiting)
+                }
+                Stage::Connected(pair) => is_late(pair.waiting),
                 Stage::Closed
                 | Stage::Opening { .. }
                 | Stage::Connecting(_)
@@ -334,23 +344,27 @@ impl State {
     /// Takes what may be sent: of what the peer answers no more than it has room to answer. What
     /// it waits for itself is never kept.
     fn take_outgoing(&mut self) -> Vec<Sharing> {
-        let unanswered = &mut self.unanswered;
+        let (unanswered, now) = (&mut self.unanswered, self.patience.now());
         let (sent, kept): (Vec<_>, Vec<_>) = take(&mut self.outbox).into_iter().partition(|it| {
             let Some(question) = it.question() else { return true };
-            let count = &mut unanswered[question as usize];
-            let fits = *count < limits::SHARING_UNANSWERED_MAX;
-            *count += usize::from(fits);
+            let unanswered = &mut unanswered[question as usize];
+            if unanswered.count == 0 {
+                unanswered.since = now;
+            }
+            let fits = unanswered.count < limits::SHARING_UNANSWERED_MAX;
+            unanswered.count += usize::from(fits);
             fits
         });
+        self.grants.note_revokes(&sent, now);
         self.outbox = kept;
         sent
     }
 
     /// Records that the peer answered an ASK or a REVOKE.
     fn note_answer(&mut self, question: Question) {
-        let count = &mut self.unanswered[question as usize];
-        *count = count.saturating_sub(1);
-        self.answered = Some(Instant::now());
+        let unanswered = &mut self.unanswered[question as usize];
+        unanswered.count = unanswered.count.saturating_sub(1);
+        unanswered.since = self.patience.now();
     }
 }
 
@@ -391,14 +405,22 @@ impl Reach {
     /// Takes back what the peer was granted and did not give back in time (RE-3), gives up a queue
     /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7). Where
     /// loans are to be taken back, too (LO-4), returns the number below which all queue pairs have
-    /// ended.
-    pub(crate) fn look(&self) -> Option<u32> {
+    /// ended. `peer_runs` says whether the peer's driver does (RE-12).
+    pub(crate) fn look(&self, peer_runs: bool) -> Option<u32> {
+        let driver = {
+            let state = &mut *self.state.lock();
+            let waits = state.waits();
+            state.patience.look(peer_runs).filter(|_| waits)
+        };
         self.give_up_stuck();
         let ended_before = self.give_up_overdue();
         self.free_landing();
         self.take_back_late();
         if self.state.lock().reassure() {
             self.outgoing.notify_one();
+        }
+        if let Some(driver) = driver {
+            driver.wake();
         }
         ended_before
     }

@@ -301,14 +301,17 @@ impl SharedMemory {
             for (at, bytes) in transfer.parts() {
                 check(&ready.terms, bytes.kind(), *at, bytes.len())?;
             }
-            let is_left = begun && unfenced.is_some_and(|number| number != ready.number());
-            let is_unfenced = transfer.is_moved() && unfenced != Some(ready.number());
+            let pair = ready.pair();
+            let is_left = begun && unfenced.as_ref().is_some_and(|other| *other != pair);
+            let is_unfenced = transfer.is_moved() && unfenced.as_ref() != Some(&pair);
             if is_unfenced || is_left {
                 // RE-8: the fence of another queue pair says nothing of this one's writes.
+                #[cfg(test)]
+                LEFT.with(|left| left.set(left.get() + 1));
                 return Err(AccessError::Unknown);
             }
             let writes = transfer.parts().iter().any(|(_, bytes)| bytes.kind() == Kind::Write);
-            unfenced = (writes && ready.fence().is_some()).then(|| ready.number());
+            unfenced = (writes && ready.fence().is_some()).then_some(pair);
             match transfer.run(&ready).await {
                 Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}
@@ -346,6 +349,18 @@ impl SharedMemory {
             }
         }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Transfers that were left with their queue pair.
+    static LEFT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns how many transfers were left with their queue pair, on this thread, since the last call.
+#[cfg(test)]
+pub(crate) fn take_left() -> u32 {
+    LEFT.take()
 }
 
 /// A place among the senders that wait for a link to a peer.

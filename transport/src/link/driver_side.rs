@@ -221,8 +221,8 @@ impl LinkHandle {
 
     /// Looks after one-sided access to the peer. What is lent to it and was not answered in time is
     /// taken back (LO-4). Called by the session now and then.
-    pub(crate) fn look_at_reach(&self) {
-        if let Some(ended_before) = self.reach.look() {
+    pub(crate) fn look_at_reach(&self, both_run: bool) {
+        if let Some(ended_before) = self.reach.look(both_run) {
             let mut state = self.state.lock();
             state.send_queue.take_back_loans(ended_before);
             let returned = state.send_queue.take_returned();

@@ -408,7 +408,7 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
-        self.carrier.running.link.look_at_reach();
+        self.carrier.running.link.look_at_reach(!self.liveness.is_stalled());
         if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::aside::{drop_aside, made};
 use super::lending::Done;
@@ -298,6 +297,7 @@ impl State {
         slot: Slot,
         permit: OwnedSemaphorePermit,
     ) -> Result<oneshot::Receiver<Fetched>, NotLent> {
+        let now = self.patience.now();
         let pair = self.pair(source.number).ok_or(NotLent::Failed)?;
         let (key, at) = (source.key, source.at + at as u64);
         let mut batch = vec![Operation { slot, bytes: wanted as u32, key, at, kind: Kind::Read }];
@@ -305,12 +305,9 @@ impl State {
         if let Err(error) = pair.one_sided.post(&mut batch) {
             return Err(self.not_fetched(source, &error.to_string()));
         }
-        if pair.posted.is_empty() {
-            pair.waiting = Instant::now();
-        }
         let (done, fetched) = oneshot::channel();
         let purpose = Purpose::Fetch(done);
-        pair.posted.push_back(Posted { permit, share: source.share, purpose });
+        pair.note_posted([Posted { permit, share: source.share, purpose }], now);
         self.used = true;
         Ok(fetched)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::mem::take;
+use std::mem::{replace, take};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::aside::drop_aside;
-use super::{Leftovers, Means, Reach, Stage, State};
+use super::{Leftovers, Means, Reach, Since, Stage, State};
 use crate::bootstrap::Sharing;
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Executor, Grant, Granting, Key};
@@ -49,10 +49,11 @@ pub(super) struct Granted {
     since: Instant,
     /// How long it is kept at least, though another executor is asked for (SM-3).
     kept: Duration,
-    /// Time at which the peer was told that it ends (RE-3).
-    revoked: Option<Instant>,
-    /// Time at which the peer was told to let go of it; it may ask for it again (SM-3).
-    recalled: Option<Instant>,
+    /// The peer is to let go of it; it may ask for it again (SM-3) unless it ends.
+    is_recalled: bool,
+    is_ending: bool,
+    /// When the peer was told (RE-3).
+    told: Option<Since>,
     /// It has asked for it again already: it has its answer when it has let go.
     is_asked_again: bool,
     runtime: Handle,
@@ -76,16 +77,23 @@ impl Granted {
     ) -> Self {
         let (key, held, runtime) = (grant.key(), Some((grant, holder)), runtime.clone());
         let kept = limits::EXECUTOR_KEPT.max(took * limits::EXECUTOR_KEPT_TIMES);
-        let (since, revoked) = (Instant::now(), None);
-        let (recalled, is_asked_again) = (None, false);
-        Granted { held, key, terms, since, kept, revoked, recalled, is_asked_again, runtime }
+        Granted {
+            held,
+            key,
+            terms,
+            since: Instant::now(),
+            kept,
+            is_recalled: false,
+            is_ending: false,
+            told: None,
+            is_asked_again: false,
+            runtime,
+        }
     }
 
     /// Returns what the peer is told when it is to let go of it, the first time.
     fn recall(&mut self, share: ShareId) -> Option<Sharing> {
-        let is_told = self.recalled.is_some() || self.revoked.is_some();
-        self.recalled.get_or_insert_with(Instant::now);
-        (!is_told).then_some(Sharing::Revoke(share))
+        (!replace(&mut self.is_recalled, true)).then_some(Sharing::Revoke(share))
     }
 
     fn message(&self, share: ShareId) -> Sharing {
@@ -119,9 +127,15 @@ impl Grants {
         take(&mut self.granted)
     }
 
-    /// Returns since when the peer owes answers to recalls.
-    pub(super) fn recalls(&self) -> impl Iterator<Item = &Instant> {
-        self.granted.values().filter_map(|granted| granted.recalled.as_ref())
+    /// Records what of it the peer is told to let go of.
+    pub(super) fn note_revokes(&mut self, sent: &[Sharing], now: Since) {
+        for message in sent {
+            if let Sharing::Revoke(share) = message
+                && let Some(granted) = self.granted.get_mut(share)
+            {
+                granted.told.get_or_insert(now);
+            }
+        }
     }
 
     /// Returns true if a device locks memory, or lets go of it, for a share that was asked for.
@@ -203,13 +217,13 @@ impl State {
     fn answer_again(&mut self, means: &Means, share: ShareId) -> bool {
         let Stage::Connected(pair) = &self.stage else { return false };
         let Some(granted) = self.grants.granted.get_mut(&share) else { return false };
-        if granted.revoked.is_some() {
+        if granted.is_ending {
             self.outbox.push(Sharing::Denied { share, reason: String::new() });
             return true;
         }
         let executor = pair.one_sided.executor();
         let may_do_more = granted.terms.is_elsewhere && means.shares.is_free_for(share, &executor);
-        if may_do_more || granted.recalled.is_some() {
+        if may_do_more || granted.is_recalled {
             granted.is_asked_again = true;
             self.outbox.extend(granted.recall(share));
         } else {
@@ -231,6 +245,15 @@ impl State {
         let granted = self.grants.granted.remove(&share)?;
         if granted.is_asked_again {
             self.answer(reach, means, share);
+        }
+        Some(granted)
+    }
+
+    /// Takes a grant back that the peer has not let go of.
+    fn take_back(&mut self, share: ShareId) -> Option<Granted> {
+        let granted = self.grants.granted.remove(&share)?;
+        if granted.is_asked_again {
+            self.outbox.push(Sharing::Denied { share, reason: String::new() });
         }
         Some(granted)
     }
@@ -299,15 +322,20 @@ impl Reach {
 
     /// Takes back what the peer was granted and did not give back in time (RE-3).
     pub(super) fn take_back_late(&self) {
-        let is_over = |granted: &Granted| {
-            granted.revoked.is_some_and(|since| since.elapsed() >= limits::REVOKE_PATIENCE)
-        };
         let over = {
             let state = &mut *self.state.lock();
-            let over = state.grants.granted.extract_if(.., |_, granted| is_over(granted)).collect();
+            let is_told = |told| state.patience.is_over(told, limits::REVOKE_PATIENCE);
+            let is_over =
+                |granted: &Granted| granted.is_ending && granted.told.is_some_and(is_told);
+            let granted = state.grants.granted.iter();
+            let over = granted.filter(|(_, granted)| is_over(granted)).map(|(share, _)| *share);
+            let over: Vec<_> = over.collect();
+            let over = over.into_iter().filter_map(|share| Some((share, state.take_back(share)?)));
+            let over = over.collect();
             Leftovers::of_grants(over, state.means.as_ref())
         };
         drop(over);
+        self.outgoing.notify_one();
     }
 }
 
@@ -321,7 +349,7 @@ impl Grantee for Reach {
                 |it: &&mut Registering| it.share == share && it.number == number && !it.is_answered;
             if let Some(granted) = state.grants.granted.get_mut(&share) {
                 state.outbox.extend(granted.recall(share));
-                granted.revoked = Some(Instant::now());
+                granted.is_ending = true;
             } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
                 registering.is_answered = true;
                 state.outbox.push(Sharing::Denied { share, reason: String::new() });
@@ -348,7 +376,8 @@ impl Grantee for Reach {
     }
 
     fn take_back(&self, share: ShareId) {
-        let granted = self.state.lock().grants.granted.remove(&share);
+        let granted = self.state.lock().take_back(share);
         drop(granted);
+        self.outgoing.notify_one();
     }
 }

@@ -5,10 +5,9 @@ use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::aside::drop_aside;
-use super::{Means, Reach, Stage, State};
+use super::{Means, Reach, Since, Stage, State};
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Grant, Key, Making};
 use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
@@ -57,7 +56,7 @@ pub(super) struct Registered {
     held: Option<(Grant, BudgetShare)>,
     /// The queue pair by which it is lent, and since when it is.
     number: u32,
-    since: Instant,
+    since: Since,
     runtime: Handle,
 }
 
@@ -82,6 +81,13 @@ pub(super) struct LendingState {
     failures: u64,
     /// The log says why large messages go in parts.
     has_warned: bool,
+}
+
+impl LendingState {
+    /// Returns true if the peer has something lent.
+    pub(super) fn is_lending(&self) -> bool {
+        self.lent.iter().any(|lent| lent.strong_count() > 0)
+    }
 }
 
 impl Reach {
@@ -154,7 +160,7 @@ impl Reach {
         };
         let Key { number: key, base } = grant.key();
         let runtime = means.own.clone();
-        let since = Instant::now();
+        let since = self.state.lock().patience.now();
         let registered = Registered { held: Some((grant, taken)), number, since, runtime };
         let registered = Arc::new(registered);
         {
@@ -178,7 +184,7 @@ impl Reach {
             let state = &mut *self.state.lock();
             let lent = state.lending.lent.iter().filter_map(Weak::upgrade);
             let overdue: Vec<_> =
-                lent.filter(|lent| lent.since.elapsed() >= LOAN_PATIENCE).collect();
+                lent.filter(|lent| state.patience.is_over(lent.since, LOAN_PATIENCE)).collect();
             // By an earlier queue pair nothing is read any more.
             let number = state.number;
             let is_open = state.pair(number).is_some();

@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::Instant;
 
 use super::pair::{FENCE_BYTES, Finished, Piece, Posted, Purpose};
 use super::slots::Slots;
@@ -22,6 +21,16 @@ pub(crate) struct Ready {
     room: Arc<Semaphore>,
     fence: Option<Key>,
     pub(crate) terms: Terms,
+}
+
+/// Tells one queue pair from all others of this process.
+#[derive(Clone)]
+pub(crate) struct PairId(Arc<Reach>, u32);
+
+impl PartialEq for PairId {
+    fn eq(&self, other: &PairId) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) && self.1 == other.1
+    }
 }
 
 /// An operation to be posted.
@@ -137,7 +146,7 @@ impl Reach {
                 if again.is_none() {
                     state.outbox.push(Sharing::Ask(share));
                 }
-                let (_, tasks) = again.get_or_insert_with(|| (Instant::now(), Vec::new()));
+                let tasks = again.get_or_insert_default();
                 tasks.retain(|task| !task.is_closed());
                 tasks.push(asks);
             }
@@ -148,12 +157,12 @@ impl Reach {
             }
             // It may have been recalled: then it is asked for again when it was let go of (SM-3).
             Some(Known::Held { .. }) => return Ok(Look::Later),
-            Some(Known::Asked(_, tasks)) => {
+            Some(Known::Asked(tasks)) => {
                 tasks.retain(|task| !task.is_closed());
                 tasks.push(asks);
             }
             None => {
-                state.keys.insert(share, Known::Asked(Instant::now(), vec![asks]));
+                state.keys.insert(share, Known::Asked(vec![asks]));
                 state.outbox.push(Sharing::Ask(share));
             }
         }
@@ -206,9 +215,9 @@ impl Ready {
         Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
     }
 
-    /// Returns the number of the queue pair.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
+    /// Returns what tells its queue pair from all others, also those of other links.
+    pub(crate) fn pair(&self) -> PairId {
+        PairId(self.reach.clone(), self.number)
     }
 
     /// Returns what has to follow a write before it is done, if anything has (RE-8).
@@ -269,10 +278,7 @@ impl Ready {
             *running += posted.len();
         }
         state.used = true;
-        if pair.posted.is_empty() {
-            pair.waiting = Instant::now();
-        }
-        pair.posted.extend(posted);
+        pair.note_posted(posted, state.patience.now());
         Ok(finished)
     }
 }

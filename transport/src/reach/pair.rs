@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::aside::{drop_aside, made, within};
 use super::slots::Slots;
-use super::{Means, Reach, Stage, State, Task};
+use super::{Means, Reach, Since, Stage, State, Task};
 use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{
     Access, Executor, Grant, OneSided, OneSidedConfig, Opening, Outcome,
@@ -22,8 +22,7 @@ use crate::fabric::one_sided::{
 use crate::fabric::{FabricError, Status};
 use crate::id::ShareId;
 use crate::limits::{
-    CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_PATIENCE,
-    ONE_SIDED_SLOT_BYTES, ONE_SIDED_SLOTS,
+    CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_SLOT_BYTES, ONE_SIDED_SLOTS,
 };
 use crate::memory::{Landing, Slot, Words};
 
@@ -37,7 +36,8 @@ const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 /// side (RE-8), where it takes one.
 type Made = (Box<dyn OneSided>, Slots, Option<Grant>);
 
-/// A connected queue pair.
+/// A connected queue pair. It is dropped before the operations without an outcome, whose tasks hear
+/// by that that the end is unknown: what they find out then does not change any more.
 pub(super) struct Pair {
     pub(super) one_sided: Box<dyn OneSided>,
     /// Slots of no operation, and of no task that reads what came. There is one of the least length
@@ -49,7 +49,7 @@ pub(super) struct Pair {
     /// Operations without an outcome, in their order (PV-14).
     pub(super) posted: VecDeque<Posted>,
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
-    pub(super) waiting: Instant,
+    pub(super) waiting: Since,
     pub(super) landing: Landing,
     /// The word that the peer reads after it has written (RE-8).
     _fence: Option<Grant>,
@@ -57,16 +57,18 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Has all tasks that wait for room or an outcome hear that it has ended.
-    pub(super) fn give_up(&mut self) {
+    /// Has all tasks that wait for room hear that it has ended.
+    pub(super) fn close(&self) {
         self.room.close();
         self.fetch_room.close();
-        self.posted.clear();
     }
 
-    /// Returns true if an operation waits, and had no outcome for too long (RE-6).
-    pub(super) fn is_stuck(&self) -> bool {
-        !self.posted.is_empty() && self.waiting.elapsed() >= ONE_SIDED_PATIENCE
+    /// Records operations that were posted.
+    pub(super) fn note_posted(&mut self, posted: impl IntoIterator<Item = Posted>, now: Since) {
+        if self.posted.is_empty() {
+            self.waiting = now;
+        }
+        self.posted.extend(posted);
     }
 }
 
@@ -357,7 +359,7 @@ impl Reach {
                 let driver = Task(means.runtime.spawn(driver).abort_handle());
                 let landing = Landing::new(landing);
                 let room = Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize));
-                let (posted, waiting) = (VecDeque::new(), Instant::now());
+                let (posted, waiting) = (VecDeque::new(), state.patience.now());
                 let fetch_room = Arc::new(Semaphore::new(FETCH_OPERATIONS as usize));
                 let key = fence.as_ref().map(Grant::key);
                 let pair = Pair {
@@ -392,6 +394,9 @@ impl Reach {
         let mut outcomes = Vec::new();
         let mut finished = Vec::new();
         let mut state = self.state.lock();
+        if state.pair(number).is_some() {
+            state.patience.note_run(cx.waker());
+        }
         let Some(pair) = state.pair(number) else { return Poll::Ready(()) };
         pair.one_sided.arm();
         while pair.one_sided.poll(&mut outcomes, BATCH) > 0 {}
@@ -426,9 +431,9 @@ impl Reach {
     /// Records the outcome of the oldest operation. What is returned is for its task, and wakes
     /// others: without the lock.
     fn finish(self: &Arc<Self>, state: &mut State, slot: Slot, status: Status) -> Option<Brought> {
-        let number = state.number;
+        let (number, now) = (state.number, state.patience.now());
         let pair = state.pair(number)?;
-        pair.waiting = Instant::now();
+        pair.waiting = now;
         let Posted { permit, share, purpose } = pair.posted.pop_front()?;
         if let Some(share) = share {
             state.release(share);

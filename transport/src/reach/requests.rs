@@ -3,7 +3,6 @@
 use std::mem::replace;
 use std::sync::Arc;
 
-use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::{Askers, Denied, Known, Leftovers, Means, Reach, Stage, State, Terms};
@@ -55,7 +54,9 @@ impl Reach {
                 leftovers = state.heed_unable(number, reason);
             }
             Sharing::Ask(share) => state.answer(self, &means, share),
-            Sharing::Later => state.answered = Some(Instant::now()),
+            Sharing::Later => {
+                state.unanswered[Question::Ask as usize].since = state.patience.now();
+            }
             Sharing::Granted { share, key, bytes, access, is_elsewhere } => {
                 state.note_answer(Question::Ask);
                 let terms = Terms { key, bytes, access, is_elsewhere };
@@ -124,7 +125,7 @@ impl Reach {
     pub(super) fn begin(self: &Arc<Self>, state: &mut State, means: &Arc<Means>) {
         if !means.is_dialer() {
             state.outbox.push(Sharing::Want);
-            state.stage = Stage::Wanted(Instant::now());
+            state.stage = Stage::Wanted(state.patience.now());
             return;
         }
         let Some(number) = state.number.checked_add(1) else {
@@ -177,7 +178,7 @@ impl State {
             Ok(opening) => {
                 let queue_pair = opening.offer();
                 self.outbox.push(Sharing::Offer { number, queue_pair });
-                self.stage = Stage::Offered(Instant::now(), opening);
+                self.stage = Stage::Offered(self.patience.now(), opening);
             }
             Err(reason) => {
                 // The peer may have asked for it, and waits.
@@ -218,11 +219,11 @@ impl State {
     /// again.
     fn take_asked(&mut self, share: ShareId) -> Option<Askers> {
         match self.keys.remove(&share)? {
-            Known::Asked(_, tasks) => Some(tasks),
+            Known::Asked(tasks) => Some(tasks),
             mut held @ Known::Held { .. } => {
                 let again = held.take_again();
                 self.keys.insert(share, held);
-                again.map(|(_, tasks)| tasks)
+                again
             }
         }
     }
@@ -247,7 +248,7 @@ impl State {
     fn heed_revoke(&mut self, share: ShareId) {
         match self.keys.get_mut(&share) {
             Some(Known::Held { running, is_ending, .. }) if *running > 0 => *is_ending = true,
-            Some(Known::Asked(..)) => {}
+            Some(Known::Asked(_)) => {}
             _ => self.let_go(share),
         }
     }
@@ -256,8 +257,8 @@ impl State {
     /// again wait for their answer.
     pub(super) fn let_go(&mut self, share: ShareId) {
         let again = self.keys.remove(&share).and_then(|mut known| known.take_again());
-        if let Some((since, tasks)) = again {
-            self.keys.insert(share, Known::Asked(since, tasks));
+        if let Some(tasks) = again {
+            self.keys.insert(share, Known::Asked(tasks));
         }
         self.outbox.push(Sharing::Revoked(share));
     }

@@ -1,5 +1,6 @@
 //! Peers that do not keep to the protocol.
 
+mod patience;
 mod slow;
 
 use std::fmt;
@@ -18,7 +19,7 @@ use crate::fabric::one_sided::{
     Executor, Grant, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Operation, Outcome,
 };
 use crate::fabric::sim::{self, World};
-use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig};
+use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig, Status};
 use crate::memory::{Buffer, Region, Words};
 use crate::profile::Lending;
 use crate::shares::Share;
@@ -146,6 +147,10 @@ enum Posts {
     Slow(Arc<slow::Device>),
     /// They are kept, and queue pairs are connected by this device.
     Connects(Arc<slow::Device>),
+    /// They are kept, and queue pairs are destroyed by this device.
+    Ends(Arc<slow::Device>),
+    /// They are done when the driver looks.
+    Done,
 }
 
 impl Fabric for Mute {
@@ -235,13 +240,24 @@ impl OneSided for MuteSide {
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         match self.1 {
             Posts::Kept | Posts::Slow(_) | Posts::Connects(_) => self.0.append(batch),
+            Posts::Ends(_) | Posts::Done => self.0.append(batch),
             Posts::Refused => return Err(PostError::Full),
         }
         Ok(())
     }
 
-    fn poll(&mut self, _: &mut Vec<Outcome>, _: usize) -> usize {
-        0
+    fn is_slow(&self) -> bool {
+        matches!(self.1, Posts::Ends(_))
+    }
+
+    fn poll(&mut self, outcomes: &mut Vec<Outcome>, _: usize) -> usize {
+        if !matches!(self.1, Posts::Done) {
+            return 0;
+        }
+        let done = self.0.drain(..).map(|operation| operation.slot);
+        let before = outcomes.len();
+        outcomes.extend(done.map(|slot| Outcome::Done { slot, status: Status::Success }));
+        outcomes.len() - before
     }
 
     fn arm(&mut self) {}
@@ -253,12 +269,20 @@ impl OneSided for MuteSide {
     fn close(&mut self) {}
 }
 
-/// A side that did not dial, over a fabric that brings nothing, and its share.
+impl Drop for MuteSide {
+    fn drop(&mut self) {
+        if let Posts::Ends(device) = &self.1 {
+            device.wait_and("destroyed");
+        }
+    }
+}
+
 /// The name of the peer.
 fn peer() -> NodeName {
     NodeName::new("peer").unwrap()
 }
 
+/// A side that did not dial, over a fabric that brings nothing, and its share.
 fn mute_acceptor(world: &World, posts: Posts) -> OneSide {
     let side = one_side(world, "alpha", Side::Acceptor);
     let fabric = Arc::new(Mute(world.network("alpha").1, posts));
@@ -286,6 +310,19 @@ async fn connect(reach: &Arc<Reach>, number: u32) {
     reach.handle(offer).unwrap();
     reach.handle(Sharing::Connected { number, fence: None }).unwrap();
     while !format!("{:?}", reach.outgoing().await).contains("Ask") {}
+}
+
+/// The time between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks now and then for so long, as a session does. Returns what the last look did.
+async fn look_for(reach: &Reach, time: Duration) -> Option<u32> {
+    let mut ended_before = reach.look(true);
+    for _ in 0..time.as_secs() {
+        tokio::time::sleep(LOOK).await;
+        ended_before = reach.look(true);
+    }
+    ended_before
 }
 
 /// Returns a share of the peer that was granted on the first queue pair.
@@ -357,11 +394,10 @@ fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
                     assert!(timeout(Duration::from_millis(1), access).await.is_err());
                 }
                 let state = reach.state.lock();
-                let Some(Known::Asked(_, tasks)) = state.keys.get(&wanted) else { panic!() };
+                let Some(Known::Asked(tasks)) = state.keys.get(&wanted) else { panic!() };
                 assert!(tasks.len() <= 2, "{}", tasks.len());
             }
-            tokio::time::sleep(limits::ONE_SIDED_PATIENCE).await;
-            reach.look();
+            look_for(&reach, limits::ONE_SIDED_PATIENCE).await;
             assert!(matches!(task.await.unwrap(), Err(Unready::Unable(_))), "stage {stage}");
             reach.outgoing().await;
         }
@@ -446,11 +482,9 @@ fn a_queue_pair_that_brings_nothing_is_given_up() {
         drop(dropped);
         assert_eq!(ready.room_left(), limits::ONE_SIDED_OPERATIONS as usize - 2);
         assert!(!reach.rest(), "RE-5");
-        tokio::time::sleep(limits::ONE_SIDED_PATIENCE - Duration::from_millis(1)).await;
-        reach.look();
+        look_for(&reach, limits::ONE_SIDED_PATIENCE - LOOK).await;
         assert!(reach.state.lock().pair(1).is_some());
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        reach.look();
+        look_for(&reach, LOOK).await;
         assert!(kept.await.is_err(), "its end is unknown");
         assert!(ready.piece(8).await.is_err());
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");

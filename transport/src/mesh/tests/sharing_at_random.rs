@@ -10,6 +10,7 @@ use crate::endpoint::{AccessError, SharedMemory};
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
 use crate::limits::{FETCH_FROM, ONE_SIDED_BYTES_MAX};
+use crate::memory::Words;
 use crate::reach::Reach;
 
 /// Seeds, unless `RINGPOST_TEST_CASES` says how many.
@@ -237,6 +238,122 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
         assert!(found == model, "operation {number}");
     }
     disturbed.add_to(met);
+}
+
+/// Bytes of a stripe: more than all operations that one queue pair has room for.
+const STRIPE: usize = 1_500_000;
+
+/// What the tasks with a stripe each have met.
+#[derive(Debug, Default)]
+struct Striped {
+    written: u32,
+    read: u32,
+    added: u32,
+    unknown: u32,
+    /// Writes that were begun, had no operation under way when their link or queue pair was lost,
+    /// and would have gone on over the next one.
+    left: u32,
+}
+
+/// One task with a stripe of the memory: what it has written is there when the write returns, by
+/// whatever queue pair it went; what ends as unknown was done in part at most.
+async fn stripe(world: World, (owner, memory): (Arc<Words>, SharedMemory), from: usize) -> Striped {
+    let mut met = Striped::default();
+    let mut model = vec![0u8; STRIPE];
+    for number in 1..=8u8 {
+        let below = |most: usize| world.entropy().below(most as u64) as usize;
+        let long = if below(3) > 0 { STRIPE } else { 200_000 };
+        let at = below(STRIPE / 8) * 8;
+        let length = below(long.min(STRIPE - at) + 1);
+        let mut wanted = model.clone();
+        let place = (from + at) as u64;
+        let ended = match below(4) {
+            0 => {
+                let mut found = vec![0; length];
+                read(&memory, place, &mut found, &mut met.unknown).await;
+                assert!(found == model[at..at + length], "read of {length} from {at}");
+                met.read += 1;
+                continue;
+            }
+            1 => {
+                let old = u64::from_ne_bytes(model[at..at + 8].try_into().unwrap());
+                wanted[at..at + 8].copy_from_slice(&old.wrapping_add(3).to_ne_bytes());
+                met.added += 1;
+                memory.fetch_add(place, 3).await.map(|found| assert_eq!(found, old))
+            }
+            _ => {
+                wanted[at..at + length].fill(number);
+                met.written += 1;
+                memory.write(place, &wanted[at..at + length]).await
+            }
+        };
+        let mut now = vec![0; STRIPE];
+        match ended {
+            Ok(()) => {}
+            Err(AccessError::Unable(_)) => wanted = model.clone(),
+            Err(AccessError::Unknown) => {
+                met.unknown += 1;
+                read(&memory, from as u64, &mut now, &mut met.unknown).await;
+                for ((now, before), wanted) in now.iter().zip(&model).zip(&wanted) {
+                    assert!(now == before || now == wanted, "neither old nor new");
+                }
+                wanted = now.clone();
+            }
+            Err(error) => panic!("{error}"),
+        }
+        model = wanted;
+        owner.read(from as u64, &mut now).unwrap();
+        assert!(now == model, "operation {number}");
+    }
+    met
+}
+
+/// RE-8: writes of many tasks that wait for room are lost with their link or queue pair between two
+/// of their operations, also before the fence: none of them is called done that is not.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn memory_is_what_its_writers_say_however_many_wait() {
+    let cases = std::env::var("RINGPOST_TEST_CASES").ok().and_then(|count| count.parse().ok());
+    let seeds: u64 = cases.unwrap_or(32);
+    let mut met = Striped::default();
+    for seed in 0..seeds {
+        let all = sim::run(seed, |world| async move {
+            let by_device = seed % 4 > 0;
+            let alpha = node(&world, "alpha", by_device).await;
+            let beta = node(&world, "beta", by_device).await;
+            beta.mesh.ready(1).await;
+            let tasks = 2 + world.entropy().below(5) as usize;
+            let owned = Owned::new(&alpha, tasks * STRIPE, Access::ALL);
+            let memory = reached(&beta, &alpha, owned.share.id());
+            let begin = |number| {
+                let reached = (owned.memory.clone(), memory.clone());
+                tokio::spawn(stripe(world.clone(), reached, number * STRIPE))
+            };
+            let mut tasks = futures::future::join_all((0..tasks).map(begin));
+            let disturbed = Arc::new(Disturbed::default());
+            let ended = loop {
+                let pause = Duration::from_micros(world.entropy().below(12_000));
+                if let Ok(ended) = tokio::time::timeout(pause, &mut tasks).await {
+                    break ended;
+                }
+                let (node, name) =
+                    [(&alpha, "beta"), (&beta, "alpha")][world.entropy().below(2) as usize];
+                disturb_soon(&world, reach_to(node, name), &disturbed);
+            };
+            ended.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+        });
+        for of in all {
+            met.written += of.written;
+            met.read += of.read;
+            met.added += of.added;
+            met.unknown += of.unknown;
+        }
+        met.left += crate::endpoint::take_left();
+    }
+    println!("{met:?} in {seeds} seeds");
+    let Striped { written, read, added, unknown, left } = met;
+    assert!(cases.is_some() || [written, read, added, unknown].iter().all(|count| *count > 50));
+    assert!(cases.is_some() || left > 2, "{left}");
 }
 
 /// A word that is written by one node never tears for another one, nor for its owner.

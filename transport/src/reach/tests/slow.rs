@@ -31,21 +31,21 @@ enum Whim {
 }
 
 /// Lets it go on, and sees what it has done.
-struct Control {
+pub(super) struct Control {
     steps: mpsc::Sender<()>,
     done: mpsc::Receiver<&'static str>,
 }
 
 impl Control {
     /// Lets the device do one thing more, and waits for that.
-    fn step(&self) -> &'static str {
+    pub(super) fn step(&self) -> &'static str {
         self.steps.send(()).unwrap();
         self.done.recv_timeout(Duration::from_secs(20)).unwrap()
     }
 }
 
 impl Device {
-    fn new() -> (Arc<Self>, Control) {
+    pub(super) fn new() -> (Arc<Self>, Control) {
         let ((steps, taken), (telling, done)) = (mpsc::channel(), mpsc::channel());
         let (waiting, most, next) = Default::default();
         let device = Device { steps: Mutex::new(taken), done: telling, waiting, most, next };
@@ -103,7 +103,7 @@ async fn slow_side(world: &World) -> (Arc<Reach>, Arc<Shares>, Control) {
     (reach, shares, control)
 }
 
-fn acceptor(world: &World, posts: Posts) -> (Arc<Reach>, Arc<Shares>) {
+pub(super) fn acceptor(world: &World, posts: Posts) -> (Arc<Reach>, Arc<Shares>) {
     acceptor_with(world, posts, Handle::current())
 }
 
@@ -120,13 +120,13 @@ fn acceptor_with(world: &World, posts: Posts, own: Handle) -> (Arc<Reach>, Arc<S
     (reach, shares)
 }
 
-async fn offer(reach: &Arc<Reach>, number: u32) {
+pub(super) async fn offer(reach: &Arc<Reach>, number: u32) {
     reach.handle(Sharing::Offer { number, queue_pair: Zeroizing::default() }).unwrap();
     while !format!("{:?}", reach.outgoing().await).contains("Connected") {}
     reach.handle(Sharing::Connected { number, fence: None }).unwrap();
 }
 
-fn share(shares: &Arc<Shares>) -> Share {
+pub(super) fn share(shares: &Arc<Shares>) -> Share {
     shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap()
 }
 
@@ -140,9 +140,9 @@ fn nothing_waits_for_a_device_that_locks_memory() {
         for share in [&first, &second, &first] {
             reach.handle(Sharing::Ask(share.id())).unwrap();
         }
-        reach.look();
+        reach.look(true);
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Later]");
-        reach.look();
+        reach.look(true);
         assert!(timeout(Duration::ZERO, reach.outgoing()).await.is_err(), "not so often");
         assert!(!reach.rest(), "RE-5: the peer waits");
         reach.handle(Sharing::Ask(ShareId(5))).unwrap();
@@ -204,7 +204,7 @@ fn what_ends_while_a_device_locks_memory_is_let_go() {
     });
 }
 
-async fn sleep_a_moment() {
+pub(super) async fn sleep_a_moment() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -231,7 +231,7 @@ fn nothing_waits_for_a_device_that_registers_a_message() {
     sim::run(1, |world| async move {
         let (reach, _shares, device) = slow_side(&world).await;
         let ended = lend(&reach, LARGE);
-        reach.look();
+        reach.look(true);
         reach.handle(Sharing::Later).unwrap();
         assert!(reach.state.try_lock().is_some() && ended.lock().is_none());
         assert_eq!(device.step(), "locked");
@@ -275,7 +275,7 @@ fn nothing_waits_for_a_device_that_makes_landing_memory() {
             let told = ended.clone();
             reach.fetch(lent, move |fetched| *told.lock() = Some(fetched.map(drop)));
             sleep_a_moment().await;
-            reach.look();
+            reach.look(true);
             assert!(reach.state.try_lock().is_some() && ended.lock().is_none());
             assert_eq!(room.taken(), LARGE as u64);
             if number == 1 {
@@ -515,14 +515,13 @@ fn a_loan_without_an_answer_is_taken_back() {
                     })
                     .collect();
                 assert_eq!(room.taken(), 4096 * count);
-                tokio::time::sleep(limits::LOAN_PATIENCE - Duration::from_millis(1)).await;
-                assert!(reach.look().is_none() && reach.state.lock().pair(number).is_some());
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                assert_eq!(reach.look(), Some(number + 1));
+                assert!(look_for(&reach, limits::LOAN_PATIENCE - LOOK).await.is_none());
+                assert!(reach.state.lock().pair(number).is_some());
+                assert_eq!(look_for(&reach, LOOK).await, Some(number + 1));
                 assert!(reach.state.lock().pair(number).is_none());
                 assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
                 drop(lent);
-                assert_eq!(reach.look(), None);
+                assert_eq!(reach.look(true), None);
                 assert_eq!(room.taken(), 0);
             }
         });
@@ -570,7 +569,7 @@ fn a_full_pool_of_blocking_threads_keeps_nothing_else() {
                 }
                 sleep_a_moment().await;
                 assert!(reach.state.try_lock().is_some());
-                reach.look();
+                reach.look(true);
                 reach.handle(Sharing::Ask(ShareId(5))).unwrap();
                 let said = format!("{:?}", reach.outgoing().await);
                 assert!(said.contains("Denied"), "{said}");

@@ -1,0 +1,102 @@
+//! The time that counts where something is waited for.
+//!
+//! - **RE-12 while both run**: time counts only where the drivers of both sides ran meanwhile, since
+//!   it is they that bring what is waited for: a program may block the threads of its runtime for as
+//!   long as it likes, and what has come then lies unread. One look at it counts for
+//!   [`PATIENCE_LOOK_MAX`] at most, however late it is: so nothing is given up for a time in which
+//!   the process stood still.
+
+use std::mem::{replace, take};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::limits::PATIENCE_LOOK_MAX;
+
+/// The time that has counted so far.
+#[derive(Default)]
+pub(super) struct Patience {
+    counted: Duration,
+    looked: Option<Instant>,
+    /// This side's driver ran since the last look.
+    ran: bool,
+    /// Wakes it.
+    driver: Option<Waker>,
+}
+
+/// A moment, as [`Patience`] counts time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Since(Duration);
+
+impl Patience {
+    pub(super) fn now(&self) -> Since {
+        Since(self.counted)
+    }
+
+    /// Returns true if at least so much time has counted since then.
+    pub(super) fn is_over(&self, since: Since, limit: Duration) -> bool {
+        self.counted.saturating_sub(since.0) >= limit
+    }
+
+    /// Records that this side's driver runs, and what wakes it.
+    pub(super) fn note_run(&mut self, waker: &Waker) {
+        self.ran = true;
+        if !self.driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            self.driver = Some(waker.clone());
+        }
+    }
+
+    /// The driver has ended.
+    pub(super) fn forget_driver(&mut self) {
+        self.driver = None;
+    }
+
+    /// Counts the time since the last look, if both drivers run: the peer's says whether it does.
+    /// Returns what wakes this side's, so that the next look finds that it runs.
+    pub(super) fn look(&mut self, peer_runs: bool) -> Option<Waker> {
+        let now = Instant::now();
+        let passed = replace(&mut self.looked, Some(now)).map_or(Duration::ZERO, |then| now - then);
+        let runs = take(&mut self.ran) || self.driver.is_none();
+        if runs && peer_runs {
+            self.counted += passed.min(PATIENCE_LOOK_MAX);
+        }
+        self.driver.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RE-12.
+    #[tokio::test(start_paused = true)]
+    async fn time_counts_while_both_drivers_run() {
+        let mut patience = Patience::default();
+        let second = Duration::from_secs(1);
+        let look = async |patience: &mut Patience, runs: bool, peer_runs: bool| {
+            tokio::time::sleep(second).await;
+            if runs {
+                patience.note_run(Waker::noop());
+            }
+            patience.look(peer_runs).is_some()
+        };
+        assert!(!look(&mut patience, false, true).await, "there is no driver");
+        let since = patience.now();
+        look(&mut patience, false, true).await;
+        assert!(patience.is_over(since, second) && !patience.is_over(since, 2 * second));
+        assert!(look(&mut patience, true, true).await);
+        assert!(patience.is_over(since, 2 * second));
+        for _ in 0..10 {
+            look(&mut patience, false, true).await;
+            look(&mut patience, true, false).await;
+        }
+        assert!(!patience.is_over(since, 3 * second));
+        tokio::time::sleep(100 * second).await;
+        look(&mut patience, true, true).await;
+        assert!(patience.is_over(since, 4 * second) && !patience.is_over(since, 5 * second));
+        patience.forget_driver();
+        assert!(!look(&mut patience, false, true).await);
+        assert!(patience.is_over(since, 5 * second));
+    }
+}

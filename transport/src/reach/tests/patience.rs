@@ -1,0 +1,133 @@
+//! What is waited for, and for how long.
+
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::task::yield_now;
+
+use super::slow::{Device, acceptor, offer, share, sleep_a_moment};
+use super::*;
+use crate::shares::Grantee;
+
+/// Runs what is ready on a runtime, by a thread of its own.
+fn run_ready(runtime: &tokio::runtime::Runtime) {
+    let ready = async {
+        for _ in 0..10 {
+            yield_now().await;
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(|| runtime.block_on(ready)).join().unwrap());
+}
+
+/// RE-12: a program blocks the runtime on which queue pairs are driven for longer than anything is
+/// waited for. What came meanwhile is found when it goes on. Before, the queue pair was given up
+/// without a look at it, and what had been done ended as unknown.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_program_that_blocks_its_runtime_keeps_its_queue_pairs() {
+    sim::run(1, |world| async move {
+        let links = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Done);
+        {
+            let mut state = reach.state.lock();
+            let means = Arc::get_mut(state.means.as_mut().unwrap()).unwrap();
+            means.runtime = links.handle().clone();
+        }
+        let connected = ready(&reach);
+        let mut connected = pin!(connected);
+        let ready = loop {
+            run_ready(&links);
+            if let Some(ready) = timeout(LOOK, connected.as_mut()).now_or_never() {
+                break ready.unwrap();
+            }
+            sleep_a_moment().await;
+        };
+        let piece = ready.try_piece(8).unwrap();
+        let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
+        let finished = ready.post(vec![Wanted { act, piece }]).unwrap().remove(0);
+        look_for(&reach, 10 * limits::ONE_SIDED_PATIENCE).await;
+        run_ready(&links);
+        let (status, came) = finished.await.expect("it was done");
+        assert_eq!((status, came.len()), (Status::Success, 8));
+        links.shutdown_background();
+    });
+}
+
+/// RE-12: nor does a peer's program that blocks its own.
+#[test]
+fn a_peer_that_says_that_its_driver_does_not_run_is_waited_for() {
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
+        let ready = ready(&reach).await;
+        let piece = ready.try_piece(8).unwrap();
+        let act = Act::On { kind: Kind::FetchAdd(1), at: 0, bytes: 8 };
+        let mut finished = ready.post(vec![Wanted { act, piece }]).unwrap().remove(0);
+        for _ in 0..100 {
+            tokio::time::sleep(LOOK).await;
+            reach.look(false);
+        }
+        assert_eq!(finished.try_recv().err(), Some(TryRecvError::Empty));
+        look_for(&reach, limits::ONE_SIDED_PATIENCE).await;
+        assert!(finished.await.is_err());
+    });
+}
+
+/// RE-3, SM-3: a peer that has asked again for a share that it is to let go of, and does not let go
+/// of it, has its answer when the share is taken back. Before, it had none.
+#[test]
+fn who_asked_again_is_answered_when_the_share_is_taken_back() {
+    sim::run(1, |world| async move {
+        let (reach, shares) = acceptor(&world, Posts::Kept);
+        offer(&reach, 1).await;
+        let share = share(&shares);
+        let id = share.id();
+        reach.handle(Sharing::Ask(id)).unwrap();
+        assert!(format!("{:?}", reach.outgoing().await).contains("Granted"));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        reach.recall(id, &Executor::Device("other".into()));
+        assert!(format!("{:?}", reach.outgoing().await).contains("Revoke"));
+        reach.handle(Sharing::Ask(id)).unwrap();
+        assert!(timeout(Duration::ZERO, reach.outgoing()).await.is_err());
+        drop(share);
+        look_for(&reach, limits::REVOKE_PATIENCE).await;
+        assert!(format!("{:?}", reach.outgoing().await).contains("Denied"));
+        assert!(reach.state.lock().grants.granted.is_empty());
+    });
+}
+
+/// RE-6: a peer that never says that it has let go of what ends costs this side no more than its
+/// queue pair holds. Before, each such share stayed in the outbox.
+#[test]
+fn a_peer_that_lets_go_of_nothing_is_given_up() {
+    sim::run(1, |world| async move {
+        let (reach, shares) = acceptor(&world, Posts::Kept);
+        offer(&reach, 1).await;
+        for _ in 0..3 * limits::SHARING_UNANSWERED_MAX {
+            let share = share(&shares);
+            reach.handle(Sharing::Ask(share.id())).unwrap();
+            reach.outgoing().await;
+        }
+        look_for(&reach, limits::ONE_SIDED_PATIENCE).await;
+        let state = reach.state.lock();
+        assert!(matches!(state.stage, Stage::Closed) && state.grants.granted.is_empty());
+        assert_eq!(format!("{:?}", state.outbox), "[Unable]");
+    });
+}
+
+/// A task hears that the end of its operation is unknown when the device can do it no more: what it
+/// finds then stays so. Before, it heard when the queue pair was handed over to be destroyed.
+#[test]
+fn an_end_is_unknown_when_the_queue_pair_is_gone() {
+    sim::run(1, |world| async move {
+        let (device, control) = Device::new();
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Ends(device));
+        let ready = ready(&reach).await;
+        let piece = ready.try_piece(8).unwrap();
+        let act = Act::On { kind: Kind::FetchAdd(1), at: 0, bytes: 8 };
+        let mut finished = ready.post(vec![Wanted { act, piece }]).unwrap().remove(0);
+        reach.handle(Sharing::Unable { number: 1, reason: "it has ended".into() }).unwrap();
+        assert!(ready.piece(8).await.is_err(), "nothing more is begun");
+        sleep_a_moment().await;
+        assert_eq!(finished.try_recv().err(), Some(TryRecvError::Empty));
+        assert_eq!(control.step(), "destroyed");
+        assert!(finished.await.is_err());
+    });
+}
