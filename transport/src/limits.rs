@@ -370,7 +370,8 @@ pub const EXECUTOR_KEPT: Duration = Duration::from_millis(500);
 /// much of the time it counts, and does not wait.
 pub const EXECUTOR_KEPT_TIMES: u32 = 8;
 /// How long what is atomic on a memory is kept for an executor that was refused it, once the last
-/// one has let go: its peer is told to try again within a second.
+/// one has let go; and how long after its last refusal it has a place among those that wait. Its
+/// peer is told to try again within a second.
 pub const EXECUTOR_RESERVED: Duration = Duration::from_secs(1);
 
 /// Bytes from which a message stays with its sender until its receiver has fetched it, on fabrics

@@ -9,12 +9,16 @@
 //!   however many shares of it there are: it belongs to the first one whose queue pair is granted
 //!   it, until no queue pair of that one is granted it any more. When another one is asked for, it
 //!   is [recalled](Grantee::recall): those that were granted it let go of it when they have no
-//!   operation under way. Then it is kept for the one that asked last, for
-//!   [`EXECUTOR_RESERVED`](limits::EXECUTOR_RESERVED): one that goes on without a pause does not
-//!   get it back before the other one had its turn. What this node does itself takes its turn with
-//!   the processor's.
+//!   operation under way. Executors that were refused it, and asked again within
+//!   [`EXECUTOR_RESERVED`](limits::EXECUTOR_RESERVED), have their turns in the order of their first
+//!   refusals; a turn begins with one's first queue pair, and is kept for it that long. While
+//!   another one waits, queue pairs join a turn within [`EXECUTOR_KEPT`](limits::EXECUTOR_KEPT) of
+//!   its beginning, and none later: those that go on without a pause, however many, do not get it
+//!   back before the others had their turns. What this node does itself takes its turn with the
+//!   processor's.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -28,7 +32,7 @@ use crate::fabric::one_sided::{Access, Executor};
 use crate::id::ShareId;
 #[cfg(doc)]
 use crate::limits;
-use crate::limits::{EXECUTOR_RESERVED, REVOKE_PATIENCE};
+use crate::limits::{EXECUTOR_KEPT, EXECUTOR_RESERVED, REVOKE_PATIENCE};
 use crate::memory::{OutOfRange, Words};
 
 /// Memory that this node shares until this is dropped (SM-2).
@@ -47,9 +51,9 @@ pub(crate) struct Shares {
 #[derive(Default)]
 struct State {
     by_id: BTreeMap<ShareId, Shared>,
-    /// Memory on which queue pairs may do what is atomic (SM-3), by its address. Each of them keeps
-    /// it. Of memory that none has any more an entry may be left, until it is
-    /// [over](Bound::is_over).
+    /// Memory on which queue pairs may do what is atomic (SM-3), by its number. Each of them keeps
+    /// it. Of memory that none has any more an entry may be left, until it is looked at
+    /// ([`settle`](Bound::settle)).
     bound: BTreeMap<u64, Bound>,
 }
 
@@ -57,25 +61,66 @@ struct State {
 struct Bound {
     executor: Executor,
     holders: usize,
-    /// Another one that was refused it, and when the last one was.
-    wanted: Option<(Executor, Instant)>,
+    /// Time at which the first of them had it.
+    begun: Instant,
     /// Time until which it is kept for the executor, though no queue pair has it.
     kept: Option<Instant>,
+    /// Executors that were refused it, each once, in the order of their turns. There are as many as
+    /// this node has devices, and its processor.
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    executor: Executor,
+    /// Time of its last refusal.
+    refused: Instant,
+}
+
+impl Waiting {
+    /// Returns true if it has asked lately enough to be waited for.
+    fn asks_still(&self) -> bool {
+        self.refused.elapsed() < EXECUTOR_RESERVED
+    }
 }
 
 impl Bound {
     fn new(executor: Executor) -> Self {
-        Bound { executor, holders: 0, wanted: None, kept: None }
+        let (begun, waiting) = (Instant::now(), Vec::new());
+        Bound { executor, holders: 0, begun, kept: None, waiting }
     }
 
-    /// Returns true if it is of no executor.
-    fn is_over(&self) -> bool {
-        self.holders == 0 && self.kept.is_none_or(|until| Instant::now() >= until)
+    /// Gives it to the next one that waits, if no queue pair has it and it is kept for none.
+    /// Returns false where it is of no executor then.
+    fn settle(&mut self) -> bool {
+        let now = Instant::now();
+        if self.holders > 0 || self.kept.is_some_and(|until| now < until) {
+            return true;
+        }
+        self.waiting.retain(Waiting::asks_still);
+        if self.waiting.is_empty() {
+            return false;
+        }
+        self.executor = self.waiting.remove(0).executor;
+        self.kept = Some(now + EXECUTOR_RESERVED);
+        true
     }
 
-    /// Returns true if this executor may do what is atomic.
+    /// Returns true if one queue pair more may have it by this executor.
     fn is_for(&self, executor: &Executor) -> bool {
-        self.executor == *executor || self.is_over()
+        let is_young = self.holders == 0 || self.begun.elapsed() < EXECUTOR_KEPT;
+        let other_waits =
+            || self.waiting.iter().any(|it| it.executor != *executor && it.asks_still());
+        self.executor == *executor && (is_young || !other_waits())
+    }
+
+    /// Takes note that an executor was refused it.
+    fn note_refused(&mut self, executor: &Executor) {
+        self.waiting.retain(Waiting::asks_still);
+        let refused = Instant::now();
+        match self.waiting.iter_mut().find(|it| it.executor == *executor) {
+            Some(waiting) => waiting.refused = refused,
+            None => self.waiting.push(Waiting { executor: executor.clone(), refused }),
+        }
     }
 }
 
@@ -141,31 +186,39 @@ impl Drop for Holder {
 }
 
 impl State {
-    /// Has this executor do what is atomic on a memory, for one queue pair more. Returns false if
-    /// another one does it.
-    fn bind(&mut self, number: u64, executor: &Executor) -> bool {
-        let bound = self.bound.entry(number);
-        let bound = bound.or_insert_with(|| Bound::new(executor.clone()));
-        if bound.is_over() {
-            *bound = Bound::new(executor.clone());
+    /// Returns the executor of what is atomic on a memory, if there is one.
+    fn bound(&mut self, number: u64) -> Option<&mut Bound> {
+        let Entry::Occupied(mut bound) = self.bound.entry(number) else { return None };
+        if !bound.get_mut().settle() {
+            bound.remove();
+            return None;
         }
-        let is_it = bound.executor == *executor;
-        bound.holders += usize::from(is_it);
-        is_it
+        Some(bound.into_mut())
+    }
+
+    /// Has this executor do what is atomic on a memory, for one queue pair more. Returns false if
+    /// another one does it, or has its turn next.
+    fn bind(&mut self, number: u64, executor: &Executor) -> bool {
+        let bound = match self.bound(number) {
+            Some(bound) => bound,
+            None => self.bound.entry(number).or_insert_with(|| Bound::new(executor.clone())),
+        };
+        if !bound.is_for(executor) {
+            return false;
+        }
+        if bound.holders == 0 {
+            (bound.begun, bound.kept) = (Instant::now(), None);
+        }
+        bound.waiting.retain(|it| it.executor != *executor);
+        bound.holders += 1;
+        true
     }
 
     fn release(&mut self, number: u64) {
         let Some(bound) = self.bound.get_mut(&number) else { return };
         bound.holders -= 1;
         if bound.holders == 0 {
-            let wanted = bound.wanted.take();
-            if let Some((next, since)) = wanted
-                && since.elapsed() < EXECUTOR_RESERVED
-            {
-                bound.executor = next;
-                bound.kept = Some(Instant::now() + EXECUTOR_RESERVED);
-            }
-            self.bound.retain(|_, bound| !bound.is_over());
+            self.bound.retain(|_, bound| bound.settle());
         }
     }
 }
@@ -221,16 +274,17 @@ impl Shares {
     /// # Errors
     /// [`NotDone`].
     pub(crate) fn act<R>(&self, id: ShareId, act: impl FnOnce(&Piece) -> R) -> Result<R, NotDone> {
-        let state = self.state.lock();
-        let piece = &state.by_id.get(&id).ok_or(NotDone::NotShared)?.piece;
-        let bound = state.bound.get(&piece.number());
-        // SM-3: no device begins to while this holds the lock.
-        if bound.is_some_and(|bound| !bound.is_for(&Executor::Processor)) {
+        let mut state = self.state.lock();
+        let number = state.by_id.get(&id).ok_or(NotDone::NotShared)?.piece.number();
+        // SM-3: no device begins to while this holds the lock. It is done then, and makes no turn
+        // of the processor's longer.
+        if state.bound(number).is_some_and(|bound| bound.executor != Executor::Processor) {
             drop(state);
             self.recall(id, &Executor::Processor);
             return Err(NotDone::Elsewhere);
         }
-        Ok(act(piece))
+        let shared = state.by_id.get(&id).ok_or(NotDone::NotShared)?;
+        Ok(act(&shared.piece))
     }
 
     /// Has the executor of what is atomic on shared memory let go of it, for another one (SM-3).
@@ -240,9 +294,8 @@ impl Shares {
             let Some(number) = state.by_id.get(&id).map(|shared| shared.piece.number()) else {
                 return;
             };
-            let bound = state.bound.get_mut(&number);
-            if let Some(bound) = bound.filter(|bound| !bound.is_for(executor)) {
-                bound.wanted = Some((executor.clone(), Instant::now()));
+            if let Some(bound) = state.bound(number).filter(|bound| !bound.is_for(executor)) {
+                bound.note_refused(executor);
             }
             let of_memory =
                 state.by_id.iter().filter(|(_, shared)| shared.piece.number() == number);
@@ -256,9 +309,9 @@ impl Shares {
 
     /// Returns true if this executor would be the one of what is atomic on shared memory (SM-3).
     pub(crate) fn is_free_for(&self, id: ShareId, executor: &Executor) -> bool {
-        let state = self.state.lock();
-        let bound = state.by_id.get(&id).map(|shared| state.bound.get(&shared.piece.number()));
-        bound.is_some_and(|bound| bound.is_none_or(|bound| bound.is_for(executor)))
+        let mut state = self.state.lock();
+        let number = state.by_id.get(&id).map(|shared| shared.piece.number());
+        number.is_some_and(|it| state.bound(it).is_none_or(|bound| bound.is_for(executor)))
     }
 
     /// Returns shared memory for a peer whose operations `executor` executes, by way of one that is
@@ -333,133 +386,4 @@ impl fmt::Debug for Share {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::limits::EXECUTOR_KEPT;
-
-    /// A link by one executor, whose peer lets go when it is told, or ignores that.
-    struct Link {
-        executor: Executor,
-        held: Mutex<Option<Holder>>,
-        is_deaf: bool,
-        recalls: Mutex<usize>,
-    }
-
-    impl Grantee for Link {
-        fn revoke(&self, _: ShareId) {
-            if !self.is_deaf {
-                drop(self.held.lock().take());
-            }
-        }
-
-        fn take_back(&self, _: ShareId) {
-            drop(self.held.lock().take());
-        }
-
-        fn recall(&self, _: ShareId, executor: &Executor) {
-            *self.recalls.lock() += 1;
-            if self.executor != *executor && !self.is_deaf {
-                drop(self.held.lock().take());
-            }
-        }
-    }
-
-    impl Link {
-        fn new(name: &str, is_deaf: bool) -> Arc<Self> {
-            let executor = Executor::Device(name.into());
-            Arc::new(Link { executor, held: Mutex::default(), is_deaf, recalls: Mutex::default() })
-        }
-
-        /// Asks as a peer does that wants to do what is atomic. Returns true if it may.
-        fn asks(self: &Arc<Self>, shares: &Arc<Shares>, id: ShareId) -> bool {
-            if self.held.lock().is_some() {
-                return true;
-            }
-            let grantee: Arc<dyn Grantee> = self.clone();
-            let (piece, holder) = shares.open_for(id, &self.executor, &grantee).unwrap();
-            if piece.is_elsewhere {
-                drop(holder);
-                shares.recall(id, &self.executor);
-            } else {
-                *self.held.lock() = Some(holder);
-            }
-            !piece.is_elsewhere
-        }
-    }
-
-    /// SM-3: of executors that want a memory at random none gets it twice while another one waits
-    /// that asks again soon, and one that goes on without a pause gets it when nobody else does. At
-    /// each moment it is of one. Before, the right that was taken from a busy device went back to
-    /// it.
-    // Promised in docs/SEMANTICS.md.
-    #[tokio::test(start_paused = true)]
-    async fn who_was_refused_has_its_turn() {
-        let (mut turns, mut kept_from) = (0, 0);
-        for seed in 0..200 {
-            let mut chance = fastrand::Rng::with_seed(seed);
-            let shares = Shares::new(Entropy::seeded(seed));
-            let words = Arc::new(Words::zeroed(64).unwrap());
-            let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
-            let [busy, other] = ["mlx5_0", "mlx5_1"].map(|name| Link::new(name, false));
-            assert!(busy.asks(&shares, share.id()));
-            assert!(!other.asks(&shares, share.id()), "it is recalled");
-            // The busy one asks all the time, and the other one again after a pause.
-            let pause = chance.u64(..2 * EXECUTOR_RESERVED.as_millis() as u64);
-            let mut got_back = false;
-            for _ in 0..pause {
-                got_back |= busy.asks(&shares, share.id());
-                tokio::time::advance(Duration::from_millis(1)).await;
-            }
-            let is_soon = pause <= EXECUTOR_RESERVED.as_millis() as u64;
-            assert_eq!(got_back, !is_soon, "seed {seed}, {pause} ms");
-            assert_eq!(other.asks(&shares, share.id()), is_soon, "seed {seed}, {pause} ms");
-            assert!(other.asks(&shares, share.id()), "it had to be let go of");
-            turns += usize::from(is_soon);
-            // Operations of this node are of the same order.
-            let act = || shares.act(share.id(), |_| ());
-            assert_eq!(act(), Err(NotDone::Elsewhere), "one of them has it");
-            assert!(act().is_ok(), "it had to let go");
-            kept_from += usize::from(!busy.asks(&shares, share.id()));
-            tokio::time::advance(EXECUTOR_RESERVED + EXECUTOR_KEPT).await;
-            assert!(busy.asks(&shares, share.id()));
-            drop(share);
-            drop((busy.held.lock().take(), other.held.lock().take()));
-            assert!(shares.state.lock().bound.is_empty(), "seed {seed}");
-            // A right that is kept for who was refused ends with its memory, and other memory in
-            // its place is of nobody.
-            let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
-            assert!(busy.asks(&shares, share.id()) && !other.asks(&shares, share.id()));
-            drop(share);
-            let held = busy.held.lock().take();
-            drop((held, words));
-            for _ in 0..4 {
-                let words = Arc::new(Words::zeroed(64).unwrap());
-                let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
-                assert_eq!(shares.act(share.id(), |_| ()), Ok(()));
-            }
-        }
-        println!("{turns} turns, {kept_from} times a device waited for the node");
-        assert!(turns > 50 && kept_from > 50);
-    }
-
-    /// SM-3, SM-2: a peer that ignores a recall keeps the right, whoever else asks however often;
-    /// the end of the share takes it back.
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_that_ignores_a_recall_keeps_what_it_has_until_the_share_ends() {
-        let shares = Shares::new(Entropy::seeded(1));
-        let words = Arc::new(Words::zeroed(64).unwrap());
-        let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
-        let (deaf, other) = (Link::new("mlx5_0", true), Link::new("mlx5_1", false));
-        assert!(deaf.asks(&shares, share.id()));
-        for _ in 0..50 {
-            assert!(!other.asks(&shares, share.id()));
-            assert_eq!(shares.act(share.id(), |_| ()), Err(NotDone::Elsewhere));
-            tokio::time::advance(EXECUTOR_KEPT).await;
-        }
-        assert_eq!(*deaf.recalls.lock(), 100);
-        share.end().await;
-        assert!(deaf.held.lock().is_none() && shares.state.lock().bound.len() <= 1);
-    }
-}
+mod tests;
