@@ -229,6 +229,11 @@ pub(crate) enum FieldLayout {
 }
 
 impl FieldOptions {
+    /// Returns true if the field's type is opaque.
+    pub(crate) fn is_opaque(attributes: &[Attribute]) -> bool {
+        Self::take(&mut attributes.to_vec()).is_ok_and(|said| said.layout == FieldLayout::Opaque)
+    }
+
     /// Reads and removes the `#[message(..)]` attribute of a field.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> Result<Self> {
         let mut options = FieldOptions::default();

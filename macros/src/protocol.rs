@@ -14,7 +14,7 @@ use crate::handlers::owner::Actor;
 use crate::message::module_name;
 use crate::names;
 use crate::spans::at;
-use crate::types::{impl_trait_in, text_of};
+use crate::types::{fix_width, impl_trait_in, text_of};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -113,14 +113,16 @@ impl Call {
         let options = options.unwrap_or_default();
         errors.keep(names::check_method(&function.sig.ident));
         errors.keep(check_method(&function, &options));
-        let parameters = Parameters::parse(&mut function.sig, &options, owner, &mut errors);
+        let mut parameters = Parameters::parse(&mut function.sig, &options, owner, &mut errors);
         errors.keep(parameters.check_for_protocol(&function.sig.ident));
         all_errors.keep(errors.into_result())?;
         let ident = function.sig.ident;
-        let reply = match function.sig.output {
+        let mut reply = match function.sig.output {
             ReturnType::Default => parse_quote!(()),
             ReturnType::Type(_, ty) => *ty,
         };
+        parameters.refused.keep(fix_width(&mut reply));
+        all_errors.keep(parameters.refused.into_result());
         let attributes = shown(&function.attrs);
         let Parameters { whole, fields, .. } = parameters;
         let (message, generated) = match whole {

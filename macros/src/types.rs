@@ -2,7 +2,10 @@
 
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Error, GenericArgument, Ident, Path, PathArguments, QSelf, Result, Type, TypePath};
+use syn::{
+    Error, GenericArgument, Ident, Path, PathArguments, QSelf, Result, Type, TypePath,
+    parse_quote_spanned,
+};
 
 /// Returns the type's own name: `Worker` of `pool::Worker<T>`.
 pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
@@ -27,8 +30,37 @@ pub(crate) fn reply_to_of(ty: &Type) -> Option<Type> {
 /// its own, or is refused where it is used.
 const STANDARD: &[&str] = &[
     "BTreeMap", "BTreeSet", "Box", "Duration", "HashMap", "HashSet", "Option", "String", "Uuid",
-    "Vec", "VecDeque", "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize",
-    "u128", "u16", "u32", "u64", "u8", "usize",
+    "Vec", "VecDeque", "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "u128",
+    "u16", "u32", "u64", "u8",
+];
+
+/// Types that are as wide as their machine, and the ones to use in their place.
+const MACHINE_WIDE: &[(&str, &str)] = &[
+    ("usize", "u64"),
+    ("isize", "i64"),
+    ("NonZeroUsize", "NonZeroU64"),
+    ("NonZeroIsize", "NonZeroI64"),
+];
+
+/// Types whose archive is made of those of their arguments.
+const HOLDERS: &[&str] = &[
+    "Arc",
+    "BTreeMap",
+    "BTreeSet",
+    "Bound",
+    "Box",
+    "HashMap",
+    "HashSet",
+    "NonZero",
+    "Option",
+    "Range",
+    "RangeFrom",
+    "RangeInclusive",
+    "RangeTo",
+    "RangeToInclusive",
+    "Result",
+    "Vec",
+    "VecDeque",
 ];
 
 /// Returns true if the type is made of nothing but types that have a schema.
@@ -39,6 +71,47 @@ pub(crate) fn is_standard(ty: &Type) -> bool {
     let mut search = Search { found: false, wanted };
     search.visit_type_mut(&mut ty.clone());
     !search.found
+}
+
+/// Refuses a type for other nodes that is as wide as its machine, or is made of such ones, and puts
+/// those to use in their place: so that all other code about it is compiled, too, and where it has
+/// to change is said in one build. (Where such a type has another name, it has no schema.)
+pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
+    struct Fixed(Result<()>);
+    impl VisitMut for Fixed {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            match ty {
+                Type::Path(TypePath { path, .. }) => {
+                    let Some(name) = path.segments.last().map(|last| last.ident.clone()) else {
+                        return;
+                    };
+                    if HOLDERS.iter().any(|holder| name == holder) {
+                        return visit_mut::visit_type_mut(self, ty);
+                    }
+                    let of_name = |wide: &&(&str, &str)| name == wide.0;
+                    let Some((wide, fixed)) = MACHINE_WIDE.iter().find(of_name) else { return };
+                    let text = format!(
+                        "a message or reply for other nodes has no `{wide}`, which is as wide as \
+                         its machine: use `{fixed}`"
+                    );
+                    let refused = Err(Error::new(name.span(), text));
+                    self.0 = std::mem::replace(&mut self.0, Ok(())).and(refused);
+                    let module = if fixed.starts_with('N') { "num" } else { "primitive" };
+                    let [module, fixed] = [module, fixed].map(|one| Ident::new(one, name.span()));
+                    *ty = parse_quote_spanned!(name.span()=> ::core::#module::#fixed);
+                }
+                // Its length is no part of what it holds.
+                Type::Array(array) => self.visit_type_mut(&mut array.elem),
+                Type::Tuple(_) | Type::Paren(_) | Type::Group(_) | Type::Slice(_) => {
+                    visit_mut::visit_type_mut(self, ty);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut fixed = Fixed(Ok(()));
+    fixed.visit_type_mut(ty);
+    fixed.0
 }
 
 /// Returns true if the type is `PhantomData<..>`.
@@ -184,6 +257,27 @@ mod tests {
         assert_eq!(view_of(&parse_quote!(ringpost::View<a::B<u8>>)), Some(parse_quote!(a::B<u8>)));
         assert_eq!(view_of(&parse_quote!(Viewer<Deposit>)), None);
         assert_eq!(view_of(&parse_quote!(View)), None);
+    }
+
+    #[test]
+    fn the_first_type_as_wide_as_its_machine_is_refused_and_all_are_replaced() {
+        let fixed = |mut ty: Type| {
+            let refused = fix_width(&mut ty).err().map(|error| error.to_string());
+            (text_of(&ty), refused.map(|text| text.split('`').nth(1).unwrap().to_owned()))
+        };
+        let same = |ty: Type| assert_eq!(fixed(ty.clone()), (text_of(&ty), None));
+        let wanted: Type = parse_quote!(
+            HashMap<::core::primitive::i64, (Option<[::core::primitive::u64; 2]>,
+                ::core::num::NonZeroU64)>
+        );
+        assert_eq!(
+            fixed(parse_quote!(HashMap<isize, (Option<[usize; 2]>, std::num::NonZeroUsize)>)),
+            (text_of(&wanted), Some("isize".to_owned()))
+        );
+        // Lengths, and arguments of types that may have any.
+        same(parse_quote!(Vec<[u8; usize::MAX as usize - 1]>));
+        same(parse_quote!(ActorRef<Ring<usize>>));
+        same(parse_quote!(Local<usize>));
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub trait Message: Sized + Send + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross nodes",
     label = "not archivable with a known layout",
+    note = "`usize` and `isize` cannot, as they are as wide as their machine: use `u64` and `i64`",
     note = "put `#[message]` on `{Self}`, or wrap it in `Local<..>` if it is a reply that stays \
          on its node"
 )]

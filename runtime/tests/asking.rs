@@ -73,9 +73,9 @@ impl Teller {
 }
 
 impl Handler<View<Audit>> for Teller {
-    type Reply = usize;
-    async fn handle(&mut self, msg: View<Audit>, _cx: &mut Context<Self>) -> usize {
-        msg.note.len()
+    type Reply = u64;
+    async fn handle(&mut self, msg: View<Audit>, _cx: &mut Context<Self>) -> u64 {
+        msg.note.len() as u64
     }
 }
 

@@ -20,6 +20,7 @@ mod regions;
 mod sending;
 mod spawning;
 mod staying;
+mod values;
 mod versions;
 mod watching;
 mod withdrawing;
@@ -102,6 +103,7 @@ macro_rules! for_each_case {
             staying: a_membership_that_is_dropped_leaves_before_the_next_one_joins;
             staying: members_join_the_next_group_of_its_name_when_its_node_is_back;
             staying: members_stay_members_of_a_group_that_is_restarted;
+            values: values_of_every_type_arrive_as_they_were_sent;
             versions: a_change_that_is_not_declared_is_a_mismatch_beside_versions_that_are;
             versions: a_group_tells_each_member_the_newest_form_that_its_node_knows;
             versions: a_new_node_sends_an_old_one_what_that_knows;

@@ -62,7 +62,7 @@ async fn a_profile_allows_larger_messages_between_nodes_that_both_have_it() {
         node.spawn("teller", Teller::default()).await.unwrap();
     }
     let teller = alpha.actor::<Teller>("beta/teller").await.unwrap();
-    assert_eq!(teller.ask(audit(bytes)).timeout(PATIENCE * 6).await, Ok(bytes));
+    assert_eq!(teller.ask(audit(bytes)).timeout(PATIENCE * 6).await, Ok(bytes as u64));
     let teller = alpha.actor::<Teller>("gamma/teller").await.unwrap();
     let refused = teller.tell(audit(bytes)).await.unwrap_err();
     assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");

@@ -44,9 +44,9 @@ impl Watcher {
     }
 
     #[handler]
-    fn downs(&self) -> usize {
+    fn downs(&self) -> u64 {
         assert!(self.downs.iter().all(|exit| *exit == ActorExit::NodeDown), "{:?}", self.downs);
-        self.downs.len()
+        self.downs.len() as u64
     }
 }
 

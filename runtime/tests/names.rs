@@ -65,8 +65,8 @@ struct Pool<T: Send + 'static, const N: usize> {
 #[handlers]
 impl<T: Send + 'static, const N: usize> Pool<T, N> {
     #[handler]
-    fn size(&self) -> usize {
-        N + self.jobs.len()
+    fn size(&self) -> u64 {
+        (N + self.jobs.len()) as u64
     }
 }
 

@@ -38,11 +38,11 @@ impl Topic {
     }
 
     #[handler]
-    pub async fn publish(&mut self, number: u64) -> usize {
+    pub async fn publish(&mut self, number: u64) -> u64 {
         for subscriber in &self.subscribers {
             subscriber.tell(Note { number }).await.unwrap();
         }
-        self.subscribers.len()
+        self.subscribers.len() as u64
     }
 }
 
@@ -168,14 +168,14 @@ impl Keeper {
     }
 
     #[handler]
-    fn keep_text(&mut self, msg: Keep<&'static str>) -> usize {
+    fn keep_text(&mut self, msg: Keep<&'static str>) -> u64 {
         self.texts.push(msg.0);
-        self.texts.len()
+        self.texts.len() as u64
     }
 
     #[handler]
-    fn kept(&self) -> (u64, usize) {
-        (self.numbers, self.texts.len())
+    fn kept(&self) -> (u64, u64) {
+        (self.numbers, self.texts.len() as u64)
     }
 }
 

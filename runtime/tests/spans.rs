@@ -233,10 +233,10 @@ impl Bell {
     }
 
     #[handler]
-    fn again(&mut self, msg: Again, cx: &mut Context<Self>) -> usize {
+    fn again(&mut self, msg: Again, cx: &mut Context<Self>) -> u64 {
         let Again = msg;
         cx.tell_after("later", Duration::from_millis(1), Ring);
-        cx.unstash()
+        cx.unstash() as u64
     }
 }
 

@@ -317,30 +317,6 @@ impl State {
         idle && self.outbox.is_empty() && !asks && !is_granting && self.lending.fetching == 0
     }
 
-    /// Returns true if there is something that patience may end with (RE-12).
-    fn waits(&self) -> bool {
-        let asks = self.unanswered.iter().any(|it| it.count > 0);
-        asks || !self.is_unused() || self.lending.is_lending()
-    }
-
-    /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
-    fn is_stuck(&self) -> bool {
-        let is_late = |since| self.patience.is_over(since, limits::ONE_SIDED_PATIENCE);
-        self.unanswered.iter().any(|it| it.count > 0 && is_late(it.since))
-            || match &self.stage {
-                Stage::Wanted(since) | Stage::Offered(since, _) => is_late(*since),
-                Stage::Connected(pair) if self.peer_connected => {
-                    !pair.posted.is_empty() && is_late(pair.waiting)
-                }
-                Stage::Connected(pair) => is_late(pair.waiting),
-                Stage::Closed
-                | Stage::Opening { .. }
-                | Stage::Connecting(_)
-                | Stage::Barred
-                | Stage::Ended => false,
-            }
-    }
-
     /// Takes what may be sent: of what the peer answers no more than it has room to answer. What
     /// it waits for itself is never kept.
     fn take_outgoing(&mut self) -> Vec<Sharing> {

@@ -2,12 +2,12 @@
 
 use super::generated::{Field, Generated, Handler};
 use super::owner::Actor;
-use crate::attr::HandlerOptions;
+use crate::attr::{FieldOptions, HandlerOptions};
 use crate::errors::Errors;
 use crate::message::check_field;
 use crate::names;
 use crate::spans::at;
-use crate::types::{impl_trait_in, is_context, reply_to_of, view_of, without_self};
+use crate::types::{fix_width, impl_trait_in, is_context, reply_to_of, view_of, without_self};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -30,6 +30,8 @@ pub(super) struct Method {
     pub(super) protocol: Option<Path>,
     arguments: Vec<Argument>,
     reply: Type,
+    /// A type of its signature was refused and replaced, so that it cannot be called.
+    is_fixed: bool,
     pub(super) is_async: bool,
 }
 
@@ -62,15 +64,17 @@ impl Method {
         let options = errors.keep(HandlerOptions::parse(attribute)).unwrap_or_default();
         errors.keep(names::check_method(&function.sig.ident));
         errors.keep(check_signature(&function.sig));
-        let parameters = Parameters::parse(&mut function.sig, &options, actor, &mut errors);
+        let mut parameters = Parameters::parse(&mut function.sig, &options, actor, &mut errors);
         all_errors.keep(errors.into_result())?;
         let ident = function.sig.ident.clone();
         let attributes = shown(&function.attrs);
-        let reply = match (&parameters.reply_to, &function.sig.output) {
+        let mut reply = match (&parameters.reply_to, &function.sig.output) {
             (Some(reply), _) => reply.clone(),
             (None, ReturnType::Default) => parse_quote!(()),
             (None, ReturnType::Type(_, ty)) => (**ty).clone(),
         };
+        parameters.refused.keep(fix_width(&mut reply));
+        let is_fixed = all_errors.keep(parameters.refused.into_result()).is_none();
         let takes = match (parameters.whole, &options.protocol) {
             (Some(input), _) => Takes::Whole(Box::new(input)),
             (None, Some(protocol)) => {
@@ -99,6 +103,7 @@ impl Method {
             delegates: parameters.reply_to.is_some(),
             arguments: parameters.arguments,
             reply,
+            is_fixed,
             is_async: function.sig.asyncness.is_some(),
         })
     }
@@ -229,6 +234,10 @@ impl Method {
             Takes::Whole(_) => None,
         };
         let wait = self.is_async.then(|| quote_spanned!(at=> .await));
+        let call = match self.is_fixed {
+            true => quote!(::core::unreachable!()),
+            false => quote_spanned!(at=> self.#method(#(#arguments),*) #wait),
+        };
         let (way_back, output) = if self.delegates {
             (Some(quote!(#to: #private::ReplyTo<#reply>,)), quote!(()))
         } else {
@@ -243,7 +252,7 @@ impl Method {
                 #cx: &mut #private::Context<Self>,
             ) -> #output {
                 #open
-                self.#method(#(#arguments),*) #wait
+                #call
             }
         }
     }
@@ -257,6 +266,8 @@ pub(crate) struct Parameters {
     reply_to: Option<Type>,
     pub(crate) fields: Vec<Field>,
     arguments: Vec<Argument>,
+    /// Errors about types that were replaced: all else goes on.
+    pub(crate) refused: Errors,
 }
 
 impl Parameters {
@@ -377,7 +388,10 @@ impl Parameters {
         }
         check_field(&parameter.ty, options.local.is_some())?;
         self.arguments.push(Argument::Field(ident.clone()));
-        let ty = without_self(&parameter.ty, &actor.ty);
+        let mut ty = without_self(&parameter.ty, &actor.ty);
+        if options.local.is_none() && !FieldOptions::is_opaque(&parameter.attrs) {
+            self.refused.keep(fix_width(&mut ty));
+        }
         self.fields.push(Field::new(ident, ty, &mut parameter.attrs));
         Ok(())
     }

@@ -8,7 +8,7 @@
 use crate::attr::{FieldLayout, FieldOptions, Root};
 use crate::errors::Errors;
 use crate::spans;
-use crate::types::{is_phantom, is_standard, mentions, mentions_itself};
+use crate::types::{fix_width, is_phantom, is_standard, mentions, mentions_itself};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -52,6 +52,8 @@ pub(super) struct Layout {
     pub(super) recursive: bool,
     /// Its fields, in order of declaration; of an enum, those of all variants.
     pub(super) fields: Vec<Taken>,
+    /// Errors about fields whose types were replaced: all else goes on.
+    pub(super) refused: Errors,
 }
 
 /// A field, as far as versions concern it.
@@ -219,6 +221,9 @@ impl Layout {
         private: &TokenStream,
     ) -> bool {
         let replaced = self.attributes(&field.attrs);
+        if self.has_archive && said != FieldLayout::Opaque {
+            self.refused.keep(fix_width(&mut field.ty));
+        }
         let ty = field.ty.clone();
         let of_parameters = self.parameters.iter().any(|parameter| mentions(&ty, parameter));
         if said == FieldLayout::Checked && !replaced && of_parameters && is_phantom(&ty) {

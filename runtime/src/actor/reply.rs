@@ -18,6 +18,7 @@ use crate::slot::Answerer;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a reply",
     label = "a reply must be able to cross nodes",
+    note = "`usize` and `isize` cannot, as they are as wide as their machine: use `u64` and `i64`",
     note = "put `#[message]` on it if it is your type, or return `Local<{Self}>`: askers on other \
          nodes then get `Cause::LocalOnly`"
 )]

@@ -66,9 +66,9 @@ impl Desk {
     }
 
     #[handler]
-    fn open(&mut self) -> usize {
+    fn open(&mut self) -> u64 {
         let waiting = self.waiting.drain(..).map(|(number, reply)| reply.send(number));
-        waiting.count()
+        waiting.count() as u64
     }
 
     #[handler]

@@ -10,7 +10,7 @@ use super::world::{World, end};
 #[derive(Default)]
 struct Customer {
     bank: Option<Ref<Bank>>,
-    ends: usize,
+    ends: u64,
 }
 
 #[handlers]
@@ -36,7 +36,7 @@ impl Customer {
     }
 
     #[handler]
-    fn ends(&self) -> usize {
+    fn ends(&self) -> u64 {
         self.ends
     }
 }
@@ -58,8 +58,8 @@ pub mod server {
     impl Teller {
         /// One that the protocol does not know comes first in the actor's table (PT-2).
         #[handler]
-        pub fn accounts(&self) -> usize {
-            self.cents.len()
+        pub fn accounts(&self) -> u64 {
+            self.cents.len() as u64
         }
 
         #[handler]

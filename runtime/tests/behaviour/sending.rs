@@ -141,7 +141,7 @@ pub async fn messages_of_all_sizes_keep_their_order_and_the_window_holds_the_sen
     let teller = alpha.actor::<Teller>("beta/teller").await.unwrap();
     for bytes in [0, 1, 9 * 1024, 20 * 1024 * 1024, 64 * 1024 * 1024, 3] {
         let note = "x".repeat(bytes);
-        assert_eq!(teller.ask(Audit { note }).timeout(PATIENCE * 20).await, Ok(bytes));
+        assert_eq!(teller.ask(Audit { note }).timeout(PATIENCE * 20).await, Ok(bytes as u64));
     }
     let refused = teller.tell(Audit { note: "x".repeat(65 * 1024 * 1024) }).await.unwrap_err();
     assert!(matches!(refused.cause, Cause::TooLarge { limit: 67_108_864, .. }), "{refused}");

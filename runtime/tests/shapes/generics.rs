@@ -54,8 +54,8 @@ impl<T: Job> Worker<T> {
     }
 
     #[handler]
-    pub fn count(&self) -> usize {
-        self.done.len()
+    pub fn count(&self) -> u64 {
+        self.done.len() as u64
     }
 
     #[handler]
@@ -101,9 +101,9 @@ pub struct Ring<T, const N: usize> {
 #[handlers]
 impl<T: Wire + Sync, const N: usize> Ring<T, N> {
     #[handler]
-    pub async fn push(&mut self, row: [T; N]) -> usize {
+    pub async fn push(&mut self, row: [T; N]) -> u64 {
         self.rows.push(row);
-        self.rows.len()
+        self.rows.len() as u64
     }
 }
 
@@ -175,8 +175,8 @@ impl Keeper {
         #[message(opaque)]
         #[rkyv(with = ringpost::rkyv::with::AsString)]
         path: PathBuf,
-    ) -> usize {
-        path.as_os_str().len()
+    ) -> u64 {
+        path.as_os_str().len() as u64
     }
 }
 

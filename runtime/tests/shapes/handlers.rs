@@ -66,8 +66,8 @@ impl Teller {
     }
 
     #[handler]
-    pub fn context_first(&mut self, cx: &mut Context<Self>, n: usize) -> usize {
-        cx.node().name().len() + n
+    pub fn context_first(&mut self, cx: &mut Context<Self>, n: u64) -> u64 {
+        cx.node().name().len() as u64 + n
     }
 
     #[handler(name = Put)]
@@ -76,17 +76,17 @@ impl Teller {
     }
 
     #[handler]
-    pub async fn view(&mut self, deposit: View<Deposit>, _cx: &mut Context<Self>) -> usize {
+    pub async fn view(&mut self, deposit: View<Deposit>, _cx: &mut Context<Self>) -> u64 {
         tokio::task::yield_now().await;
-        deposit.account.len() + deposit.cents.to_native() as usize
+        deposit.account.len() as u64 + deposit.cents.to_native()
     }
 
     #[handler(boxed)]
-    pub(crate) async fn page(&mut self, bytes: [u8; 4096]) -> usize
+    pub(crate) async fn page(&mut self, bytes: [u8; 4096]) -> u64
     where
         Self: Sized,
     {
-        bytes.len()
+        bytes.len() as u64
     }
 
     #[handler(local)]

@@ -94,9 +94,9 @@ impl<M: Wire> Screen<M> {
     }
 
     #[handler]
-    pub fn query(&mut self, msg: Query<M>) -> usize {
+    pub fn query(&mut self, msg: Query<M>) -> u64 {
         let Query(PhantomData) = msg;
-        self.shown.len()
+        self.shown.len() as u64
     }
 
     #[handler]

@@ -85,8 +85,8 @@ mod ours {
 
         /// `Self` in a parameter is the actor.
         #[handler]
-        pub fn peers(&self, who: Vec<ActorRef<Self>>) -> usize {
-            who.len()
+        pub fn peers(&self, who: Vec<ActorRef<Self>>) -> u64 {
+            who.len() as u64
         }
     }
 }

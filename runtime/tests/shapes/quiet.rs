@@ -32,8 +32,8 @@ pub mod bank {
             &mut self,
             /// Whose account it is.
             owner: String,
-        ) -> usize {
-            owner.len()
+        ) -> u64 {
+            owner.len() as u64
         }
 
         /// Still served.
@@ -45,8 +45,8 @@ pub mod bank {
 
         /// Too large for a place in the mailbox.
         #[handler(boxed)]
-        pub fn page(&mut self, bytes: [u8; 4096]) -> usize {
-            bytes.len()
+        pub fn page(&mut self, bytes: [u8; 4096]) -> u64 {
+            bytes.len() as u64
         }
 
         /// More parameters than clippy likes.

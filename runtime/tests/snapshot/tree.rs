@@ -47,8 +47,8 @@ impl Desk {
     }
 
     #[handler]
-    fn unstash(&mut self, cx: &mut Context<Self>) -> usize {
-        cx.unstash()
+    fn unstash(&mut self, cx: &mut Context<Self>) -> u64 {
+        cx.unstash() as u64
     }
 
     #[handler]

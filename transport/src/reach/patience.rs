@@ -1,7 +1,7 @@
 //! The time that counts where something is waited for.
 //!
-//! - **RE-12 while both run**: time counts only where the drivers of both sides ran meanwhile, since
-//!   it is they that bring what is waited for: a program may block the threads of its runtime for as
+//! - **RE-12 while both run**: time counts only where the drivers of both sides ran meanwhile: it
+//!   is they that bring what is waited for. A program may block the threads of its runtime for as
 //!   long as it likes, and what has come then lies unread. One look at it counts for
 //!   [`PATIENCE_LOOK_MAX`] at most, however late it is: so nothing is given up for a time in which
 //!   the process stood still.
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::limits::PATIENCE_LOOK_MAX;
+use super::{Stage, State};
+use crate::limits::{ONE_SIDED_PATIENCE, PATIENCE_LOOK_MAX};
 
 /// The time that has counted so far.
 #[derive(Default)]
@@ -62,6 +63,32 @@ impl Patience {
             self.counted += passed.min(PATIENCE_LOOK_MAX);
         }
         self.driver.clone()
+    }
+}
+
+impl State {
+    /// Returns true if there is something that patience may end with (RE-12).
+    pub(super) fn waits(&self) -> bool {
+        let asks = self.unanswered.iter().any(|it| it.count > 0);
+        asks || !self.is_unused() || self.lending.is_lending()
+    }
+
+    /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
+    pub(super) fn is_stuck(&self) -> bool {
+        let is_late = |since| self.patience.is_over(since, ONE_SIDED_PATIENCE);
+        self.unanswered.iter().any(|it| it.count > 0 && is_late(it.since))
+            || match &self.stage {
+                Stage::Wanted(since) | Stage::Offered(since, _) => is_late(*since),
+                Stage::Connected(pair) if self.peer_connected => {
+                    !pair.posted.is_empty() && is_late(pair.waiting)
+                }
+                Stage::Connected(pair) => is_late(pair.waiting),
+                Stage::Closed
+                | Stage::Opening { .. }
+                | Stage::Connecting(_)
+                | Stage::Barred
+                | Stage::Ended => false,
+            }
     }
 }
 

@@ -20,8 +20,8 @@ impl Teller {
     }
 
     #[handler]
-    pub async fn balance(&self, account: String) -> usize {
-        account.len()
+    pub async fn balance(&self, account: String) -> u64 {
+        account.len() as u64
     }
 }
 

@@ -7,8 +7,8 @@ pub struct Teller;
 #[handlers]
 impl Teller {
     #[handler]
-    pub async fn rename(&mut self, msg: String) -> usize {
-        msg.len()
+    pub async fn rename(&mut self, msg: String) -> u64 {
+        msg.len() as u64
     }
 }
 

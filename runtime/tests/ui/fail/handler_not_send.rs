@@ -19,8 +19,8 @@ impl Teller {
     }
 
     #[handler]
-    pub async fn fine(&self, account: String) -> usize {
-        account.len()
+    pub async fn fine(&self, account: String) -> u64 {
+        account.len() as u64
     }
 }
 

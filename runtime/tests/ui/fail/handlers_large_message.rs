@@ -7,8 +7,8 @@ pub struct Teller;
 #[handlers]
 impl Teller {
     #[handler]
-    pub async fn store(&mut self, page: [u8; 1000]) -> usize {
-        page.len()
+    pub async fn store(&mut self, page: [u8; 1000]) -> u64 {
+        page.len() as u64
     }
 }
 

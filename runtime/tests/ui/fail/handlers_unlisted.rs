@@ -10,8 +10,8 @@ pub struct Teller;
 #[handlers]
 impl Teller {
     #[handler]
-    pub async fn balance(&self, account: String) -> usize {
-        account.len()
+    pub async fn balance(&self, account: String) -> u64 {
+        account.len() as u64
     }
 
     #[handler]
