@@ -6,7 +6,7 @@
 //!   [`PATIENCE_LOOK_MAX`] at most, however late it is: so nothing is given up for a time in which
 //!   the process stood still.
 
-use std::mem::{replace, take};
+use std::mem::take;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Patience {
     /// Returns what wakes this side's, so that the next look finds that it runs.
     pub(super) fn look(&mut self, peer_runs: bool) -> Option<Waker> {
         let now = Instant::now();
-        let passed = replace(&mut self.looked, Some(now)).map_or(Duration::ZERO, |then| now - then);
+        let passed = self.looked.replace(now).map_or(Duration::ZERO, |then| now - then);
         let runs = take(&mut self.ran) || self.driver.is_none();
         if runs && peer_runs {
             self.counted += passed.min(PATIENCE_LOOK_MAX);
