@@ -79,7 +79,7 @@ values! {
     ];
     Unit(()): [()];
     Full(RangeFull): [..];
-    Range(Range<i64>): [i64::MIN..i64::MAX, 1..1, 3..1];
+    Range(Range<i64>): [i64::MIN..i64::MAX, 1..1, Range { start: 3, end: 1 }];
     From(RangeFrom<u64>): [u64::MAX..];
     Inclusive(RangeInclusive<u64>): [0..=u64::MAX, RangeInclusive::new(1, 0)];
     To(RangeTo<u64>): [..u64::MAX];
