@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! with two asks, seed 12 fails: the body panicked: assertion `left == right` failed: ...
-//! replayed: the same failure, after the same 11 lines of log
+//! replayed: the same failure, after the same 126 lines of log
 //! with one ask, 100 seeds pass
 //! ```
 #![deny(warnings)]
