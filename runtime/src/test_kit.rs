@@ -93,7 +93,8 @@
 //!
 //! The replay is the same run, to the byte of the log. So add [`Cluster::log`] to what is to be
 //! understood, and replay: a line changes nothing else. The log has links that come and go, faults,
-//! your own lines, and how many bytes were sent; it has no messages. [`find`] returns the failure instead of panicking.
+//! your own lines, and how many bytes were sent; it has no messages. [`find`] returns the failure
+//! instead of panicking.
 //!
 //! # A race, found and replayed
 //!
