@@ -172,8 +172,8 @@ pub use ringpost_macros::handlers;
 ///
 ///     /// A large message lies behind a pointer in the mailbox.
 ///     #[handler(boxed)]
-///     pub fn import(&mut self, page: [u8; 4096]) -> usize {
-///         page.len()
+///     pub fn import(&mut self, page: [u8; 4096]) -> u64 {
+///         page.len() as u64
 ///     }
 ///
 ///     /// Message and reply stay on their node.
@@ -248,8 +248,8 @@ pub use ringpost_macros::handler;
 ///
 ///         /// One that the protocol does not know.
 ///         #[handler]
-///         fn accounts(&self) -> usize {
-///             self.cents.len()
+///         fn accounts(&self) -> u64 {
+///             self.cents.len() as u64
 ///         }
 ///     }
 /// }
