@@ -334,8 +334,10 @@ impl Reach {
             let over = over.collect();
             Leftovers::of_grants(over, state.means.as_ref())
         };
+        if !over.granted.is_empty() {
+            self.outgoing.notify_one();
+        }
         drop(over);
-        self.outgoing.notify_one();
     }
 }
 

@@ -5,6 +5,22 @@ use std::time::Duration;
 use super::*;
 use crate::limits::EXECUTOR_KEPT;
 
+/// Asks as a peer does that wants to do what is atomic. Returns what holds it, if it may.
+fn ask(
+    shares: &Arc<Shares>,
+    id: ShareId,
+    executor: &Executor,
+    grantee: Arc<dyn Grantee>,
+) -> Option<Holder> {
+    let (piece, holder) = shares.open_for(id, executor, &grantee).unwrap();
+    if piece.is_elsewhere {
+        drop(holder);
+        shares.recall(id, executor);
+        return None;
+    }
+    Some(holder)
+}
+
 /// A link by one executor, whose peer lets go when it is told, or ignores that.
 struct Link {
     executor: Executor,
@@ -43,15 +59,10 @@ impl Link {
         if self.held.lock().is_some() {
             return true;
         }
-        let grantee: Arc<dyn Grantee> = self.clone();
-        let (piece, holder) = shares.open_for(id, &self.executor, &grantee).unwrap();
-        if piece.is_elsewhere {
-            drop(holder);
-            shares.recall(id, &self.executor);
-        } else {
-            *self.held.lock() = Some(holder);
-        }
-        !piece.is_elsewhere
+        let held = ask(shares, id, &self.executor, self.clone());
+        let may = held.is_some();
+        *self.held.lock() = held;
+        may
     }
 }
 
@@ -208,15 +219,9 @@ impl User {
         if self.is_local {
             return shares.act(id, |_| ()).is_ok();
         }
-        let grantee: Arc<dyn Grantee> = self.clone();
-        let (piece, holder) = shares.open_for(id, &self.executor, &grantee).unwrap();
-        if piece.is_elsewhere {
-            drop(holder);
-            shares.recall(id, &self.executor);
-        } else {
-            self.state.lock().held = Some((holder, Instant::now()));
-        }
-        !piece.is_elsewhere
+        let Some(holder) = ask(shares, id, &self.executor, self.clone()) else { return false };
+        self.state.lock().held = Some((holder, Instant::now()));
+        true
     }
 
     fn note(&self, done: bool, now: Instant) {

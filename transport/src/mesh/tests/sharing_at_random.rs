@@ -243,7 +243,7 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
 /// Bytes of a stripe: more than all operations that one queue pair has room for.
 const STRIPE: usize = 1_500_000;
 
-/// What the tasks with a stripe each have met.
+/// The states that tasks with a stripe each have met.
 #[derive(Debug, Default)]
 struct Striped {
     written: u32,

@@ -1,4 +1,4 @@
-//! What is waited for, and for how long.
+//! The time for which a queue pair, an answer or a peer is waited for.
 
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::task::yield_now;
