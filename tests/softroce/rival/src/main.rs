@@ -3,8 +3,12 @@
 //!
 //! ```text
 //! rival serve ADDRESS            gives one client the memory that it asks for; ends when killed
-//! rival read|write BYTES ADDRESS prints `read_us` or `write_us` and its value, the median
+//! rival read|write|write-read BYTES ADDRESS
+//!                                prints `read_us` or `write_us` and its value, the median
 //! ```
+//!
+//! `write-read` reads eight bytes after it has written: when that is done the peer's threads find
+//! what was written, which a write of a region promises, and one of async-rdma does not.
 
 use std::alloc::Layout;
 use std::error::Error;
@@ -18,7 +22,7 @@ use async_rdma::{
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-const USAGE: &str = "usage: rival serve ADDRESS | rival read|write BYTES ADDRESS";
+const USAGE: &str = "usage: rival serve ADDRESS | rival read|write|write-read BYTES ADDRESS";
 
 /// The device that the tools of perftest are told to use, too, and its address for RoCE v2.
 const DEVICE: &str = "rxe0";
@@ -40,7 +44,9 @@ async fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["serve", address] => serve(address).await,
-        [what @ ("read" | "write"), bytes, address] => measure(what, bytes, address).await,
+        [what @ ("read" | "write" | "write-read"), bytes, address] => {
+            measure(what, bytes, address).await
+        }
         _ => Err(USAGE.into()),
     };
     match outcome {
@@ -80,29 +86,41 @@ async fn connect(address: &str) -> io::Result<Rdma> {
 }
 
 async fn measure(what: &str, bytes: &str, address: &str) -> Result<(), Failure> {
-    let (bytes, write, address) = (bytes.parse()?, what == "write", address.to_owned());
+    let (bytes, address) = (bytes.parse()?, address.to_owned());
+    let (write, then_read) = (what != "read", what == "write-read");
     // In a task of the runtime, where the one is that waits for completions.
     let median = tokio::spawn(async move {
-        tokio::time::timeout(PATIENCE, median(&address, bytes, write)).await
+        tokio::time::timeout(PATIENCE, median(&address, bytes, (write, then_read))).await
     });
     let median = median.await???;
+    let what = if write { "write" } else { "read" };
     println!("{what}_us {:.2}", median.as_nanos() as f64 / 1000.0);
     Ok(())
 }
 
 /// Returns how long an operation takes, one after the other.
-async fn median(address: &str, bytes: usize, write: bool) -> Result<Duration, Failure> {
+async fn median(
+    address: &str,
+    bytes: usize,
+    (write, then_read): (bool, bool),
+) -> Result<Duration, Failure> {
     let rdma = connect(address).await?;
     let layout = Layout::array::<u8>(bytes)?;
     let mut local = rdma.alloc_local_mr(layout)?;
     let mut remote = rdma.request_remote_mr(layout).await?;
     check(&rdma, &mut local, &mut remote).await?;
+    let word = Layout::new::<u64>();
+    let (mut fence, fence_there) =
+        (rdma.alloc_local_mr(word)?, rdma.request_remote_mr(word).await?);
     let (warm, counted) = if bytes <= SMALL_BYTES_MAX { SMALL } else { LARGE };
     let mut times = Vec::with_capacity(counted);
     for nth in 0..warm + counted {
         let start = Instant::now();
         if write {
             rdma.write(&local, &mut remote).await?;
+            if then_read {
+                rdma.read(&mut fence, &fence_there).await?;
+            }
         } else {
             rdma.read(&mut local, &remote).await?;
         }
