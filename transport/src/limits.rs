@@ -351,6 +351,10 @@ pub const ONE_SIDED_PATIENCE: Duration = DOWN_AFTER;
 /// The time for which one look at such a queue pair counts at most: looks come once a second, or
 /// with each heartbeat where these are rarer.
 pub const PATIENCE_LOOK_MAX: Duration = Duration::from_secs(ONE_SIDED_PATIENCE.as_secs() / 4);
+/// Heartbeats after which a driver that has come to stand still is known to at the latest: in the
+/// first one it has just run, in the second it is asked, the third says that it does not answer;
+/// and it takes its time on the way.
+pub const STALL_KNOWN_BEATS: u32 = 4;
 /// Time after which a message that is lent, and that the peer says nothing of, is taken back: the
 /// queue pair by which it was to be read is given up. Longer than the peer needs to find out that a
 /// read of it brings nothing, and to read all that may be lent at some MB/s.
@@ -359,8 +363,9 @@ pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.a
 /// answers have room on the connection, whatever else it carries: neither side waits for the other
 /// to read.
 pub const SHARING_UNANSWERED_MAX: usize = 256;
-/// Time after which the end of a share does not wait any more for a peer that does not say that it
-/// has no operation under way. What that peer still begins ends its own queue pair.
+/// Time after which a peer that does not say that it has no operation under way on a share that has
+/// ended is waited for no more: at the next look at its link, which come once a second. What it
+/// still begins ends its own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long an executor of what is atomic on a memory keeps it at least, though another one is
@@ -371,8 +376,9 @@ pub const EXECUTOR_KEPT: Duration = Duration::from_millis(500);
 pub const EXECUTOR_KEPT_TIMES: u32 = 8;
 /// How long what is atomic on a memory is kept for an executor that was refused it, once the last
 /// one has let go; and how long after its last refusal it has a place among those that wait. Its
-/// peer is told to try again within a second.
-pub const EXECUTOR_RESERVED: Duration = Duration::from_secs(1);
+/// peer is told to try again within half a second, in which others of the same executor may join
+/// its turn ([`EXECUTOR_KEPT`]); what that takes on the way is less than the rest.
+pub const EXECUTOR_RESERVED: Duration = Duration::from_secs(2);
 
 /// Bytes from which a message stays with its sender until its receiver has fetched it, on fabrics
 /// that lend. Shorter ones are sooner there in parts: a loan takes three ways instead of one.
@@ -393,6 +399,8 @@ pub const LENT_BYTES_MAX: usize = 72 * 1024 * 1024;
 /// Bytes in which the messages land that a node fetches from one peer, until they are handled, and
 /// that are kept for the next ones. Where they do not suffice messages come in parts.
 pub const LANDING_BYTES_MAX: usize = 96 * 1024 * 1024;
+/// Bytes of them that tasks view of one peer's memory: as many are left to messages.
+pub const VIEWED_BYTES_MAX: usize = LANDING_BYTES_MAX / 2;
 /// Bytes of messages that a node lends at one time by default, over all links.
 pub const LENT_BY_NODE_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes of memory in which messages land on a node by default, over all links.

@@ -10,7 +10,8 @@
 //!   bytes and with its access. So an honest peer meets a refusal (PV-18) only where the owner did
 //!   not wait for it (RE-3).
 //! - **RE-3 revocation**: a share that ends is kept granted until the peer says that it has no
-//!   operation under way and begins none, or for [`REVOKE_PATIENCE`](limits::REVOKE_PATIENCE).
+//!   operation under way and begins none, or until the first look after
+//!   [`REVOKE_PATIENCE`](limits::REVOKE_PATIENCE), whether or not its program runs.
 //! - **RE-4 owned**: the slot of an operation is the queue pair's until its outcome, whether or not
 //!   a task still waits for that.
 //! - **RE-5 at rest**: while the link rests (LN-5) no operation is posted; it does not rest while
@@ -52,6 +53,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::mem::{replace, take};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::bootstrap::{Question, Sharing};
 use crate::fabric::one_sided::{Access, Executor, Key, Opening};
@@ -66,6 +68,7 @@ use tokio::task::AbortHandle;
 
 use aside::drop_aside;
 pub(crate) use aside::within;
+pub(crate) use fetching::Viewed;
 use granting::{Granted, Grants};
 pub(crate) use lending::{LendingRoom, LentMemory, PeerRoom};
 pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
@@ -331,7 +334,6 @@ impl State {
             unanswered.count += usize::from(fits);
             fits
         });
-        self.grants.note_revokes(&sent, now);
         self.outbox = kept;
         sent
     }
@@ -357,6 +359,12 @@ impl Reach {
     /// Gives it its means, before the link is up.
     pub(crate) fn attach(&self, means: Means) {
         self.state.lock().means = Some(Arc::new(means));
+    }
+
+    /// Tells in which interval the peer's heartbeats come, which say whether its driver runs
+    /// (RE-12).
+    pub(crate) fn expect_beats(&self, interval: Duration) {
+        self.state.lock().patience.expect_beats(interval);
     }
 
     /// Bars it, before the link is up: the peer does not know SHARING.

@@ -22,17 +22,16 @@ use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::entropy::Entropy;
 use crate::fabric::one_sided::{Access, Executor};
 use crate::id::ShareId;
 #[cfg(doc)]
 use crate::limits;
-use crate::limits::{EXECUTOR_KEPT, EXECUTOR_RESERVED, REVOKE_PATIENCE};
+use crate::limits::{EXECUTOR_KEPT, EXECUTOR_RESERVED};
 use crate::memory::{OutOfRange, Words};
 
 /// Memory that this node shares until this is dropped (SM-2).
@@ -151,11 +150,9 @@ struct Shared {
 
 /// What gives peers access to shares, and is told of their end.
 pub(crate) trait Grantee: Send + Sync {
-    /// This share has ended: has those let go of it that were granted it.
+    /// This share has ended: has those let go of it that were granted it, and takes it back from
+    /// those that do not in time (RE-3).
     fn revoke(&self, share: ShareId);
-
-    /// Takes it back from those that have not let go of it.
-    fn take_back(&self, share: ShareId);
 
     /// Has those let go of it that were granted what is atomic on it, unless `executor` does it for
     /// them, or they have had it for a short while only. They may ask for it again (SM-3).
@@ -261,6 +258,11 @@ impl Shares {
         Ok(Share { id, shares: self.clone(), holders })
     }
 
+    /// Returns true if this is shared.
+    pub(crate) fn has(&self, id: ShareId) -> bool {
+        self.state.lock().by_id.contains_key(&id)
+    }
+
     /// Returns shared memory for a use on this node, which holds the share as a peer's does.
     pub(crate) fn open(&self, id: ShareId) -> Option<(Piece, Holder)> {
         let state = self.state.lock();
@@ -341,12 +343,11 @@ impl Shares {
         Some((piece, holder))
     }
 
-    /// Ends a share. Returns those that were granted it, the first time.
-    fn end(&self, id: ShareId) -> Vec<Weak<dyn Grantee>> {
+    /// Ends a share.
+    fn end(&self, id: ShareId) {
         let ended = self.state.lock().by_id.remove(&id);
         let granted = ended.map(|shared| shared.granted).unwrap_or_default();
         granted.iter().filter_map(Weak::upgrade).for_each(|grantee| grantee.revoke(id));
-        granted
     }
 }
 
@@ -362,14 +363,9 @@ impl Share {
     /// # Cancel safety
     /// When the future is dropped the share ends all the same.
     pub async fn end(mut self) {
-        let granted = self.shares.end(self.id);
+        self.shares.end(self.id);
         // An error says that the last holder is gone.
-        let gone = self.holders.wait_for(|count| *count == 0).map(|_| ());
-        if timeout(REVOKE_PATIENCE, gone).await.is_err() {
-            let late = granted.iter().filter_map(Weak::upgrade);
-            late.for_each(|grantee| grantee.take_back(self.id));
-            let _ = self.holders.wait_for(|count| *count == 0).await;
-        }
+        let _ = self.holders.wait_for(|count| *count == 0).await;
     }
 }
 

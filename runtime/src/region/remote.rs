@@ -189,7 +189,8 @@ impl<T: Pod> RemoteRegion<T> {
     pub async fn view(&self, range: impl RangeBounds<usize>) -> Result<RegionView<T>, RegionError> {
         let range = range::elements(range, self.len());
         let (memory, at) = self.find(&range)?;
-        match memory.fetch(at, range.len().saturating_mul(size_of::<T>())).await {
+        let fetched = memory.fetch(at, range.len().saturating_mul(size_of::<T>())).await;
+        match fetched.map_err(|error| self.error(range.clone(), error))? {
             Some(fetched) if RegionView::<T>::is_made_of(&fetched) => {
                 note_operation("read");
                 Ok(RegionView::fetched(fetched))

@@ -20,9 +20,9 @@ use crate::id::Incarnation;
 use crate::id::ShareId;
 use crate::limits::FETCH_FROM;
 use crate::link::LinkHandle;
-use crate::memory::{Lease, OutOfRange, Words};
+use crate::memory::{OutOfRange, Words};
 use crate::mesh::Peer;
-use crate::reach::{Act, Ready, Terms, Unready, Wanted};
+use crate::reach::{Act, Ready, Terms, Unready, Viewed, Wanted};
 use crate::shares::{Holder, NotDone, Piece as SharedPiece, Share, Shares};
 
 use transfer::{Transfer, Unfinished, completed};
@@ -79,7 +79,7 @@ impl LocalShares {
 
 /// Bytes of another node's memory, where a device has put them: at a multiple of 16. The memory is
 /// kept for the next ones when this is dropped.
-pub struct Fetched(Lease);
+pub struct Fetched(Viewed);
 
 impl Deref for Fetched {
     type Target = [u8];
@@ -114,7 +114,7 @@ pub enum AccessError {
     Unknown,
     /// What is atomic on this memory is done by another device, or by the processor of its node: it
     /// would not be atomic with what this node does. Nothing was done. The node asks those that do
-    /// it to let go, which they do unless they go on, so it may succeed a second later.
+    /// it to let go, and another try has its turn if it comes within half a second.
     #[error(
         "what is atomic on this memory is done by another device or processor of its node, with \
          which this would not be atomic: try again when the others have ended; or have all that \
@@ -197,17 +197,21 @@ impl SharedMemory {
 
     /// Has a device copy bytes, the first of which is `at`, to memory of this node that is kept for
     /// what comes from the peer: no task copies them. Returns nothing where there is no room, where
-    /// it would take longer than [`read`](Self::read) does, or where that fails: it says why.
+    /// it would take longer than [`read`](Self::read) does, or where the queue pair ends meanwhile:
+    /// a read takes the next one.
+    ///
+    /// # Errors
+    /// [`AccessError`], of what a read would not get, either.
     ///
     /// # Cancel safety
     /// May be dropped.
-    pub async fn fetch(&self, at: u64, bytes: usize) -> Option<Fetched> {
+    pub async fn fetch(&self, at: u64, bytes: usize) -> Result<Option<Fetched>, AccessError> {
         if bytes < FETCH_FROM || matches!(self.place, Place::Here(_)) {
-            return None;
+            return Ok(None);
         }
-        let ready = self.ready(false).await.ok()?;
-        check(&ready.terms, Kind::Read, at, bytes).ok()?;
-        ready.fetch(at, bytes).await.map(Fetched)
+        let ready = self.ready(false).await?;
+        check(&ready.terms, Kind::Read, at, bytes)?;
+        Ok(ready.fetch(at, bytes).await.map(Fetched))
     }
 
     /// Writes the bytes from `at` on. They are there when this returns.

@@ -25,6 +25,12 @@ impl Budget {
         Budget { bytes, left: AtomicU64::new(bytes), refused: AtomicU64::new(0) }
     }
 
+    /// Returns how many bytes there are in all.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Returns how many bytes are taken now.
     pub(crate) fn taken(&self) -> u64 {
         self.bytes - self.left.load(Ordering::Relaxed)
@@ -34,12 +40,29 @@ impl Budget {
     /// (ME-7). Relaxed: the number stands for nothing but itself.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<BudgetShare> {
         let own = earlier.checked_add(bytes)?;
-        self.take_if(bytes, |left| left >= own)
+        self.take_or_note(bytes, |left| left >= own)
+    }
+
+    /// Takes so many bytes if they are left. Who is refused is not counted.
+    pub(crate) fn take_left(self: &Arc<Self>, bytes: u64) -> Option<BudgetShare> {
+        self.take_if(bytes, |_| true)
     }
 
     /// Returns how often so much was asked for that it was refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    fn take_or_note(
+        self: &Arc<Self>,
+        bytes: u64,
+        may_leave: impl Fn(u64) -> bool,
+    ) -> Option<BudgetShare> {
+        let taken = self.take_if(bytes, may_leave);
+        if taken.is_none() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
     }
 
     fn take_if(
@@ -48,10 +71,7 @@ impl Budget {
         may_leave: impl Fn(u64) -> bool,
     ) -> Option<BudgetShare> {
         let less = |left: u64| left.checked_sub(bytes).filter(|left| may_leave(*left));
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
         Some(BudgetShare { budget: self.clone(), account: None, bytes })
     }
 }
@@ -79,24 +99,28 @@ impl Account {
         &self.budget
     }
 
-    /// Returns true if [`take`](Self::take) would have found so many bytes now.
-    pub(crate) fn would_take(&self, bytes: u64) -> bool {
-        let earlier = self.taken();
-        let left = self.budget.left.load(Ordering::Relaxed).checked_sub(bytes);
-        left.is_some_and(|left| earlier == 0 || left >= earlier + bytes)
-    }
-
     /// Takes so many bytes as [`Budget::take`] does, and for a peer that has none all that is left
     /// (ME-7).
     pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare> {
         let earlier = self.taken();
-        let mut share = match earlier {
-            0 => self.budget.take_if(bytes, |_| true),
+        let share = match earlier {
+            0 => self.budget.take_or_note(bytes, |_| true),
             _ => self.budget.take(bytes, earlier),
-        }?;
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        };
+        share.map(|share| self.note(share))
+    }
+
+    /// Takes so many bytes if as much as the peer has then is left to others (ME-7). That it is
+    /// refused is not counted: nobody makes room for it.
+    pub(crate) fn take_spare(&self, bytes: u64) -> Option<BudgetShare> {
+        let own = self.taken().checked_add(bytes)?;
+        self.budget.take_if(bytes, |left| left >= own).map(|share| self.note(share))
+    }
+
+    fn note(&self, mut share: BudgetShare) -> BudgetShare {
+        self.taken.fetch_add(share.bytes, Ordering::Relaxed);
         share.account = Some(self.taken.clone());
-        Some(share)
+        share
     }
 }
 
@@ -165,9 +189,13 @@ mod tests {
                 }
                 let (left, own) = (bytes - budget.taken(), accounts[peer].taken());
                 // Another link of the same peer.
-                let taken = accounts[peer].clone().take(more);
-                let fits = if own == 0 { more <= left } else { own + 2 * more <= left };
+                let (account, refused) = (accounts[peer].clone(), budget.refused());
+                let is_spare = ends == 7;
+                let taken = if is_spare { account.take_spare(more) } else { account.take(more) };
+                let takes_all = own == 0 && !is_spare;
+                let fits = if takes_all { more <= left } else { own + 2 * more <= left };
                 prop_assert_eq!(taken.is_some(), fits);
+                prop_assert_eq!(budget.refused() - refused, u64::from(!fits && !is_spare));
                 held[peer].extend(taken);
                 let sums = held.each_ref().map(|of| of.iter().map(|it| it.bytes).sum::<u64>());
                 prop_assert_eq!(sums, accounts.each_ref().map(Account::taken));

@@ -6,7 +6,9 @@
 //!   the peer's [`Account`] says. Memory that comes back serves the next message it is large enough
 //!   for, and not twice too large; no message is refused room while there is unused memory of its
 //!   link that would make room. None is kept that was unused for [`SPARE_KEPT`], nor any unused one
-//!   since a message found no room.
+//!   since a message found no room. What tasks view takes what is there or is left, and leaves as
+//!   much to others; who views counts the [bytes](size_of) of what they hold, to bound them
+//!   ([`VIEWED_BYTES_MAX`](crate::limits::VIEWED_BYTES_MAX)).
 
 use std::collections::BTreeMap;
 
@@ -94,11 +96,19 @@ impl Landing {
         None
     }
 
-    /// Returns true if there is room for so many bytes that a task views, and as much for messages.
-    pub(crate) fn has_room_for_view(&self, bytes: usize) -> bool {
-        let size = size_of(bytes);
-        let taken = self.account.taken() as usize + size;
-        taken <= LANDING_BYTES_MAX / 2 && self.account.would_take(size as u64)
+    /// Returns memory of just this [size](size_of) that was used before.
+    pub(crate) fn take_for_view(&mut self, size: usize) -> Option<Runway> {
+        let slot = self.sizes.get_mut(&size)?.take()?;
+        Some(Runway { slot, size })
+    }
+
+    /// Returns room for new memory of this [size](size_of), for what a task views, if some is left:
+    /// nothing is taken out for it.
+    pub(crate) fn room_for_view(&mut self, size: usize) -> Option<Room> {
+        let has_room = self.account.taken() as usize + size <= LANDING_BYTES_MAX;
+        let taken = if has_room { self.account.take_spare(size as u64) } else { None }?;
+        self.sizes.entry(size).or_insert_with(Size::new).slots += 1;
+        Some(Room { size, taken })
     }
 
     /// Takes out unused memory, of so many bytes where there is that much.
@@ -180,7 +190,7 @@ impl Size {
 
 /// Returns the size of the memory for so many bytes: the next of [`STEPS`] from one power of two to
 /// the next.
-fn size_of(bytes: usize) -> usize {
+pub(crate) fn size_of(bytes: usize) -> usize {
     let bytes = bytes.max(SMALLEST);
     let step = (bytes.next_power_of_two() / 2 / STEPS).max(SMALLEST);
     bytes.next_multiple_of(step)
@@ -193,6 +203,7 @@ mod tests {
     use super::super::budget::Budget;
     use super::super::region::Region;
     use super::*;
+    use crate::limits::VIEWED_BYTES_MAX;
 
     const MIB: usize = 1024 * 1024;
 
@@ -219,6 +230,33 @@ mod tests {
                 return None;
             }
         }
+    }
+
+    /// What a link has: its number, the size of the memory, and what a view takes of its room.
+    type Had = (usize, usize, Lease, Option<BudgetShare>);
+
+    /// Bytes that the link of this number has, of views or of messages.
+    fn sum_of(held: &[Had], nth: usize, views: bool) -> usize {
+        let of = held.iter().filter(|(of, _, _, view)| *of == nth && view.is_some() == views);
+        of.map(|(_, size, ..)| size).sum()
+    }
+
+    /// Memory for what a task views, by its size, and what it takes of the room of views. What is
+    /// new leaves as much to others as its peer has then.
+    fn view(
+        landing: &mut Landing,
+        viewed: &Arc<Budget>,
+        bytes: usize,
+    ) -> Option<(usize, Lease, BudgetShare)> {
+        let size = size_of(bytes);
+        let taken = viewed.take_left(size as u64)?;
+        let runway = landing.take_for_view(size).or_else(|| {
+            let (slot, size) = made(landing.room_for_view(size)?);
+            let budget = landing.account.budget();
+            assert!(budget.bytes() - budget.taken() >= landing.account.taken());
+            Some(landing.add(slot, size))
+        })?;
+        Some((size, landing.lease(runway, bytes)?, taken))
     }
 
     #[test]
@@ -308,19 +346,24 @@ mod tests {
     }
 
     /// ME-11, of any use by several links: the sum is that of the memory that is there, and memory
-    /// is found again that was not used for too long.
+    /// is found again that was not used for too long. What tasks view keeps from no message what is
+    /// left to those, and from no other peer what it has itself.
     #[tokio::test(start_paused = true)]
     async fn landing_at_random() {
         let (mut refused, mut used_again, mut aged, mut pressed) = (0, 0, 0, 0);
-        for seed in 0..300 {
+        let (mut views, mut not_viewed) = (0, 0);
+        for seed in 0..600 {
             let mut chance = fastrand::Rng::with_seed(seed);
             let budget = [chance.u64(1..64), 1024][chance.usize(0..2)] * MIB as u64;
             let budget = Arc::new(Budget::new(budget));
             let mut links: Vec<_> = (0..3).map(|_| Landing::new(Account::new(&budget))).collect();
+            let viewed: [_; 3] =
+                std::array::from_fn(|_| Arc::new(Budget::new(VIEWED_BYTES_MAX as u64)));
             let mut held = Vec::new();
-            for _ in 0..80 {
-                let link = &mut links[chance.usize(..3)];
-                match chance.u8(..8) {
+            for _ in 0..120 {
+                let nth = chance.usize(..3);
+                let link = &mut links[nth];
+                match chance.u8(..11) {
                     0..4 => {
                         let bytes = chance.usize(1..24 * MIB);
                         let before = budget.taken();
@@ -331,10 +374,25 @@ mod tests {
                             }
                             Some(runway) => {
                                 used_again += usize::from(budget.taken() == before);
-                                held.extend(link.lease(runway, bytes));
+                                let size = runway.size();
+                                let lease = link.lease(runway, bytes).unwrap();
+                                held.push((nth, size, lease, None));
                             }
-                            None => refused += 1,
+                            None => {
+                                refused += 1;
+                                let wants = sum_of(&held, nth, false) + size_of(bytes);
+                                let is_scarce = budget.bytes() < 1024 * MIB as u64;
+                                let left = LANDING_BYTES_MAX - VIEWED_BYTES_MAX;
+                                assert!(is_scarce || wants > left, "seed {seed}: {wants}");
+                            }
                         }
+                    }
+                    8.. => {
+                        let bytes = chance.usize(64 * 1024..24 * MIB);
+                        let found = view(link, &viewed[nth], bytes);
+                        views += usize::from(found.is_some());
+                        not_viewed += usize::from(found.is_none());
+                        held.extend(found.map(|(size, it, taken)| (nth, size, it, Some(taken))));
                     }
                     4..6 if !held.is_empty() => drop(held.swap_remove(chance.usize(..held.len()))),
                     6 => tokio::time::advance(SPARE_KEPT / 3).await,
@@ -348,11 +406,15 @@ mod tests {
                 let sum: usize = links.iter().map(Landing::bytes).sum();
                 assert_eq!(budget.taken(), sum as u64, "seed {seed}");
                 assert!(links.iter().all(|link| link.bytes() <= LANDING_BYTES_MAX));
+                let of_views = [0, 1, 2].map(|nth| sum_of(&held, nth, true) as u64);
+                assert_eq!(viewed.each_ref().map(|it| it.taken()), of_views, "seed {seed}");
             }
             drop((links, held));
             assert_eq!(budget.taken(), 0, "seed {seed}");
         }
         println!("{used_again} used again, {refused} refused, {aged} aged, {pressed} given up");
+        println!("{views} viewed, {not_viewed} not");
+        assert!(views > 500 && not_viewed > 500);
         assert!(used_again > 100 && refused > 100 && aged > 100 && pressed > 100);
     }
 

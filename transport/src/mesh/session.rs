@@ -122,6 +122,7 @@ impl Session {
         let upgrade = Upgrade::new(carrier.better.take(), guard.peer());
         let labelled = table.events.metrics_by_peer().then(|| guard.peer().name());
         let link = carrier.running.link.clone();
+        link.reach().expect_beats(interval);
         let meter = Meter::new(labelled, link, channel.is_by_other_secret());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
         let usage = Usage::new(carrier.running.link.clone(), table.profile.idle_close);

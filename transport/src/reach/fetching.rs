@@ -1,8 +1,8 @@
 //! Fetches from the peer's memory to where the bytes stay: of a message that it has lent, or a part
 //! of a share. No task copies it.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use crate::fabric::Status;
 use crate::fabric::one_sided::{Key, Kind, Locked, Making, Operation};
 use crate::id::ShareId;
 use crate::limits::{FETCH_BYTES, FETCH_SHARED_BYTES, ONE_SIDED_SLOT_BYTES};
-use crate::memory::{Lease, Room, Runway, Slot};
+use crate::memory::{BudgetShare, Lease, Room, Runway, Slot, landing_size_of};
 use crate::proto::fetches::Lent;
 use crate::proto::loans::NotLent;
 
@@ -27,32 +27,62 @@ struct Source {
     /// The first one of them in that memory.
     at: u64,
     bytes: usize,
-    /// The share that they are of; none where they are a message.
-    share: Option<ShareId>,
-    /// The task that they are for is there as long as this is; a message is always wanted.
-    task: Option<Weak<()>>,
+    /// The task that views them; none where they are a message.
+    viewer: Option<Viewer>,
+}
+
+/// A task that views a part of a share.
+struct Viewer {
+    share: ShareId,
+    /// What it takes of the room of views, as long as anything lands. It has this, too, while it
+    /// waits.
+    taken: Arc<BudgetShare>,
 }
 
 impl Source {
     fn message(lent: Lent) -> Self {
         let (number, base) = lent.at.key;
         let (key, bytes) = (Key { number, base }, lent.bytes as usize);
-        Source { number: lent.at.pair, key, at: 0, bytes, share: None, task: None }
+        Source { number: lent.at.pair, key, at: 0, bytes, viewer: None }
     }
 
     /// Returns how many bytes one operation moves. A message has operations of its own; those of a
     /// share take their turn, and half of the room, among those of tasks that copy.
     fn operation_bytes(&self) -> usize {
-        if self.share.is_some() { FETCH_SHARED_BYTES } else { FETCH_BYTES }
+        if self.viewer.is_some() { FETCH_SHARED_BYTES } else { FETCH_BYTES }
     }
 
+    /// Returns the share that they are of.
+    fn share(&self) -> Option<ShareId> {
+        self.viewer.as_ref().map(|viewer| viewer.share)
+    }
+
+    /// Returns true if the task waits yet; a message is always wanted.
     fn is_wanted(&self) -> bool {
-        self.task.as_ref().is_none_or(|task| task.strong_count() > 0)
+        self.viewer.as_ref().is_none_or(|viewer| Arc::strong_count(&viewer.taken) > 1)
     }
 
-    /// Returns how many permits an operation of so many bytes takes.
-    fn permits(&self, bytes: usize) -> u32 {
-        if self.share.is_some() { bytes.div_ceil(ONE_SIDED_SLOT_BYTES) as u32 } else { 1 }
+    /// Waits for the turn of an operation of so many bytes. Returns nothing where none is to be
+    /// begun any more.
+    async fn permit(&self, room: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let views = self.viewer.is_some();
+        let permits = if views { bytes.div_ceil(ONE_SIDED_SLOT_BYTES) as u32 } else { 1 };
+        let permit = room.clone().acquire_many_owned(permits).await.ok()?;
+        self.is_wanted().then_some(permit)
+    }
+}
+
+/// Bytes of a share that have landed. They count in the room of views until this is dropped.
+pub(crate) struct Viewed {
+    lease: Lease,
+    _taken: Arc<BudgetShare>,
+}
+
+impl Deref for Viewed {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.lease
     }
 }
 
@@ -62,16 +92,15 @@ impl Ready {
     ///
     /// # Cancel safety
     /// Operations under way then give back their memory when they end, and no more is begun.
-    pub(crate) async fn fetch(&self, at: u64, bytes: usize) -> Option<Lease> {
-        let (number, key, share) = (self.number, self.terms.key, Some(self.share));
+    pub(crate) async fn fetch(&self, at: u64, bytes: usize) -> Option<Viewed> {
+        let viewed = self.reach.state.lock().means.as_ref()?.room.viewed.clone();
+        let taken = Arc::new(viewed.take_left(landing_size_of(bytes) as u64)?);
+        let viewer = Some(Viewer { share: self.share, taken: taken.clone() });
         let (done, fetched) = oneshot::channel();
-        let here = Arc::new(());
-        let task = Some(Arc::downgrade(&here));
-        let source = Source { number, key, at, bytes, share, task };
+        let source = Source { number: self.number, key: self.terms.key, at, bytes, viewer };
         self.reach.fetch_source(source, move |outcome| drop(done.send(outcome)));
-        let fetched = fetched.await;
-        drop(here);
-        fetched.ok()?.ok()
+        let lease = fetched.await.ok()?.ok()?;
+        Some(Viewed { lease, _taken: taken })
     }
 }
 
@@ -105,10 +134,10 @@ impl Reach {
         let (runway, room) = self.runway(source).await?;
         let size = runway.size();
         let fetched = self.fetch_into(runway, &room, source).await;
-        if fetched.is_err() {
+        if matches!(fetched, Err(NotFetched::Lost)) {
             self.lose(source.number, size);
         }
-        fetched
+        fetched.map_err(|_| NotLent::Failed)
     }
 
     /// Records that nothing lands in memory of this size, which is gone.
@@ -129,56 +158,56 @@ impl Reach {
         self.state.lock().drop_unused()
     }
 
-    /// Fetches what is to be fetched. When that fails no read of it is under way any more (LO-1).
+    /// Fetches what is to be fetched. When this returns no read of it is under way (LO-1).
     async fn fetch_into(
         &self,
         mut runway: Runway,
         room: &Arc<Semaphore>,
         source: &Source,
-    ) -> Result<Lease, NotLent> {
-        let bytes = source.bytes;
-        // The slot beyond it is not read into.
-        let (mut rest, mut beyond) = (Some(runway.slot), None);
-        let end = bytes.next_multiple_of(16);
-        if let Some(slot) = rest.take_if(|slot| end < slot.len()) {
-            let (front, back) = slot.split(end);
-            (rest, beyond) = (Some(front), Some(back));
-        }
-        let mut parts = VecDeque::new();
-        let mut at = 0;
-        let mut failed = false;
-        while !failed && let Some(slot) = rest.take() {
-            let longest = source.operation_bytes();
-            let part = if slot.len() > longest {
-                let (front, back) = slot.split(longest);
-                rest = Some(back);
-                front
-            } else {
-                slot
+    ) -> Result<Lease, NotFetched> {
+        let (bytes, size) = (source.bytes, runway.slot.len());
+        let mut rest = Some(runway.slot);
+        let (mut parts, mut at, mut failed) = (Vec::new(), 0, false);
+        while at < bytes && !failed {
+            let part = source.operation_bytes().min(bytes - at);
+            let Some(permit) = source.permit(room, part).await else {
+                failed = true;
+                break;
             };
-            let wanted = part.len().min(bytes - at);
-            let posted = self.post_fetch(source, (at, wanted), part, room).await;
-            failed = posted.is_err() || !source.is_wanted();
+            // What lies beyond the last one is not read into.
+            let Some((slot, behind)) = rest.take().map(|it| cut(it, part.next_multiple_of(16)))
+            else {
+                failed = true;
+                break;
+            };
+            rest = behind;
+            let posted = self.post_fetch(source, (at, part), slot, permit);
+            failed = posted.is_err();
             parts.extend(posted);
-            at += wanted;
+            at += part;
         }
-        let mut whole: Option<Slot> = None;
+        let mut slots = Vec::with_capacity(parts.len() + 1);
         for part in parts {
-            match part.await {
-                Ok((Status::Success, slot)) if !failed => whole = Some(join(whole, slot)?),
-                _ => failed = true,
+            if let Ok((status, slot)) = part.await {
+                failed |= status != Status::Success;
+                slots.push(slot);
             }
         }
-        if failed {
-            return Err(NotLent::Failed);
+        slots.extend(rest);
+        // They were cut from one slot, in this order; where one has not come back all are lost.
+        let slots = slots.into_iter().map(Ok);
+        let whole =
+            slots.reduce(|front, behind| join(front?, behind?)).ok_or(NotFetched::Lost)??;
+        if whole.len() != size {
+            return Err(NotFetched::Lost);
         }
-        if let Some(beyond) = beyond {
-            whole = Some(join(whole, beyond)?);
-        }
-        runway.slot = whole.ok_or(NotLent::Failed)?;
+        runway.slot = whole;
         let mut state = self.state.lock();
-        let pair = state.pair(source.number).ok_or(NotLent::Failed)?;
-        pair.landing.lease(runway, bytes).ok_or(NotLent::Failed)
+        let pair = state.pair(source.number).ok_or(NotFetched::Lost)?;
+        let lease = pair.landing.lease(runway, bytes).ok_or(NotFetched::Lost)?;
+        drop(state);
+        // Else it serves the next one.
+        if failed { Err(NotFetched::Unused) } else { Ok(lease) }
     }
 
     /// Returns memory for what is fetched, and the room for operations of its queue pair. New
@@ -212,17 +241,16 @@ impl Reach {
         let state = &mut *self.state.lock();
         let means = state.means.clone().ok_or(NotLent::Failed)?;
         let pair = state.pair(source.number).ok_or(NotLent::Failed)?;
+        let (views, landing, bytes) = (source.viewer.is_some(), &mut pair.landing, source.bytes);
         // No message waits for a task that uses memory of the peer.
-        let room = if source.share.is_some() { &pair.room } else { &pair.fetch_room };
-        let (bytes, room) = (source.bytes, room.clone());
-        if let Some(runway) = pair.landing.take(bytes) {
+        let room = if views { &pair.room } else { &pair.fetch_room }.clone();
+        let size = landing_size_of(bytes);
+        let found = if views { landing.take_for_view(size) } else { landing.take(bytes) };
+        if let Some(runway) = found {
             return Ok(Found::Runway(runway, room));
         }
-        // Nothing makes room for a task's view but what is free: messages come first.
-        if source.share.is_some() && !pair.landing.has_room_for_view(bytes) {
-            return Ok(Found::Nothing);
-        }
-        let Some(new) = pair.landing.room(bytes, freed) else { return Ok(Found::Nothing) };
+        let new = if views { landing.room_for_view(size) } else { landing.room(bytes, freed) };
+        let Some(new) = new else { return Ok(Found::Nothing) };
         let making = pair.one_sided.alloc(new.size);
         Ok(Found::Room((means, making), new, room))
     }
@@ -256,28 +284,34 @@ impl Reach {
         Ok(pair.landing.add(slot, size))
     }
 
-    /// Posts the read of `wanted` bytes from `at` on.
-    async fn post_fetch(
+    /// Posts the read of so many bytes from `at` on.
+    fn post_fetch(
         &self,
         source: &Source,
-        (at, wanted): (usize, usize),
+        part: (usize, usize),
         slot: Slot,
-        room: &Arc<Semaphore>,
+        permit: OwnedSemaphorePermit,
     ) -> Result<oneshot::Receiver<Fetched>, NotLent> {
-        let permits = room.clone().acquire_many_owned(source.permits(wanted)).await;
-        let permit: OwnedSemaphorePermit = permits.map_err(|_| NotLent::Failed)?;
         let state = &mut *self.state.lock();
-        if let Some(share) = source.share {
+        if let Some(share) = source.share() {
             state.hold(share, source.key).ok_or(NotLent::Failed)?;
         }
-        let posted = state.post_read(source, (at, wanted), slot, permit);
+        let posted = state.post_read(source, part, slot, permit);
         if posted.is_err()
-            && let Some(share) = source.share
+            && let Some(share) = source.share()
         {
             state.release(share);
         }
         posted
     }
+}
+
+/// The reason for which nothing was fetched.
+enum NotFetched {
+    /// The memory that was to be landed in does not come back.
+    Lost,
+    /// It has come back.
+    Unused,
 }
 
 /// The memory that something can land in.
@@ -307,14 +341,14 @@ impl State {
         }
         let (done, fetched) = oneshot::channel();
         let purpose = Purpose::Fetch(done);
-        pair.note_posted([Posted { permit, share: source.share, purpose }], now);
+        pair.note_posted([Posted { permit, share: source.share(), purpose }], now);
         self.used = true;
         Ok(fetched)
     }
 
     /// Says of a message that is not fetched why. What a task is to view is read instead.
     fn not_fetched(&mut self, source: &Source, reason: &str) -> NotLent {
-        match source.share {
+        match source.viewer {
             Some(_) => NotLent::Failed,
             None => self.warn_of_parts(reason),
         }
@@ -352,12 +386,17 @@ impl State {
     }
 }
 
-fn join(front: Option<Slot>, behind: Slot) -> Result<Slot, NotLent> {
-    match front {
-        None => Ok(behind),
-        // They were cut from one slot, in this order.
-        Some(front) => front.join(behind).map_err(|_| NotLent::Failed),
+/// Cuts the first `bytes` bytes off, if there are more.
+fn cut(slot: Slot, bytes: usize) -> (Slot, Option<Slot>) {
+    if bytes >= slot.len() {
+        return (slot, None);
     }
+    let (front, behind) = slot.split(bytes);
+    (front, Some(behind))
+}
+
+fn join(front: Slot, behind: Slot) -> Result<Slot, NotFetched> {
+    front.join(behind).map_err(|_| NotFetched::Lost)
 }
 
 /// A fetch under way, in the count of those.

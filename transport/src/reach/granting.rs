@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::aside::drop_aside;
-use super::{Leftovers, Means, Reach, Since, Stage, State};
+use super::{Leftovers, Means, Reach, Stage, State};
 use crate::bootstrap::Sharing;
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Executor, Grant, Granting, Key};
@@ -51,9 +51,8 @@ pub(super) struct Granted {
     kept: Duration,
     /// The peer is to let go of it; it may ask for it again (SM-3) unless it ends.
     is_recalled: bool,
-    is_ending: bool,
-    /// When the peer was told (RE-3).
-    told: Option<Since>,
+    /// Time at which the share ended (RE-3).
+    ended: Option<Instant>,
     /// It has asked for it again already: it has its answer when it has let go.
     is_asked_again: bool,
     runtime: Handle,
@@ -84,8 +83,7 @@ impl Granted {
             since: Instant::now(),
             kept,
             is_recalled: false,
-            is_ending: false,
-            told: None,
+            ended: None,
             is_asked_again: false,
             runtime,
         }
@@ -127,17 +125,6 @@ impl Grants {
         take(&mut self.granted)
     }
 
-    /// Records what of it the peer is told to let go of.
-    pub(super) fn note_revokes(&mut self, sent: &[Sharing], now: Since) {
-        for message in sent {
-            if let Sharing::Revoke(share) = message
-                && let Some(granted) = self.granted.get_mut(share)
-            {
-                granted.told.get_or_insert(now);
-            }
-        }
-    }
-
     /// Returns true if a device locks memory, or lets go of it, for a share that was asked for.
     #[cfg(test)]
     pub(super) fn is_registering(&self) -> bool {
@@ -167,7 +154,7 @@ impl State {
         let Stage::Connected(pair) = &mut self.stage else { return };
         let grants = &mut self.grants;
         // One that has ended is not found, also while the peer still holds it.
-        if means.shares.open(share).is_none() {
+        if !means.shares.has(share) {
             return self.outbox.push(Sharing::Denied { share, reason: String::new() });
         }
         // (It is not opened before its turn: who has what is atomic would let go of it, SM-3.)
@@ -217,7 +204,7 @@ impl State {
     fn answer_again(&mut self, means: &Means, share: ShareId) -> bool {
         let Stage::Connected(pair) = &self.stage else { return false };
         let Some(granted) = self.grants.granted.get_mut(&share) else { return false };
-        if granted.is_ending {
+        if granted.ended.is_some() {
             self.outbox.push(Sharing::Denied { share, reason: String::new() });
             return true;
         }
@@ -244,14 +231,23 @@ impl State {
     ) -> Option<Granted> {
         let granted = self.grants.granted.remove(&share)?;
         if granted.is_asked_again {
+            if let Stage::Connected(pair) = &self.stage {
+                let executor = pair.one_sided.executor();
+                // Another one came first: it has its place among those that wait (SM-3).
+                if !means.shares.is_free_for(share, &executor) {
+                    self.recalls.push((share, executor));
+                }
+            }
             self.answer(reach, means, share);
         }
         Some(granted)
     }
 
-    /// Takes a grant back that the peer has not let go of.
+    /// Takes a grant back that the peer has not let go of. It need not hear of that any more: what
+    /// it begins is refused.
     fn take_back(&mut self, share: ShareId) -> Option<Granted> {
         let granted = self.grants.granted.remove(&share)?;
+        self.outbox.retain(|message| !matches!(message, Sharing::Revoke(it) if *it == share));
         if granted.is_asked_again {
             self.outbox.push(Sharing::Denied { share, reason: String::new() });
         }
@@ -324,12 +320,11 @@ impl Reach {
     pub(super) fn take_back_late(&self) {
         let over = {
             let state = &mut *self.state.lock();
-            let is_told = |told| state.patience.is_over(told, limits::REVOKE_PATIENCE);
-            let is_over =
-                |granted: &Granted| granted.is_ending && granted.told.is_some_and(is_told);
+            // Whether or not the peer's program runs: what has ended is not reached for longer.
+            let is_over = |ended: Instant| ended.elapsed() >= limits::REVOKE_PATIENCE;
             let granted = state.grants.granted.iter();
-            let over = granted.filter(|(_, granted)| is_over(granted)).map(|(share, _)| *share);
-            let over: Vec<_> = over.collect();
+            let over = granted.filter(|(_, granted)| granted.ended.is_some_and(is_over));
+            let over: Vec<_> = over.map(|(share, _)| *share).collect();
             let over = over.into_iter().filter_map(|share| Some((share, state.take_back(share)?)));
             let over = over.collect();
             Leftovers::of_grants(over, state.means.as_ref())
@@ -351,7 +346,7 @@ impl Grantee for Reach {
                 |it: &&mut Registering| it.share == share && it.number == number && !it.is_answered;
             if let Some(granted) = state.grants.granted.get_mut(&share) {
                 state.outbox.extend(granted.recall(share));
-                granted.is_ending = true;
+                granted.ended.get_or_insert_with(Instant::now);
             } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
                 registering.is_answered = true;
                 state.outbox.push(Sharing::Denied { share, reason: String::new() });
@@ -374,12 +369,6 @@ impl Grantee for Reach {
             }
             state.outbox.extend(granted.recall(share));
         }
-        self.outgoing.notify_one();
-    }
-
-    fn take_back(&self, share: ShareId) {
-        let granted = self.state.lock().take_back(share);
-        drop(granted);
         self.outgoing.notify_one();
     }
 }

@@ -10,7 +10,7 @@ use super::aside::drop_aside;
 use super::{Means, Reach, Since, Stage, State};
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Grant, Key, Making};
-use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
+use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX, VIEWED_BYTES_MAX};
 use crate::memory::{Account, Budget, BudgetShare, Buffer};
 use crate::profile::Lending;
 use crate::proto::loans::{Held, LentAt, NotLent};
@@ -26,12 +26,14 @@ pub(crate) struct LendingRoom {
 pub(crate) struct PeerRoom {
     pub(super) lent: Account,
     pub(super) landing: Account,
+    /// The bytes of what lands that tasks view.
+    pub(super) viewed: Arc<Budget>,
 }
 
 impl PeerRoom {
     /// Returns true if nothing of it is taken.
     pub(crate) fn is_unused(&self) -> bool {
-        self.lent.taken() == 0 && self.landing.taken() == 0
+        self.lent.taken() == 0 && self.landing.taken() == 0 && self.viewed.taken() == 0
     }
 }
 
@@ -44,7 +46,11 @@ impl LendingRoom {
 
     /// Returns the room of a peer that has none yet.
     pub(crate) fn of_peer(&self) -> PeerRoom {
-        PeerRoom { lent: Account::new(&self.lent), landing: Account::new(&self.landing) }
+        PeerRoom {
+            lent: Account::new(&self.lent),
+            landing: Account::new(&self.landing),
+            viewed: Arc::new(Budget::new(VIEWED_BYTES_MAX as u64)),
+        }
     }
 }
 

@@ -265,7 +265,10 @@ impl Ready {
         }
         // There is room for each operation that has a slot: what is refused is refused by a device.
         if let Err(error) = pair.one_sided.post(&mut operations) {
-            let is_begun = operations.len() < posted.len();
+            let begun = posted.len() - operations.len();
+            let is_begun = begun > 0;
+            // Their tasks hear when the queue pair is gone, as all others do.
+            pair.note_posted(posted.drain(..begun), state.patience.now());
             let reason = format!("an operation cannot be posted: {error}");
             let leftovers = state.give_up(reason.clone(), false);
             drop(guard);

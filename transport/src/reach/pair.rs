@@ -190,6 +190,25 @@ impl Drop for Piece {
     }
 }
 
+/// A queue pair that is driven. One whose driver is gone, as where it panicked, brings nothing any
+/// more (RE-6).
+struct Driving {
+    reach: Arc<Reach>,
+    number: u32,
+}
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        let mut state = self.reach.state.lock();
+        let is_left = state.pair(self.number).is_some();
+        let leftovers = is_left.then(|| state.give_up("its driver has ended".into(), false));
+        drop(state);
+        if leftovers.is_some() {
+            self.reach.tell_change();
+        }
+    }
+}
+
 impl Means {
     /// Opens the queue pair of this number.
     pub(super) fn open(&self, number: u32) -> Result<Box<dyn Opening>, FabricError> {
@@ -353,9 +372,9 @@ impl Reach {
         }
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
             (Ok((one_sided, slots, fence)), Stage::Connecting(task)) => {
-                let reach = self.clone();
+                let driving = Driving { reach: self.clone(), number };
                 // It finds the state locked until its queue pair is there.
-                let driver = poll_fn(move |cx| reach.drive(number, cx));
+                let driver = poll_fn(move |cx| driving.reach.drive(number, cx));
                 let driver = Task(means.runtime.spawn(driver).abort_handle());
                 let landing = Landing::new(landing);
                 let room = Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize));

@@ -4,7 +4,8 @@
 //!   is they that bring what is waited for. A program may block the threads of its runtime for as
 //!   long as it likes, and what has come then lies unread. One look at it counts for
 //!   [`PATIENCE_LOOK_MAX`] at most, however late it is: so nothing is given up for a time in which
-//!   the process stood still.
+//!   the process stood still. That a peer's driver stands still is known from its heartbeats, some
+//!   later ([`STALL_KNOWN_BEATS`]): for as long as that takes all is waited for longer.
 
 use std::mem::take;
 use std::task::Waker;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Stage, State};
-use crate::limits::{ONE_SIDED_PATIENCE, PATIENCE_LOOK_MAX};
+use crate::limits::{ONE_SIDED_PATIENCE, PATIENCE_LOOK_MAX, STALL_KNOWN_BEATS};
 
 /// The time that has counted so far.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub(super) struct Patience {
     ran: bool,
     /// Wakes it.
     driver: Option<Waker>,
+    /// Time after which it is known that the peer's does not run.
+    known_after: Duration,
 }
 
 /// A moment, as [`Patience`] counts time.
@@ -35,9 +38,14 @@ impl Patience {
         Since(self.counted)
     }
 
-    /// Returns true if at least so much time has counted since then.
+    /// Returns true if at least so much time has counted since then in which the peer's driver ran.
     pub(super) fn is_over(&self, since: Since, limit: Duration) -> bool {
-        self.counted.saturating_sub(since.0) >= limit
+        self.counted.saturating_sub(since.0) >= limit + self.known_after
+    }
+
+    /// Heartbeats of the peer come in this interval.
+    pub(super) fn expect_beats(&mut self, interval: Duration) {
+        self.known_after = STALL_KNOWN_BEATS * interval;
     }
 
     /// Records that this side's driver runs, and what wakes it.
@@ -122,6 +130,10 @@ mod tests {
         tokio::time::sleep(100 * second).await;
         look(&mut patience, true, true).await;
         assert!(patience.is_over(since, 4 * second) && !patience.is_over(since, 5 * second));
+        // What is known late of a peer that stands still is waited for as well.
+        patience.expect_beats(second);
+        assert!(!patience.is_over(since, second));
+        patience.expect_beats(Duration::ZERO);
         patience.forget_driver();
         assert!(!look(&mut patience, false, true).await);
         assert!(patience.is_over(since, 5 * second));

@@ -36,10 +36,6 @@ impl Grantee for Link {
         }
     }
 
-    fn take_back(&self, _: ShareId) {
-        drop(self.held.lock().take());
-    }
-
     fn recall(&self, _: ShareId, executor: &Executor) {
         *self.recalls.lock() += 1;
         if self.executor != *executor && !self.is_deaf {
@@ -125,8 +121,8 @@ async fn who_was_refused_has_its_turn() {
     assert!(turns > 50 && kept_from > 50);
 }
 
-/// SM-3, SM-2: a peer that ignores a recall keeps the right, whoever else asks however often;
-/// the end of the share takes it back.
+/// SM-3, SM-2: a peer that ignores a recall keeps the right, whoever else asks however often; the
+/// end of the share waits until its link has taken it back (RE-3).
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_ignores_a_recall_keeps_what_it_has_until_the_share_ends() {
     let shares = Shares::new(Entropy::seeded(1));
@@ -140,8 +136,12 @@ async fn a_peer_that_ignores_a_recall_keeps_what_it_has_until_the_share_ends() {
         tokio::time::advance(EXECUTOR_KEPT).await;
     }
     assert_eq!(*deaf.recalls.lock(), 100);
-    share.end().await;
-    assert!(deaf.held.lock().is_none() && shares.state.lock().bound.len() <= 1);
+    let end = share.end();
+    let mut end = std::pin::pin!(end);
+    assert!(futures::poll!(end.as_mut()).is_pending());
+    drop(deaf.held.lock().take());
+    end.await;
+    assert!(shares.state.lock().bound.len() <= 1);
 }
 
 /// A busy user: a link whose peer asks again and again and lets go late when it is recalled, or a
@@ -172,8 +172,6 @@ struct Use {
 
 impl Grantee for User {
     fn revoke(&self, _: ShareId) {}
-
-    fn take_back(&self, _: ShareId) {}
 
     fn recall(&self, _: ShareId, executor: &Executor) {
         let user = &mut *self.state.lock();
@@ -294,8 +292,8 @@ async fn who_lets_go_late_does_not_get_it_back_first() {
     assert!(turns.iter().all(|turns| *turns > 500));
 }
 
-/// SM-3, of up to six links by three executors, and tasks of the node, all without a pause: each is
-/// refused for as long as the two others have their turns, and no longer.
+/// SM-3, of up to six links by three executors, and tasks of the node, that try again within
+/// half a second: each is refused for as long as the two others have their turns, and no longer.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn all_that_want_it_have_their_turns() {
@@ -306,13 +304,18 @@ async fn all_that_want_it_have_their_turns() {
             .map(|_| {
                 let executor = devices()[chance.usize(..3)].clone();
                 let is_local = executor == Executor::Processor && chance.bool();
-                User::new((executor, chance.u64(1..50), is_local), &mut chance)
+                let pause = [chance.u64(1..50), chance.u64(50..=450)][chance.usize(..2)];
+                User::new((executor, pause, is_local), &mut chance)
             })
             .collect();
         run(&users, seed).await;
         for user in &users {
             let user = user.state.lock();
-            assert!(user.longest <= Duration::from_secs(3), "seed {seed}: {:?}", user.longest);
+            assert!(
+                user.longest <= Duration::from_millis(3_500),
+                "seed {seed}: {:?}",
+                user.longest
+            );
             longest = longest.max(user.longest);
             turns += user.turns;
         }

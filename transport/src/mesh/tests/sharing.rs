@@ -61,12 +61,13 @@ async fn use_memory(alpha: &Node, beta: &Node) {
         assert_eq!(memory.compare_and_swap(8, 12, 91).await, Ok(90));
         assert_eq!(owned.word(8), 90);
         memory.read(3, &mut []).await.unwrap();
-        let fetched = memory.fetch(16, BYTES - 16).await.unwrap();
+        let fetched = memory.fetch(16, BYTES - 16).await.unwrap().unwrap();
         assert!(fetched[..] == new[11..], "what was written is fetched");
-        assert!(memory.fetch(16, 100).await.is_none(), "it is sooner read");
-        assert!(memory.fetch(16, BYTES).await.is_none(), "it lies not in it");
+        assert!(memory.fetch(16, 100).await.unwrap().is_none(), "it is sooner read");
+        let beyond = memory.fetch(16, BYTES).await.err();
+        assert!(matches!(beyond, Some(AccessError::OutOfRange(_))), "{beyond:?}");
         owned.share.end().await;
-        assert!(memory.fetch(16, BYTES - 16).await.is_none(), "it is not shared any more");
+        assert_eq!(memory.fetch(16, BYTES - 16).await.err(), Some(AccessError::NotShared));
         assert_eq!(fetched.len(), BYTES - 16);
     }
 }

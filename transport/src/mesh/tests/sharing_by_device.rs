@@ -88,7 +88,8 @@ fn what_is_atomic_is_done_by_one_executor_at_a_time() {
 
 /// Adds one to a word as often as it takes until it is done.
 async fn add_at_last(memory: &SharedMemory) -> (u64, u32) {
-    for refused in 0..100 {
+    // For longer than what two others may have left unused is kept for them.
+    for refused in 0..300 {
         match memory.fetch_add(0, 1).await {
             Ok(old) => return (old, refused),
             Err(AccessError::OtherExecutor) => tokio::time::sleep(Duration::from_millis(20)).await,

@@ -70,6 +70,63 @@ fn a_peer_that_says_that_its_driver_does_not_run_is_waited_for() {
     });
 }
 
+/// RE-3: what has ended is taken back in time, whether or not the peer's program runs. Before, it
+/// was kept for as long as the peer said that it does not.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_stalled_peer_does_not_keep_what_has_ended() {
+    sim::run(1, |world| async move {
+        let (reach, shares) = acceptor(&world, Posts::Kept);
+        offer(&reach, 1).await;
+        let kept = share(&shares);
+        reach.handle(Sharing::Ask(kept.id())).unwrap();
+        for _ in 0..3 * limits::SHARING_UNANSWERED_MAX {
+            let share = share(&shares);
+            reach.handle(Sharing::Ask(share.id())).unwrap();
+            reach.outgoing().await;
+        }
+        let mut looks = 0;
+        while reach.state.lock().grants.granted.len() > 1 {
+            tokio::time::sleep(LOOK).await;
+            reach.look(false);
+            looks += 1;
+        }
+        assert!(looks * LOOK <= limits::REVOKE_PATIENCE + LOOK, "{looks}");
+        let state = reach.state.lock();
+        assert!(matches!(state.stage, Stage::Connected(_)), "its program may go on");
+        assert_eq!(format!("{:?}", state.outbox), "[]", "nothing is kept of them");
+    });
+}
+
+/// RE-6: a queue pair whose driver is gone is given up at once. Before, patience did not count.
+#[test]
+fn a_queue_pair_without_a_driver_is_given_up() {
+    sim::run(1, |world| async move {
+        let links = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
+        {
+            let mut state = reach.state.lock();
+            let means = Arc::get_mut(state.means.as_mut().unwrap()).unwrap();
+            means.runtime = links.handle().clone();
+        }
+        let connected = ready(&reach);
+        let mut connected = pin!(connected);
+        let ready = loop {
+            run_ready(&links);
+            if let Some(ready) = timeout(LOOK, connected.as_mut()).now_or_never() {
+                break ready.unwrap();
+            }
+            sleep_a_moment().await;
+        };
+        let piece = ready.try_piece(8).unwrap();
+        let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
+        let finished = ready.post(vec![Wanted { act, piece }]).unwrap().remove(0);
+        links.shutdown_background();
+        assert!(finished.await.is_err());
+        assert!(matches!(reach.state.lock().stage, Stage::Closed));
+    });
+}
+
 /// RE-3, SM-3: a peer that has asked again for a share that it is to let go of, and does not let go
 /// of it, has its answer when the share is taken back. Before, it had none.
 #[test]
@@ -109,6 +166,27 @@ fn a_peer_that_lets_go_of_nothing_is_given_up() {
         let state = reach.state.lock();
         assert!(matches!(state.stage, Stage::Closed) && state.grants.granted.is_empty());
         assert_eq!(format!("{:?}", state.outbox), "[Unable]");
+    });
+}
+
+/// So it does of those of a batch that the device has begun, and of which it refuses the rest.
+#[test]
+fn an_end_of_a_part_of_a_batch_is_unknown_when_the_queue_pair_is_gone() {
+    sim::run(1, |world| async move {
+        let (device, control) = Device::new();
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::TakesOne(device));
+        let ready = ready(&reach).await;
+        let act = Act::On { kind: Kind::FetchAdd(1), at: 0, bytes: 8 };
+        let wanted = (0..3).map(|_| Wanted { act, piece: ready.try_piece(8).unwrap() }).collect();
+        let mut finished = ready.post(wanted).unwrap();
+        assert!(ready.piece(8).await.is_err(), "nothing more is begun");
+        assert!(matches!(reach.state.lock().stage, Stage::Closed));
+        sleep_a_moment().await;
+        assert_eq!(finished[0].try_recv().err(), Some(TryRecvError::Empty));
+        assert_eq!(control.step(), "destroyed");
+        for finished in finished {
+            assert!(finished.await.is_err());
+        }
     });
 }
 
