@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost_tests::actors::{Block, Blocker, Counter, Notary, Text};
+use ringpost_tests::vault::Vault;
+use tokio::sync::oneshot;
 
 use crate::process::{PATIENCE, Process, linked, within};
 
-const BLOCKED: Duration = Duration::from_secs(10);
+/// For longer than a node is waited for, and an operation on its memory.
+const BLOCKED: Duration = Duration::from_secs(15);
 /// Messages to another actor meanwhile: far more than may wait for it.
 const TOLD: u64 = 5000;
 /// How the log names what blocks.
@@ -26,6 +29,18 @@ async fn blocked(flavour: &str, threads: u64) {
     let mut events = alpha.events();
     let counter = alpha.actor::<Counter>("beta/counter").await.unwrap();
     let notary = alpha.actor::<Notary>("beta/notary").await.unwrap();
+    let vault = alpha.actor::<Vault>("beta/vault").await.unwrap();
+    let region = within(async { vault.shared().await }).await.unwrap();
+    assert_eq!(within(region.fetch_add(0, 1)).await, Ok(0));
+    let (over, mut is_over) = oneshot::channel::<()>();
+    let counting = tokio::spawn(async move {
+        let mut count = 1;
+        while is_over.try_recv().is_err() {
+            assert_eq!(region.fetch_add(0, 1).await, Ok(count), "it is late, and no more");
+            count += 1;
+        }
+        count
+    });
     for number in 0..threads {
         let blocker = alpha.actor::<Blocker>(&format!("beta/blocker{number}")).await.unwrap();
         let millis = BLOCKED.as_millis() as u64;
@@ -49,6 +64,9 @@ async fn blocked(flavour: &str, threads: u64) {
     within(telling).await.unwrap();
     let counted = within(async { counter.counted().await }).await;
     assert_eq!(counted, Ok((2 * TOLD, 7 * TOLD)));
+    over.send(()).unwrap();
+    let count = within(counting).await.unwrap();
+    assert_eq!(within(async { vault.counters(0).await }).await.unwrap()[0], count);
     assert!(events.try_recv().is_err(), "no link was lost, and no node down");
     beta.end().await;
     alpha.shutdown(PATIENCE).await;

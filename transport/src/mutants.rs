@@ -25,6 +25,9 @@ pub(crate) use planted;
 #[cfg(feature = "mutants")]
 pub(crate) use switch::is_planted;
 
+#[cfg(all(test, feature = "mutants"))]
+mod tests;
+
 #[cfg(feature = "mutants")]
 mod switch {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -143,7 +146,42 @@ mod switch {
         /// A chunk that does not open is left out, and its data connection goes on. That, too, is
         /// for the fuzzer to find.
         SkippedForgery,
+        /// The fence of one queue pair is taken for that of another one of its number.
+        FenceOfAnyPair,
+        /// A write is done without its fence.
+        UnfencedWrite,
+        /// An operation is posted by the key of a grant that has ended.
+        KeyOfEarlierGrant,
+        /// A share is let go of while operations on it are under way.
+        EarlyRevoked,
+        /// What has ended is not taken back from a peer that does not let go of it.
+        KeptAfterEnd,
+        /// Who asked again for what is taken back is not answered.
+        SilentTakeBack,
+        /// Peers join the turn of an executor while another one waits.
+        NoTurn,
+        /// The end of an operation is unknown before its queue pair is gone.
+        EarlyUnknown,
+        /// Time counts in which the peer's driver stands still.
+        StalledCounts,
+        /// What tasks view has no bound.
+        ViewsUnbounded,
     }
+
+    /// Those of one-sided access, each of which a test of this crate shows.
+    #[cfg(test)]
+    pub(crate) const ONE_SIDED: [Mutant; 10] = [
+        Mutant::FenceOfAnyPair,
+        Mutant::UnfencedWrite,
+        Mutant::KeyOfEarlierGrant,
+        Mutant::EarlyRevoked,
+        Mutant::KeptAfterEnd,
+        Mutant::SilentTakeBack,
+        Mutant::NoTurn,
+        Mutant::EarlyUnknown,
+        Mutant::StalledCounts,
+        Mutant::ViewsUnbounded,
+    ];
 
     /// All that a network of honest nodes can show.
     pub const ALL: [Mutant; 51] = [
@@ -202,12 +240,29 @@ mod switch {
 
     static PLANTED: AtomicUsize = AtomicUsize::new(0);
 
+    /// The environment variable that names the bug which a process of tests switches on.
+    #[cfg(test)]
+    pub(crate) const PLANTED_NAME: &str = "RINGPOST_PLANTED";
+
+    /// Switches on the bug that the environment names.
+    #[cfg(test)]
+    fn plant_named() {
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| {
+            if let Ok(name) = std::env::var(PLANTED_NAME) {
+                plant(ONE_SIDED.into_iter().find(|bug| format!("{bug:?}") == name));
+            }
+        });
+    }
+
     /// Switches one bug on, and every other off.
     pub fn plant(bug: Option<Mutant>) {
         PLANTED.store(bug.map_or(0, |bug| bug as usize), Ordering::SeqCst);
     }
 
     pub(crate) fn is_planted(bug: Mutant) -> bool {
+        #[cfg(test)]
+        plant_named();
         PLANTED.load(Ordering::Relaxed) == bug as usize
     }
 }

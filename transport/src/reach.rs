@@ -60,6 +60,7 @@ use crate::fabric::one_sided::{Access, Executor, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::{NodeName, ShareId};
 use crate::limits;
+use crate::mutants::planted;
 use crate::shares::Shares;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -248,9 +249,12 @@ impl Leftovers {
 
 impl Drop for Leftovers {
     fn drop(&mut self) {
-        let stage = take(&mut self.stage);
-        if let Stage::Connected(pair) = &stage {
+        let mut stage = take(&mut self.stage);
+        if let Stage::Connected(pair) = &mut stage {
             pair.close();
+            if planted!(EarlyUnknown) {
+                pair.posted.clear();
+            }
         }
         let grants = take(&mut self.granted).into_values();
         let grants: Vec<_> = grants.filter_map(|mut granted| granted.take()).collect();
@@ -425,16 +429,14 @@ impl Reach {
     }
 
     fn give_up_stuck(&self) {
-        let leftovers = {
-            let mut state = self.state.lock();
-            if !state.is_stuck() {
-                return;
-            }
+        let mut state = self.state.lock();
+        if state.is_stuck() {
             let reason = format!("nothing came of it for {:?}", limits::ONE_SIDED_PATIENCE);
-            state.give_up(reason, true)
-        };
-        drop(leftovers);
-        self.tell_change();
+            let leftovers = state.give_up(reason, true);
+            drop(state);
+            drop(leftovers);
+            self.tell_change();
+        }
     }
 
     /// Has it rest, if nothing is under way (RE-5). Returns true if it does.

@@ -16,6 +16,7 @@ use crate::fabric::one_sided::{Key, Kind, Locked, Making, Operation};
 use crate::id::ShareId;
 use crate::limits::{FETCH_BYTES, FETCH_SHARED_BYTES, ONE_SIDED_SLOT_BYTES};
 use crate::memory::{BudgetShare, Lease, Room, Runway, Slot, landing_size_of};
+use crate::mutants::planted;
 use crate::proto::fetches::Lent;
 use crate::proto::loans::NotLent;
 
@@ -94,7 +95,8 @@ impl Ready {
     /// Operations under way then give back their memory when they end, and no more is begun.
     pub(crate) async fn fetch(&self, at: u64, bytes: usize) -> Option<Viewed> {
         let viewed = self.reach.state.lock().means.as_ref()?.room.viewed.clone();
-        let taken = Arc::new(viewed.take_left(landing_size_of(bytes) as u64)?);
+        let size = landing_size_of(bytes) as u64;
+        let taken = Arc::new(viewed.take_left(if planted!(ViewsUnbounded) { 0 } else { size })?);
         let viewer = Some(Viewer { share: self.share, taken: taken.clone() });
         let (done, fetched) = oneshot::channel();
         let source = Source { number: self.number, key: self.terms.key, at, bytes, viewer };
@@ -371,7 +373,8 @@ impl State {
     pub(super) fn is_held(&self, share: ShareId, key: Key) -> bool {
         matches!(
             self.keys.get(&share),
-            Some(Known::Held { terms, is_ending: false, .. }) if terms.key == key
+            Some(Known::Held { terms, is_ending: false, .. })
+                if terms.key == key || planted!(KeyOfEarlierGrant)
         )
     }
 

@@ -17,6 +17,7 @@ use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Executor, Grant, Granting, Key};
 use crate::id::ShareId;
 use crate::limits;
+use crate::mutants::planted;
 use crate::shares::{Grantee, Holder, Piece};
 
 /// Shares of this node as far as the peer asked for them.
@@ -248,7 +249,7 @@ impl State {
     fn take_back(&mut self, share: ShareId) -> Option<Granted> {
         let granted = self.grants.granted.remove(&share)?;
         self.outbox.retain(|message| !matches!(message, Sharing::Revoke(it) if *it == share));
-        if granted.is_asked_again {
+        if granted.is_asked_again && !planted!(SilentTakeBack) {
             self.outbox.push(Sharing::Denied { share, reason: String::new() });
         }
         Some(granted)
@@ -321,7 +322,9 @@ impl Reach {
         let over = {
             let state = &mut *self.state.lock();
             // Whether or not the peer's program runs: what has ended is not reached for longer.
-            let is_over = |ended: Instant| ended.elapsed() >= limits::REVOKE_PATIENCE;
+            let is_over = |ended: Instant| {
+                ended.elapsed() >= limits::REVOKE_PATIENCE && !planted!(KeptAfterEnd)
+            };
             let granted = state.grants.granted.iter();
             let over = granted.filter(|(_, granted)| granted.ended.is_some_and(is_over));
             let over: Vec<_> = over.map(|(share, _)| *share).collect();

@@ -12,6 +12,7 @@ use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{Key, Kind, Operation};
 use crate::id::ShareId;
 use crate::limits::ONE_SIDED_SLOT_BYTES;
+use crate::mutants::planted;
 
 /// A share of the peer that may be operated upon.
 pub(crate) struct Ready {
@@ -29,7 +30,8 @@ pub(crate) struct PairId(Arc<Reach>, u32);
 
 impl PartialEq for PairId {
     fn eq(&self, other: &PairId) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) && self.1 == other.1
+        let is_link = Arc::ptr_eq(&self.0, &other.0) || planted!(FenceOfAnyPair);
+        is_link && self.1 == other.1
     }
 }
 
@@ -222,7 +224,7 @@ impl Ready {
 
     /// Returns what has to follow a write before it is done, if anything has (RE-8).
     pub(crate) fn fence(&self) -> Option<Act> {
-        self.fence.map(Act::Fence)
+        self.fence.filter(|_| !planted!(UnfencedWrite)).map(Act::Fence)
     }
 
     /// Posts operations with one doorbell. Returns what tells of the outcome of each.

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::{Stage, State};
 use crate::limits::{ONE_SIDED_PATIENCE, PATIENCE_LOOK_MAX, STALL_KNOWN_BEATS};
+use crate::mutants::planted;
 
 /// The time that has counted so far.
 #[derive(Default)]
@@ -67,7 +68,7 @@ impl Patience {
         let now = Instant::now();
         let passed = self.looked.replace(now).map_or(Duration::ZERO, |then| now - then);
         let runs = take(&mut self.ran) || self.driver.is_none();
-        if runs && peer_runs {
+        if runs && (peer_runs || planted!(StalledCounts)) {
             self.counted += passed.min(PATIENCE_LOOK_MAX);
         }
         self.driver.clone()

@@ -11,6 +11,7 @@ use crate::fabric::Side;
 use crate::fabric::one_sided::{Key, Opening};
 use crate::id::ShareId;
 use crate::limits;
+use crate::mutants::planted;
 
 /// The peer said something that does not belong here.
 #[derive(Debug, PartialEq, Eq)]
@@ -247,7 +248,11 @@ impl State {
     /// Begins no more operations on a share of the peer, and says when none is under way (RE-3).
     fn heed_revoke(&mut self, share: ShareId) {
         match self.keys.get_mut(&share) {
-            Some(Known::Held { running, is_ending, .. }) if *running > 0 => *is_ending = true,
+            Some(Known::Held { running, is_ending, .. })
+                if *running > 0 && !planted!(EarlyRevoked) =>
+            {
+                *is_ending = true;
+            }
             Some(Known::Asked(_)) => {}
             _ => self.let_go(share),
         }

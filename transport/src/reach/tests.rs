@@ -375,6 +375,43 @@ fn nothing_is_posted_by_the_key_of_an_earlier_grant() {
     });
 }
 
+/// ME-11: tasks that view a peer's memory have half of what lands of that peer, however long they
+/// keep it, until they drop it or give up.
+#[test]
+fn views_have_half_of_what_lands() {
+    const MIB: usize = 1024 * 1024;
+    sim::run(1, |world| async move {
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Done);
+        let ready = ready(&reach).await;
+        let view = async |bytes| {
+            let mut fetched = pin!(ready.fetch(0, bytes));
+            loop {
+                if let Some(fetched) = timeout(LOOK, fetched.as_mut()).now_or_never() {
+                    break fetched.unwrap();
+                }
+                look_for(&reach, LOOK).await;
+            }
+        };
+        let mut kept = Vec::new();
+        while let Some(viewed) = view(11 * MIB).await {
+            kept.push(viewed);
+        }
+        assert_eq!(kept.len(), 4);
+        assert!(view(5 * MIB).await.is_none());
+        drop(kept.pop());
+        let room = reach.state.lock().means.as_ref().unwrap().room.clone();
+        let before = room.landing.taken();
+        assert!(view(11 * MIB).await.is_some() && room.landing.taken() == before, "used again");
+        let given_up = timeout(Duration::ZERO, ready.fetch(0, 11 * MIB)).await;
+        assert!(given_up.is_err() && room.viewed.taken() > 33 * MIB as u64);
+        while room.viewed.taken() > 33 * MIB as u64 {
+            look_for(&reach, LOOK).await;
+        }
+        drop(kept);
+        assert_eq!((room.viewed.taken(), room.landing.taken()), (0, before));
+    });
+}
+
 /// A device that takes no operation is told of, and not tried for ever.
 #[test]
 fn an_operation_that_is_refused_ends_with_the_reason() {
