@@ -183,9 +183,9 @@ fn a_share_that_has_ended_is_reached_by_nobody() {
                 AccessError::NotShared => assert!(at_the_end == before, "nothing of it was done"),
                 AccessError::Unknown => {
                     let wanted = pattern(bytes, written + 1);
-                    let words = at_the_end.iter().zip(&before).zip(&wanted);
+                    let mut words = at_the_end.iter().zip(&before).zip(&wanted);
                     let is_either = |((now, before), wanted)| now == before || now == wanted;
-                    assert!(words.map(is_either).all(|it| it), "neither old nor new");
+                    assert!(words.all(is_either), "neither old nor new");
                 }
                 error => panic!("{error}"),
             }
