@@ -33,7 +33,7 @@ struct Model {
 }
 
 impl Server {
-    fn new(node: &Node) -> Result<Self, RegionError> {
+    fn new(node: &Node) -> Result<Self, BoxError> {
         let (line, findings) = (node.region(1)?, node.region(WORKERS)?);
         let shared =
             Model { line: line.share(Access::READ)?, findings: findings.share(Access::WRITE)? };

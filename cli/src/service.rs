@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringpost::Down;
 use ringpost::prelude::*;
-use ringpost::{Down, RegionError};
 
 use crate::counters::{self, Counts};
 use crate::networks::{self, Rail};
@@ -168,7 +168,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(node: &Node) -> Result<Self, RegionError> {
+    fn new(node: &Node) -> Result<Self, BoxError> {
         let owned = (node.region(REGION_BYTES)?, node.region(REGION_WORDS)?);
         let bytes = owned.0.share(Access::READ | Access::WRITE)?;
         let words = owned.1.share(Access::ATOMIC)?;

@@ -1,5 +1,6 @@
 //! The errors, one type for each verb; each says what happened and what can be done.
 
+mod allocate;
 mod region;
 mod remote_spawn;
 mod too_few_answers;
@@ -13,6 +14,7 @@ use ringpost_transport::id::InvalidNodeName;
 
 use crate::address::{Address, InvalidActorName};
 
+pub use allocate::{AllocateError, ReleaseError};
 pub use region::{RegionError, WriteAndTellError};
 pub use remote_spawn::{OfferError, RemoteSpawnCause, RemoteSpawnError};
 pub use too_few_answers::TooFewAnswers;

@@ -23,7 +23,7 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::error::RegionError;
+use crate::error::{AllocateError, RegionError};
 use crate::node::Node;
 use crate::remote::{Access, OutOfRange, Share, ShareId, Words};
 use crate::shared::Counted;
@@ -69,12 +69,12 @@ impl Node {
     /// Returns a region of `len` elements, all zero.
     ///
     /// # Errors
-    /// [`RegionError::TooLarge`] and [`RegionError::OutOfMemory`].
-    pub fn region<T: Pod>(&self, len: usize) -> Result<Region<T>, RegionError> {
+    /// [`AllocateError::TooLarge`] and [`AllocateError::OutOfMemory`].
+    pub fn region<T: Pod>(&self, len: usize) -> Result<Region<T>, AllocateError> {
         let element_bytes = size_of::<T>();
         let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
-        let bytes = bytes.ok_or(RegionError::TooLarge { len, element_bytes })?;
-        let memory = Words::zeroed(bytes).ok_or(RegionError::OutOfMemory { bytes })?;
+        let bytes = bytes.ok_or(AllocateError::TooLarge { len, element_bytes })?;
+        let memory = Words::zeroed(bytes).ok_or(AllocateError::OutOfMemory { bytes })?;
         let (memory, shares) = (Arc::new(memory), Arc::default());
         Ok(Region { node: self.clone(), memory, len, shares, _elements: PhantomData })
     }
@@ -83,9 +83,10 @@ impl Node {
     ///
     /// # Errors
     /// As of [`region`](Node::region).
-    pub fn region_of<T: Pod>(&self, elements: &[T]) -> Result<Region<T>, RegionError> {
+    pub fn region_of<T: Pod>(&self, elements: &[T]) -> Result<Region<T>, AllocateError> {
         let region = self.region(elements.len())?;
-        region.write(0, elements)?;
+        let copied = region.memory.write(0, bytemuck::cast_slice(elements));
+        debug_assert!(copied.is_ok(), "it has room for just them");
         Ok(region)
     }
 }
@@ -174,7 +175,7 @@ impl<T: Pod> Region<T> {
     /// A node without a network shares with its own tasks.
     ///
     /// # Errors
-    /// None at present.
+    /// None at present ([`RegionError`]).
     pub fn share(&self, access: Access) -> Result<RemoteRegion<T>, RegionError> {
         self.share_range(.., access)
     }
@@ -219,7 +220,7 @@ impl<T: Pod> Region<T> {
 
     /// Takes back what [`share`](Region::share) gave. When this returns no operation reaches the
     /// memory by it any more; one that was under way has ended, or ends with an error. A node that
-    /// does not answer is waited for, for up to 2 seconds
+    /// does not answer is waited for, for up to 3 seconds
     /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). Returns true if it was shared until
     /// now: false for what was revoked before, or is of another region.
     ///

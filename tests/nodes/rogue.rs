@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use ringpost::prelude::*;
-use ringpost::{NodeEvent, RegionError};
+use ringpost::{AllocateError, NodeEvent};
 use ringpost_tests::vault::{GIVEN_BYTES, Vault, WORDS};
 use ringpost_transport::endpoint::{AccessError, Config, Encryption, Endpoint, Network, Profile};
 use ringpost_transport::entropy::Entropy;
@@ -137,7 +137,7 @@ async fn a_rogue_reaches_nothing_that_it_was_not_given() {
             Err(error) => break error,
         }
     };
-    let over_quota = RegionError::OverQuota { node: "owner".into(), left: 0 };
+    let over_quota = AllocateError::OverQuota { node: "owner".into(), left: 0 };
     assert_eq!((given.len(), refused), (4, over_quota));
     assert!(matches!(seen.0.lock()[..], [PeerEvent::LinkUp { .. }]), "its link went on");
     while let Ok(event) = events.try_recv() {

@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use ringpost_transport::id::{InvalidNodeName, NodeName};
+use ringpost_transport::memory::{Inspect, Inspected};
 use rkyv::bytecheck::CheckBytes;
 use rkyv::munge::munge;
 use rkyv::rancor::{Fallible, Source};
@@ -13,19 +15,28 @@ use crate::archive::InNode;
 use crate::schema::{FORMAT, Hash, Schema};
 
 /// A [`RemoteRegion`] in an archive. `Context::own` or `View::to_owned` make it a region again,
-/// bound to the node where that happens.
+/// bound to the node where that happens. Its node's name is such as nodes have: bytes in which it
+/// is not are no archive of it.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
 pub struct ArchivedRemoteRegion<T> {
-    place: ArchivedWhereabouts,
+    place: Inspected<ArchivedWhereabouts>,
     _elements: PhantomData<fn() -> T>,
 }
 
 impl<T> ArchivedRemoteRegion<T> {
     /// Returns the name of its node.
     pub fn node(&self) -> &str {
-        &self.place.node
+        &self.place.0.node
+    }
+}
+
+impl Inspect for ArchivedWhereabouts {
+    type Refusal = InvalidNodeName;
+
+    fn inspect(&self) -> Result<(), InvalidNodeName> {
+        NodeName::check(&self.node)
     }
 }
 
@@ -39,7 +50,7 @@ impl<T> Archive for RemoteRegion<T> {
     type Resolver = WhereaboutsResolver;
 
     fn resolve(&self, resolver: WhereaboutsResolver, out: Place<Self::Archived>) {
-        munge!(let ArchivedRemoteRegion { place, _elements: _ } = out);
+        munge!(let ArchivedRemoteRegion { place: Inspected(place), _elements: _ } = out);
         Whereabouts::resolve(&self.place, resolver, place);
     }
 }
@@ -54,7 +65,35 @@ impl<T, D: Fallible<Error: Source> + InNode + ?Sized> Deserialize<RemoteRegion<T
     for ArchivedRemoteRegion<T>
 {
     fn deserialize(&self, deserializer: &mut D) -> Result<RemoteRegion<T>, D::Error> {
-        let place = self.place.deserialize(deserializer)?;
+        let place = self.place.0.deserialize(deserializer)?;
         Ok(RemoteRegion::bind(deserializer.node(), place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringpost_transport::memory::Payload;
+    use rkyv::util::AlignedVec;
+
+    use super::*;
+    use crate::archive;
+    use crate::node::Node;
+
+    /// Names that no node of this version has, as a peer may write them.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn a_region_of_a_node_whose_name_is_none_is_no_archive() {
+        let node = Node::builder("alpha").start().await.expect("it has no network");
+        let long = "x".repeat(64 * 1024);
+        for name in ["beta", "", "line\nbreak", "a b", "\u{1b}[31m", "größe", &long] {
+            let place = Whereabouts { node: name.into(), incarnation: 1, share: 7, at: 0, len: 8 };
+            let mut bytes = AlignedVec::new();
+            archive::write(&RemoteRegion::<u64>::bind(&node, place), &mut bytes).expect("written");
+            let read = archive::read::<RemoteRegion<u64>>(&Payload::owned(bytes), &node);
+            let read = read.map_err(|error| error.0);
+            assert_eq!(read.is_ok(), name == "beta", "{name:.9}, {read:?}");
+            let refused = read.err().unwrap_or_default();
+            assert!(refused.len() < 1000 && !refused.contains('\u{1b}'), "{refused}");
+        }
     }
 }

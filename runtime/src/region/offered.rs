@@ -8,15 +8,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use bytemuck::Pod;
+use ringpost_transport::cause::{NodeDown, NodeDownCause};
 
 use super::{BYTES_MAX, Region, RemoteRegion, remote::Whereabouts};
 use crate::actor::{Actor, ActorRef, Context, Down, Peer, Recipient, ReplyTo};
 use crate::address::{Address, RESERVED};
-use crate::error::{AskCause, Cause, OfferError, RegionError};
+use crate::error::{AllocateError, AskCause, Cause, OfferError, ReleaseError};
 use crate::node::Node;
 use crate::remote::Access;
 use crate::resident::{Halt, Resident};
@@ -26,10 +26,12 @@ use crate::{actor, handlers, message};
 /// Bytes of a page: no region takes less.
 const PAGE_BYTES: u64 = 4096;
 
-/// Elements in the memory of another node, which allocated it for this one: by
-/// [`Peer::region`](crate::Peer::region). It is a [`RemoteRegion`] with all access, which clones
-/// may be made of and sent; when this is dropped or [released](Self::release) the memory is given
-/// back, and they all have [`RegionError::Revoked`].
+/// Owns elements in the memory of another node, which allocated it for this one: by
+/// [`Peer::region`](crate::Peer::region). It cannot be cloned: when it is dropped or
+/// [released](Self::release) the memory is given back. Its elements are read and written by
+/// [`remote`](Self::remote), a [`RemoteRegion`] with all access. Clones of that may be made and
+/// sent, and own nothing: they have [`RegionError::Revoked`](crate::RegionError::Revoked) when this
+/// has gone.
 pub struct PeerRegion<T> {
     region: RemoteRegion<T>,
     /// As its node gave it.
@@ -37,14 +39,6 @@ pub struct PeerRegion<T> {
     tenant: ActorRef<Tenant>,
     to: Recipient<Release, ()>,
     tenancy: Tenancy,
-}
-
-impl<T> Deref for PeerRegion<T> {
-    type Target = RemoteRegion<T>;
-
-    fn deref(&self) -> &RemoteRegion<T> {
-        &self.region
-    }
 }
 
 impl<T> fmt::Debug for PeerRegion<T> {
@@ -99,6 +93,8 @@ type Outcome = Result<RemoteRegion<u64>, NotAllocated>;
 #[derive(Default)]
 struct Allocator {
     given: HashMap<Address, Given>,
+    /// The tenants whose regions are being taken back, and the asks that wait for that.
+    returning: HashMap<Address, Vec<ReplyTo<()>>>,
     /// Bytes that each node has, or gives back (LM-1).
     used: BTreeMap<Arc<str>, u64>,
 }
@@ -120,35 +116,40 @@ impl Allocator {
     fn allocate(&mut self, msg: Allocate, cx: &mut Context<Self>) -> Outcome {
         let Allocate { bytes, tenant } = msg;
         let address = tenant.address().clone();
-        if self.given.contains_key(&address) {
+        if self.given.contains_key(&address) || self.returning.contains_key(&address) {
             return Err(NotAllocated::Refused("its tenant has a region".into()));
         }
         let node: Arc<str> = address.node().into();
         let left = self.left(&node, cx.node().memory_offer());
         let taken = bytes.max(1).checked_next_multiple_of(PAGE_BYTES);
         let taken = taken.filter(|taken| *taken <= left).ok_or(NotAllocated::OverQuota(left))?;
-        let refused = |error: RegionError| NotAllocated::Refused(error.to_string());
+        let refused = |reason| NotAllocated::Refused(reason);
         let words = usize::try_from(bytes.div_ceil(8)).unwrap_or(usize::MAX);
-        let region = cx.node().region(words).map_err(refused)?;
-        let shared = region.share(Access::ALL).map_err(refused)?;
+        let region = cx.node().region(words).map_err(|error| refused(error.to_string()))?;
+        let shared = region.share(Access::ALL).map_err(|error| refused(error.to_string()))?;
         cx.watch(&tenant);
         self.given.insert(address, Given { region, shared: shared.clone(), bytes: taken });
         *self.used.entry(node).or_default() += taken;
         Ok(shared)
     }
 
+    /// Answers when the region is back: at once where the tenant has none, or another one.
     #[handler]
     fn release(&mut self, msg: Release, reply: ReplyTo<()>, cx: &mut Context<Self>) {
         let address = msg.tenant.address();
         if self.given.get(address).is_some_and(|given| given.shared == msg.shared) {
-            self.take_back(address, cx, |()| reply.send(()));
+            self.take_back(address, cx);
+        }
+        match self.returning.get_mut(address) {
+            Some(waiting) => waiting.push(reply),
+            None => reply.send(()),
         }
     }
 
     /// Takes back what a tenant had.
     #[handler]
     fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
-        self.take_back(&msg.actor, cx, |()| {});
+        self.take_back(&msg.actor, cx);
     }
 }
 
@@ -160,30 +161,25 @@ impl Allocator {
         offer.bytes_per_node.saturating_sub(has).min(offer.bytes.saturating_sub(all))
     }
 
-    /// Takes back what a tenant had, and calls `then` when nothing reaches it any more.
-    fn take_back(
-        &mut self,
-        tenant: &Address,
-        cx: &mut Context<Self>,
-        then: impl FnOnce(()) + Send + 'static,
-    ) {
+    /// Takes back what a tenant had: it counts until nothing reaches it any more.
+    fn take_back(&mut self, tenant: &Address, cx: &mut Context<Self>) {
         let Some(Given { region, bytes, .. }) = self.given.remove(tenant) else { return };
-        let node: Arc<str> = tenant.node().into();
+        self.returning.insert(tenant.clone(), Vec::new());
+        let tenant = tenant.clone();
         // LM-1: one that does not let go of it has not got it back.
         let ended = async move { region.revoke_all().await };
-        cx.pipe(ended, move |allocator, (), _| {
-            allocator.give_back(&node, bytes);
-            then(());
-        });
+        cx.pipe(ended, move |allocator, (), _| allocator.note_back(&tenant, bytes));
     }
 
-    fn give_back(&mut self, node: &Arc<str>, bytes: u64) {
-        if let Some(used) = self.used.get_mut(node) {
+    /// Notes that what a tenant had is back, and says so to those that wait for it.
+    fn note_back(&mut self, tenant: &Address, bytes: u64) {
+        if let Some(used) = self.used.get_mut(tenant.node()) {
             *used -= bytes;
             if *used == 0 {
-                self.used.remove(node);
+                self.used.remove(tenant.node());
             }
         }
+        self.returning.remove(tenant).into_iter().flatten().for_each(|reply| reply.send(()));
     }
 }
 
@@ -222,40 +218,38 @@ impl Node {
 
 impl Peer {
     /// Has the node allocate `len` elements, all zero, for this one, until what this returns is
-    /// dropped or this node is down. It waits as long as an [`Ask`](crate::Ask) does.
+    /// dropped or this node is down. It waits as long as an [`Ask`](crate::Ask) of this node does:
+    /// 5 s, or what [`ask_timeout`](crate::NodeBuilder::ask_timeout) says.
     ///
     /// # Errors
-    /// [`RegionError::NotOffered`] where it [offers](Node::offer_memory) nothing,
-    /// [`RegionError::OverQuota`], [`RegionError::Refused`], [`RegionError::NodeDown`],
-    /// [`RegionError::NoNetwork`], [`RegionError::TooLarge`], or [`RegionError::NoAnswer`] with
-    /// what became of the ask. Nothing is kept there then.
+    /// [`AllocateError`]. Nothing is kept there then.
     ///
     /// # Cancel safety
     /// When the future is dropped what was allocated is given back.
-    pub async fn region<T: Pod>(&self, len: usize) -> Result<PeerRegion<T>, RegionError> {
+    pub async fn region<T: Pod>(&self, len: usize) -> Result<PeerRegion<T>, AllocateError> {
         let (node, element_bytes) = (self.node(), size_of::<T>());
         let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
-        let bytes = bytes.ok_or(RegionError::TooLarge { len, element_bytes })? as u64;
+        let bytes = bytes.ok_or(AllocateError::TooLarge { len, element_bytes })? as u64;
         let peer: Arc<str> = self.name().into();
         // An actor without a name is spawned unless the node shuts down.
-        let shutdown = || not_asked(peer.clone(), AskCause::NotSent(Cause::Shutdown));
-        let tenant = node.spawn_anonymous(Tenant).await.map_err(|_| shutdown())?;
-        let tenancy = Tenancy(node.resident(tenant.address()).map_err(|_| shutdown())?);
+        let tenant = node.spawn_anonymous(Tenant).await.map_err(|_| AllocateError::Shutdown)?;
+        let tenancy = node.resident(tenant.address()).map_err(|_| AllocateError::Shutdown)?;
+        let tenancy = Tenancy(tenancy);
         let to: Recipient<Allocate, Outcome> = Recipient::bind(node, allocator(peer.clone()));
         let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
         let shared = match asked.map_err(|error| not_asked(peer.clone(), error.cause))? {
             Ok(shared) => shared,
             Err(NotAllocated::OverQuota(left)) => {
-                return Err(RegionError::OverQuota { node: peer, left });
+                return Err(AllocateError::OverQuota { node: peer, left });
             }
             Err(NotAllocated::Refused(reason)) => {
-                return Err(RegionError::Refused { node: peer, reason });
+                return Err(AllocateError::Refused { node: peer, reason });
             }
         };
         // It is the word of another node.
         if shared.node() != &*peer || (shared.len() as u64) < bytes.div_ceil(8) {
             let reason = "it gave another region than was asked for".into();
-            return Err(RegionError::Refused { node: peer, reason });
+            return Err(AllocateError::Refused { node: peer, reason });
         }
         let place = Whereabouts { len: len as u64, ..(*shared.place).clone() };
         let region = RemoteRegion::bind(node, place);
@@ -265,36 +259,64 @@ impl Peer {
 }
 
 impl<T> PeerRegion<T> {
+    /// Returns the elements, as tasks of any node use them. Clones of what this returns do not own
+    /// the memory: it goes back when the `PeerRegion` is dropped, whatever clones there are.
+    pub fn remote(&self) -> &RemoteRegion<T> {
+        &self.region
+    }
+
     /// Gives it back, and waits until its node has it: then it counts no more, and nothing reaches
-    /// it. (So it is when it is dropped, but without a wait.)
+    /// it. (So it is when it is dropped, but without a wait.) It waits as long as an
+    /// [`Ask`](crate::Ask) of this node does. Where the run of the node is over that had it, it is
+    /// back.
     ///
     /// # Errors
-    /// [`RegionError::NodeDown`] or [`RegionError::NoAnswer`]: it is given back all the same, when
-    /// the node learns of it.
+    /// [`ReleaseError`], with what became of the ask: the node is silent, shutting down or did not
+    /// answer in time, the link was lost meanwhile, or this node is shutting down. It is given back
+    /// all the same, when the node learns of it, and is not released again.
     ///
     /// # Cancel safety
     /// When the future is dropped it is given back.
-    pub async fn release(self) -> Result<(), RegionError> {
+    pub async fn release(self) -> Result<(), ReleaseError> {
         let PeerRegion { shared, tenant, to, tenancy: _tenancy, .. } = self;
-        let peer: Arc<str> = shared.node().into();
-        let asked = to.ask(Release { shared, tenant }).await;
-        asked.map_err(|error| not_asked(peer, error.cause))
+        let node: Arc<str> = shared.node().into();
+        match to.ask(Release { shared, tenant }).await {
+            Ok(()) => Ok(()),
+            Err(error) if is_over(&error.cause) => Ok(()),
+            Err(error) => Err(ReleaseError { node, cause: error.cause }),
+        }
+    }
+}
+
+/// Returns true if an allocator was not asked as the run of the node that had it is over, with all
+/// that it gave.
+fn is_over(cause: &AskCause) -> bool {
+    let AskCause::NotSent(cause) = cause else { return false };
+    match cause {
+        // The next run, which offers nothing.
+        Cause::NoSuchActor => true,
+        Cause::NodeUnreachable(NodeDown { cause, .. }) => {
+            matches!(cause, NodeDownCause::Left | NodeDownCause::Restarted)
+        }
+        _ => false,
     }
 }
 
 /// Returns the error of a node that was asked for memory and did not answer.
-fn not_asked(node: Arc<str>, cause: AskCause) -> RegionError {
+fn not_asked(node: Arc<str>, cause: AskCause) -> AllocateError {
     match cause {
-        AskCause::NotSent(Cause::NodeUnreachable(down)) => RegionError::NodeDown { node, down },
-        AskCause::NotSent(Cause::NoSuchActor) => RegionError::NotOffered { node },
-        AskCause::NotSent(Cause::NoNetwork) => RegionError::NoNetwork,
-        cause => RegionError::NoAnswer { node, cause },
+        AskCause::NotSent(Cause::NodeUnreachable(down)) => AllocateError::NodeDown { node, down },
+        AskCause::NotSent(Cause::NoSuchActor) => AllocateError::NotOffered { node },
+        AskCause::NotSent(Cause::NoNetwork) => AllocateError::NoNetwork,
+        AskCause::NotSent(Cause::Shutdown) => AllocateError::Shutdown,
+        cause => AllocateError::NoAnswer { node, cause },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::RegionError;
 
     /// LM-1, LM-2: no number in a request does harm, nor do many requests, nor many nodes: each
     /// takes a page at least, and what goes back is given again.
@@ -317,7 +339,7 @@ mod tests {
         for _ in 0..10 {
             kept.push(peer.region::<u8>(1).await.expect("a page is left"));
         }
-        let none = |left| RegionError::OverQuota { node: "alpha".into(), left };
+        let none = |left| AllocateError::OverQuota { node: "alpha".into(), left };
         for _ in 0..2_000 {
             assert_eq!(peer.region::<u8>(0).await.expect_err("none is left"), none(1));
         }
@@ -347,7 +369,41 @@ mod tests {
         let to: Recipient<Release, ()> = Recipient::bind(&node, allocator("alpha".into()));
         let release =
             Release { shared: own.share(Access::ALL).unwrap(), tenant: kept.tenant.clone() };
-        assert_eq!(to.ask(release).await.unwrap_err().cause, AskCause::NoReply);
-        assert_eq!(kept.fetch_add(0, 1).await, Ok(0));
+        // To a stranger it looks as one that is back already.
+        assert_eq!(to.ask(release).await, Ok(()));
+        assert_eq!(kept.remote().fetch_add(0, 1).await, Ok(0));
+        let (shared, tenant) = (kept.shared.clone(), kept.tenant.clone());
+        let releases = [(); 2].map(|()| {
+            to.ask(Release { shared: shared.clone(), tenant: tenant.clone() }).into_future()
+        });
+        assert_eq!(futures::future::join_all(releases).await, [Ok(()), Ok(())]);
+        assert_eq!(kept.remote().get(0).await, Err(RegionError::Revoked));
+        assert_eq!(kept.release().await, Ok(()), "what is back already is no error");
+    }
+
+    /// A node that is asked for memory and is down may run again, with another run.
+    #[test]
+    fn a_node_that_was_not_asked_says_why() {
+        let down = |cause| NodeDown { cause, down_ms: 0 };
+        let node = || "beta".into();
+        let unsent = |cause| AskCause::NotSent(cause);
+        for cause in [NodeDownCause::Left, NodeDownCause::Restarted] {
+            let down = down(cause);
+            let asked = unsent(Cause::NodeUnreachable(down.clone()));
+            assert!(is_over(&asked), "{asked:?}");
+            assert_eq!(not_asked(node(), asked), AllocateError::NodeDown { node: node(), down });
+        }
+        let silent = NodeDownCause::Silent { silent_ms: 9_000, last: "refused".into() };
+        for (cause, error) in [
+            (Cause::NoNetwork, AllocateError::NoNetwork),
+            (Cause::Shutdown, AllocateError::Shutdown),
+            (
+                Cause::NodeUnreachable(down(silent.clone())),
+                AllocateError::NodeDown { node: node(), down: down(silent) },
+            ),
+        ] {
+            assert!(!is_over(&unsent(cause.clone())), "{cause:?}");
+            assert_eq!(not_asked(node(), unsent(cause)), error);
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use futures::future::try_join_all;
+use ringpost_transport::cause::{NodeDown, NodeDownCause};
 use ringpost_transport::id::{Incarnation, NodeId, NodeName};
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -24,9 +25,21 @@ use crate::shared::note_operation;
 ///
 /// It can be a field of a message, and is bound to the node that takes that out of the message.
 /// Nodes that use it have the byte order of its owner.
+///
+/// # Bounds
+/// What is longer than 256 KiB goes in several operations, in 2 MiB of memory for each link.
+/// Nothing has a time-out of its own: an operation waits until there is a link or the node is
+/// down, which takes the node's `down_after` at most; and then for its outcome, as long as the link
+/// lives and brings something of what goes over it, and for 8 s and four heartbeats where it brings
+/// nothing. A read that is lost so is begun again, up to four times in all. To give up sooner, drop
+/// the future (`tokio::time::timeout`). Memory of this node is used at once.
+///
+/// # Errors
+/// [`RegionError`] has a table of what each operation can return. After all of them but
+/// [`RegionError::Unknown`] nothing was done.
 pub struct RemoteRegion<T> {
     pub(super) place: Arc<Whereabouts>,
-    /// `None` where no node of this name can be, or this one has no network.
+    /// `None` where it is of another node, and this one has no network.
     memory: Option<SharedMemory>,
     _elements: PhantomData<fn() -> T>,
 }
@@ -101,6 +114,10 @@ impl<T> RemoteRegion<T> {
         match error {
             AccessError::NoAccess(what) => RegionError::NoAccess(what),
             AccessError::NotShared => RegionError::Revoked,
+            AccessError::NodeDown(NodeDown {
+                cause: NodeDownCause::Shutdown | NodeDownCause::Failed,
+                ..
+            }) => RegionError::Shutdown,
             AccessError::NodeDown(down) => RegionError::NodeDown { node: node(), down },
             AccessError::Unknown => RegionError::Unknown(node()),
             AccessError::OtherExecutor => RegionError::OtherExecutor(node()),
@@ -116,7 +133,7 @@ impl<T: Pod> RemoteRegion<T> {
     /// Returns a copy of an element.
     ///
     /// # Errors
-    /// [`RegionError`].
+    /// As of [`read`](Self::read).
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -129,10 +146,11 @@ impl<T: Pod> RemoteRegion<T> {
     /// Copies these elements to `into`, which has room for just them.
     ///
     /// # Errors
-    /// [`RegionError`]; what is in `into` then means nothing.
+    /// As of [`read`](Self::read), and [`RegionError::LengthMismatch`]. Then `into` may be
+    /// overwritten in part, by bytes that mean nothing.
     ///
     /// # Cancel safety
-    /// May be dropped.
+    /// May be dropped; `into` may be overwritten in part.
     pub async fn read_into(
         &self,
         range: impl RangeBounds<usize>,
@@ -146,10 +164,11 @@ impl<T: Pod> RemoteRegion<T> {
         read.map_err(|error| self.error(range, error))
     }
 
-    /// Returns copies of these elements.
+    /// Returns copies of these elements. Memory is taken for 1 MiB of them at first, and for more
+    /// as they come.
     ///
     /// # Errors
-    /// [`RegionError`].
+    /// [`RegionError`], as its table says of reads: never [`Unknown`](RegionError::Unknown).
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -178,11 +197,12 @@ impl<T: Pod> RemoteRegion<T> {
     /// for what comes from their node, and over RDMA the device has put them there: no copy is
     /// made, and no memory taken once there is some. It counts in
     /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) until what this returns is
-    /// dropped, and views of one node have 48 MiB at most. Fewer bytes, and those for which there
-    /// is no room, are [read](Self::read).
+    /// dropped, and views of one node have 48 MiB at most. Fewer bytes, those for which there is no
+    /// room, and those of a region of this node are [read](Self::read): the view
+    /// [is a copy](RegionView::is_copied).
     ///
     /// # Errors
-    /// [`RegionError`].
+    /// As of [`read`](Self::read).
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -203,7 +223,7 @@ impl<T: Pod> RemoteRegion<T> {
     /// of 1 MiB or less as many go with one doorbell as there is room for.
     ///
     /// # Errors
-    /// [`RegionError`], of the first that failed.
+    /// As of [`read`](Self::read), of the first that failed.
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -245,7 +265,8 @@ impl<T: Pod> RemoteRegion<T> {
     /// the memory has them.)
     ///
     /// # Errors
-    /// [`RegionError`].
+    /// [`RegionError`], as its table says of writes. After [`Unknown`](RegionError::Unknown) some
+    /// of the elements may be written, now or later; after every other one none is.
     ///
     /// # Cancel safety
     /// When the future is dropped some of them may be written, now or later, and nothing else.
@@ -264,7 +285,8 @@ impl<T: Pod> RemoteRegion<T> {
     ///
     /// # Errors
     /// [`WriteAndTellError`], with the message. The actor was not told; after
-    /// [`TellError`](crate::TellError) the elements are written.
+    /// [`NotTold`](WriteAndTellError::NotTold) the elements are written: tell again, and do not
+    /// write again.
     ///
     /// # Cancel safety
     /// When the future is dropped the actor may not be told, and some of the elements may be
@@ -295,7 +317,8 @@ impl RemoteRegion<u64> {
     /// Adds `n` to an element, which wraps around. Returns what it was.
     ///
     /// # Errors
-    /// [`RegionError`].
+    /// [`RegionError`], as its table says. After [`Unknown`](RegionError::Unknown) it may have been
+    /// done, once; after every other one it was not.
     ///
     /// # Cancel safety
     /// When the future is dropped it may be done, now or later.
@@ -310,10 +333,10 @@ impl RemoteRegion<u64> {
     /// `Err` what it is, as an atomic of the standard library does.
     ///
     /// # Errors
-    /// [`RegionError`].
+    /// As of [`fetch_add`](Self::fetch_add).
     ///
     /// # Cancel safety
-    /// As of [`fetch_add`](Self::fetch_add).
+    /// As of `fetch_add`.
     pub async fn compare_exchange(
         &self,
         at: usize,
@@ -406,5 +429,22 @@ mod tests {
         let place = Whereabouts { node: "other".into(), ..(*shared.place).clone() };
         let other = RemoteRegion::<u64>::bind(&node, place);
         assert_eq!(other.get(1).await, Err(RegionError::NoNetwork));
+    }
+
+    /// A node that shuts down says so, and not that the other one is down.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn a_node_that_shuts_down_reaches_no_other_region() {
+        let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
+        let place = Whereabouts { node: "beta".into(), incarnation: 1, share: 7, at: 0, len: 8 };
+        let region = RemoteRegion::<u64>::bind(&node, place);
+        let operation = tokio::spawn({
+            let region = region.clone();
+            async move { region.fetch_add(1, 1).await }
+        });
+        node.shutdown(std::time::Duration::from_secs(60)).await;
+        assert_eq!(operation.await.expect("it ends"), Err(RegionError::Shutdown));
+        assert_eq!(region.read(..).await, Err(RegionError::Shutdown));
+        assert_eq!(region.set(1, 1).await, Err(RegionError::Shutdown));
     }
 }

@@ -8,7 +8,8 @@ use bytemuck::Pod;
 use crate::remote::Fetched;
 
 /// Elements of a region, as they were when [`RemoteRegion::view`](super::RemoteRegion::view) read
-/// them: a slice. The memory that they have landed in is kept until this is dropped.
+/// them: a slice. The memory that they have landed in is kept until this is dropped; where they
+/// were [copied](Self::is_copied) it is memory of their own.
 pub struct RegionView<T>(Bytes<T>);
 
 enum Bytes<T> {
@@ -31,6 +32,13 @@ impl<T: Pod> RegionView<T> {
 impl<T> RegionView<T> {
     pub(super) fn copied(elements: Vec<T>) -> Self {
         RegionView(Bytes::Copied(elements))
+    }
+
+    /// Returns true if the elements were copied, as
+    /// [`RemoteRegion::read`](super::RemoteRegion::read) copies them: they are fewer than 64 KiB,
+    /// or of a region of this node, or there was no room for them to land, or the fetch failed.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.0, Bytes::Copied(_))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{MemoryOffer, PeerRegion, RegionError};
+use ringpost::{AllocateError, MemoryOffer, PeerRegion, RegionError};
 
 use super::world::{World, end, until};
 use crate::remote::PATIENCE;
@@ -88,7 +88,7 @@ pub async fn a_node_gives_another_one_memory(world: &World) {
     let [alpha, beta] = world.pair().await;
     let peer = alpha.peer("beta");
     let refused = peer.region::<u64>(1).await.unwrap_err();
-    assert_eq!(refused, RegionError::NotOffered { node: "beta".into() });
+    assert_eq!(refused, AllocateError::NotOffered { node: "beta".into() });
     assert!(refused.is_retryable());
     let offer = |bytes| MemoryOffer { bytes_per_node: bytes, bytes: 1 << 20 };
     beta.offer_memory(offer(64 * 1024)).unwrap();
@@ -96,34 +96,34 @@ pub async fn a_node_gives_another_one_memory(world: &World) {
     let first = loop {
         match peer.region::<u64>(4_096).await {
             Ok(first) => break first,
-            Err(RegionError::NotOffered { .. }) => {
+            Err(AllocateError::NotOffered { .. }) => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             Err(error) => panic!("{error}"),
         }
     };
-    first.write(4_090, &[1, 2, 3]).await.unwrap();
-    assert_eq!(first.read(4_090..4_094).await, Ok(vec![1, 2, 3, 0]));
-    assert_eq!(first.fetch_add(0, 2).await, Ok(0));
+    first.remote().write(4_090, &[1, 2, 3]).await.unwrap();
+    assert_eq!(first.remote().read(4_090..4_094).await, Ok(vec![1, 2, 3, 0]));
+    assert_eq!(first.remote().fetch_add(0, 2).await, Ok(0));
     let second = peer.region::<[u8; 3]>(10_922).await.unwrap();
-    second.write(10_921, &[[7; 3]]).await.unwrap();
-    assert_eq!(second.get(10_921).await, Ok([7; 3]));
+    second.remote().write(10_921, &[[7; 3]]).await.unwrap();
+    assert_eq!(second.remote().get(10_921).await, Ok([7; 3]));
     let over = peer.region::<u8>(1).await.unwrap_err();
-    assert_eq!(over, RegionError::OverQuota { node: "beta".into(), left: 0 });
+    assert_eq!(over, AllocateError::OverQuota { node: "beta".into(), left: 0 });
     assert!(over.is_retryable());
-    let clone = (*first).clone();
+    let clone = first.remote().clone();
     first.release().await.unwrap();
     assert_eq!(clone.get(0).await, Err(RegionError::Revoked));
     let third = peer.region::<u8>(32_768).await.unwrap();
     assert!(peer.region::<u8>(1).await.is_err());
     beta.offer_memory(offer(68 * 1024)).unwrap();
     let fourth = peer.region::<u8>(1).await.unwrap();
-    fourth.set(0, 9).await.unwrap();
-    assert_eq!(fourth.get(0).await, Ok(9));
+    fourth.remote().set(0, 9).await.unwrap();
+    assert_eq!(fourth.remote().get(0).await, Ok(9));
     drop(fourth);
     // It comes back without a wait, too.
     while let Err(error) = peer.region::<u8>(1).await.map(PeerRegion::release) {
-        assert!(matches!(error, RegionError::OverQuota { .. }), "{error}");
+        assert!(matches!(error, AllocateError::OverQuota { .. }), "{error}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     alpha.shutdown(PATIENCE).await;

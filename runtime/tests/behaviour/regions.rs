@@ -1,7 +1,7 @@
 //! Memory of a node that actors of another one use.
 
-use ringpost::RegionError;
 use ringpost::prelude::*;
+use ringpost::{AllocateError, RegionError};
 
 use super::world::{World, end};
 use crate::remote::PATIENCE;
@@ -283,7 +283,7 @@ pub async fn what_a_region_does_not_allow_is_an_error_that_says_so(world: &World
     assert!(add.unwrap_err().contains("to do what is atomic"));
     assert!(matches!(read.slice(3..11), Err(RegionError::OutOfRange { len: 10, .. })));
     assert!(matches!(owned.write(9, &[1, 2]), Err(RegionError::OutOfRange { .. })));
-    assert!(matches!(alpha.region::<u64>(usize::MAX), Err(RegionError::TooLarge { .. })));
+    assert!(matches!(alpha.region::<u64>(usize::MAX), Err(AllocateError::TooLarge { .. })));
     keeper(&beta, 1).await;
     let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
     let Shared { cells, .. } = keeper.lend().await.unwrap().unwrap();

@@ -102,15 +102,18 @@ pub enum AccessError {
     /// The share does not allow it. Nothing was done.
     #[error("the share does not allow to {0}")]
     NoAccess(&'static str),
-    /// There is no such share on that node, or not any more. A write that was under way may have
-    /// been done in part.
+    /// There is no such share on that node, or not any more. Nothing was done.
     #[error("the memory is not shared, or not any more")]
     NotShared,
-    /// The node is down: nothing was done.
+    /// The node is down. Nothing was done.
     #[error("the node is down: {0}")]
     NodeDown(NodeDown),
-    /// The link was lost: the operation may have been done, or a part of it.
-    #[error("the link was lost: the operation may have been done, or a part of it")]
+    /// The link was lost, or the share ended, while a write or an atomic operation was under way:
+    /// it may have been done, or a part of a write. Never of a read.
+    #[error(
+        "the link was lost, or the share ended, while the operation was under way: it may have \
+        been done, or a part of it"
+    )]
     Unknown,
     /// What is atomic on this memory is done by another device, or by the processor of its node: it
     /// would not be atomic with what this node does. Nothing was done. The node asks those that do
@@ -124,22 +127,17 @@ pub enum AccessError {
     /// The node runs a version that shares no memory. Nothing was done.
     #[error("the peer cannot share memory: its version does not know how, so update it")]
     Unsupported,
-    /// The fabric gives no queue pair for it. Nothing was done.
-    #[error("no queue pair for one-sided access: {0}")]
+    /// The link has no means for it, or those of a read were lost again and again. Nothing was
+    /// done.
+    #[error("the link gives no access to the memory: {0}")]
     Unable(String),
 }
 
 impl AccessError {
-    /// Returns the error of an operation of which a part was done before.
-    fn after(self, is_begun: bool) -> Self {
-        match self {
-            AccessError::NodeDown(_) | AccessError::Unable(_) | AccessError::Unsupported
-                if is_begun =>
-            {
-                AccessError::Unknown
-            }
-            error => error,
-        }
+    /// Returns the error of an operation of which a part `may_be_done`: all others say that nothing
+    /// was.
+    fn after(self, may_be_done: bool) -> Self {
+        if may_be_done { AccessError::Unknown } else { self }
     }
 }
 
@@ -161,7 +159,8 @@ impl SharedMemory {
     /// Reads the bytes from `at` on.
     ///
     /// # Errors
-    /// [`AccessError`]; what is in `into` then means nothing.
+    /// [`AccessError`], never [`Unknown`](AccessError::Unknown); what is in `into` then means
+    /// nothing.
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -173,20 +172,22 @@ impl SharedMemory {
     /// asked for at once.
     ///
     /// # Errors
-    /// [`AccessError`]; what was read then means nothing.
+    /// As of [`read`](Self::read).
     ///
     /// # Cancel safety
     /// May be dropped.
     pub async fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<(), AccessError> {
         let Some((piece, _holder)) = self.open_here()? else {
-            for round in 1.. {
+            for _ in 0..READS_MAX {
                 let parts = parts.iter_mut().map(|(at, into)| (*at, Bytes::Into(into)));
                 match self.transfer(parts.collect()).await {
-                    Err(AccessError::Unknown) if round < READS_MAX => {}
+                    Err(AccessError::Unknown) => {}
                     ended => return ended,
                 }
             }
-            return Err(AccessError::Unknown);
+            // A read does nothing: it may be begun again.
+            let why = format!("it was lost {READS_MAX} times in a row while it read");
+            return Err(AccessError::Unable(why));
         };
         for (at, into) in parts {
             check_here(&piece, Kind::Read, *at, into.len())?;
@@ -300,13 +301,14 @@ impl SharedMemory {
         // The queue pair of writes that are done when its fence was read.
         let mut unfenced = None;
         loop {
-            let begun = transfer.has_begun();
-            let ready = self.ready(false).await.map_err(|error| error.after(begun))?;
+            let may_be_done = transfer.may_be_done();
+            let ready = self.ready(false).await.map_err(|error| error.after(may_be_done))?;
             for (at, bytes) in transfer.parts() {
-                check(&ready.terms, bytes.kind(), *at, bytes.len())?;
+                let checked = check(&ready.terms, bytes.kind(), *at, bytes.len());
+                checked.map_err(|error| error.after(may_be_done))?;
             }
             let pair = ready.pair();
-            let is_left = begun && unfenced.as_ref().is_some_and(|other| *other != pair);
+            let is_left = may_be_done && unfenced.as_ref().is_some_and(|other| *other != pair);
             let is_unfenced = transfer.is_moved() && unfenced.as_ref() != Some(&pair);
             if is_unfenced || is_left {
                 // RE-8: the fence of another queue pair says nothing of this one's writes.
@@ -314,13 +316,12 @@ impl SharedMemory {
                 LEFT.with(|left| left.set(left.get() + 1));
                 return Err(AccessError::Unknown);
             }
-            let writes = transfer.parts().iter().any(|(_, bytes)| bytes.kind() == Kind::Write);
-            unfenced = (writes && ready.fence().is_some()).then_some(pair);
+            unfenced = (transfer.writes() && ready.fence().is_some()).then_some(pair);
             match transfer.run(&ready).await {
                 Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
-                Err(Unfinished::Failed(error)) => return Err(error.after(transfer.has_begun())),
+                Err(Unfinished::Failed(error)) => return Err(error.after(transfer.may_be_done())),
             }
         }
     }

@@ -42,6 +42,8 @@ pub(super) async fn completed(finished: oneshot::Receiver<Finished>) -> Result<C
 pub(super) struct Transfer<'a> {
     parts: Vec<(u64, Bytes<'a>)>,
     done: Mark,
+    /// An operation of it was posted.
+    is_begun: bool,
 }
 
 /// A place in a transfer: a part, and a byte of it. The fence comes after the last part.
@@ -79,21 +81,27 @@ impl Step {
 
 impl<'a> Transfer<'a> {
     pub(super) fn new(parts: Vec<(u64, Bytes<'a>)>) -> Self {
-        Transfer { parts, done: Mark { part: 0, byte: 0 } }
+        Transfer { parts, done: Mark { part: 0, byte: 0 }, is_begun: false }
     }
 
     pub(super) fn parts(&self) -> &[(u64, Bytes<'a>)] {
         &self.parts
     }
 
-    /// Returns true if some of it has been moved.
-    pub(super) fn has_begun(&self) -> bool {
-        self.done > Mark { part: 0, byte: 0 }
+    /// Returns true if it writes.
+    pub(super) fn writes(&self) -> bool {
+        self.parts.iter().any(|(_, bytes)| bytes.kind() == Kind::Write)
+    }
+
+    /// Returns true if it writes, and some of that may be written: a write that is refused may have
+    /// met the end of the share under way (PV-18).
+    pub(super) fn may_be_done(&self) -> bool {
+        self.is_begun && self.writes()
     }
 
     /// Returns true if all of it has been moved, and the fence at most is left.
     pub(super) fn is_moved(&self) -> bool {
-        self.has_begun() && self.skip_empty(self.done).part == self.parts.len()
+        self.is_begun && self.skip_empty(self.done).part == self.parts.len()
     }
 
     fn skip_empty(&self, mut mark: Mark) -> Mark {
@@ -134,7 +142,10 @@ impl<'a> Transfer<'a> {
                     Err(why) => Err(why),
                 };
                 match posted {
-                    Ok(posted) => running.extend(posted),
+                    Ok(posted) => {
+                        self.is_begun = true;
+                        running.extend(posted);
+                    }
                     Err(why) => refused = Some(why),
                 }
             }

@@ -1,0 +1,115 @@
+//! The errors of making a region, and of giving it back to its node.
+
+use std::sync::Arc;
+
+use ringpost_transport::cause::NodeDown;
+
+use super::AskCause;
+
+/// The reason for which there is no new region. Nothing was made, and nothing is kept.
+///
+/// | operation | errors |
+/// |---|---|
+/// | [`Node::region`], [`Node::region_of`] | `TooLarge`, `OutOfMemory` |
+/// | [`Peer::region`] | all but `OutOfMemory`: where that node has none it is `Refused` |
+///
+/// [`Node::region`]: crate::Node::region
+/// [`Node::region_of`]: crate::Node::region_of
+/// [`Peer::region`]: crate::Peer::region
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AllocateError {
+    /// No memory has so many bytes.
+    #[error("a region of {len} elements of {element_bytes} bytes is larger than any memory")]
+    TooLarge {
+        /// The elements that were asked for.
+        len: usize,
+        /// Bytes of each.
+        element_bytes: usize,
+    },
+    /// This node has not so much memory.
+    #[error("there is no memory for a region of {bytes} bytes: free some, or ask for less")]
+    OutOfMemory {
+        /// Bytes of the region.
+        bytes: usize,
+    },
+    /// The node offers no memory.
+    #[error("the node {node} offers no memory: have it call `offer_memory`")]
+    NotOffered {
+        /// The name of the node.
+        node: Arc<str>,
+    },
+    /// The node offers this one no more.
+    #[error(
+        "the node {node} has {left} bytes left for this one: drop a `PeerRegion` of it, or have it \
+        offer more by `offer_memory`"
+    )]
+    OverQuota {
+        /// The name of the node.
+        node: Arc<str>,
+        /// Bytes that are left.
+        left: u64,
+    },
+    /// The node gave no memory.
+    #[error("the node {node} gave no memory: {reason}")]
+    Refused {
+        /// The name of the node.
+        node: Arc<str>,
+        /// The reason, in words.
+        reason: String,
+    },
+    /// The node is down.
+    #[error("the node {node} is down: {down}; try again when it runs again")]
+    NodeDown {
+        /// The name of the node.
+        node: Arc<str>,
+        /// Why, and since when.
+        down: NodeDown,
+    },
+    /// The node was asked and did not answer. What it may have given it has back by itself.
+    #[error("the node {node} did not answer when it was asked for memory: {cause}")]
+    NoAnswer {
+        /// The name of the node.
+        node: Arc<str>,
+        /// The fate of the ask.
+        #[source]
+        cause: AskCause,
+    },
+    /// This node has no network, and the node is another one.
+    #[error("this node has no network: give its builder `listen` or `seeds`")]
+    NoNetwork,
+    /// This node is shutting down.
+    #[error("this node is shutting down: it asks no other node for memory any more")]
+    Shutdown,
+}
+
+impl AllocateError {
+    /// Returns true if trying again can help, later: at the next run of a node that is down, too.
+    /// After [`NoAnswer`](Self::NoAnswer) as its cause says ([`AskCause::is_retryable`]).
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            AllocateError::NoAnswer { cause, .. } => cause.is_retryable(),
+            AllocateError::OutOfMemory { .. }
+            | AllocateError::NotOffered { .. }
+            | AllocateError::OverQuota { .. }
+            | AllocateError::Refused { .. }
+            | AllocateError::NodeDown { .. } => true,
+            AllocateError::TooLarge { .. } | AllocateError::NoNetwork | AllocateError::Shutdown => {
+                false
+            }
+        }
+    }
+}
+
+/// It is not known that the memory of a [`PeerRegion`](crate::PeerRegion) is back at its node. It
+/// goes back all the same: when that node learns of it, or finds this one down.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the memory of {node} is given back, and it is not known when it is there: {cause}")]
+#[non_exhaustive]
+pub struct ReleaseError {
+    /// The name of the node.
+    pub node: Arc<str>,
+    /// The fate of the ask by which it is given back.
+    #[source]
+    pub cause: AskCause,
+}
