@@ -277,13 +277,13 @@ pub enum AskCause {
     /// the handler, or of the task or the other handler that it was passed on to.
     #[error("the handler, or what it passed the ask on to, panicked before there was an answer")]
     Panicked,
-    /// The handler began and there is no answer: its actor was killed or failed, its
-    /// [`ReplyTo`](crate::ReplyTo) was dropped, or the actor that the ask was forwarded to did not
+    /// The handler began and there is no answer: its actor was killed or failed, or ended with the
+    /// [`ReplyTo`](crate::ReplyTo) that it had kept, that was dropped, or the actor that the ask was forwarded to did not
     /// answer (one that certainly never begins it is [`NotBegun`](AskCause::NotBegun)).
     #[error(
-        "the handler began and gave no answer, because its actor was killed or failed, its \
-        `ReplyTo` was dropped, or the actor that the ask was forwarded to did not answer: the log \
-        of the actor's node says more"
+        "the handler began and gave no answer, because its actor ended, its `ReplyTo` was dropped, \
+        or the actor that the ask was forwarded to did not answer: where an actor ended or did not \
+        answer, the log of its node says more"
     )]
     NoReply,
     /// The link was lost; whether the message was handled is unknown.

@@ -1,7 +1,7 @@
 //! Replies, and the way back to the asker.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
@@ -48,6 +48,31 @@ impl<T: Send + 'static> Reply for Local<T> {
 ///
 /// Of a message that was told there is no asker, and what is sent goes nowhere.
 pub struct ReplyTo<R>(OutlinedOption<To<R>>);
+
+thread_local! {
+    /// How many ways back this thread has dropped unused, whose askers waited.
+    static UNANSWERED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Returns how many ways back `act` drops unused, on this thread, whose askers wait.
+pub(super) fn unanswered(act: impl FnOnce()) -> usize {
+    let before = UNANSWERED.get();
+    act();
+    UNANSWERED.get().wrapping_sub(before)
+}
+
+impl<R> Drop for ReplyTo<R> {
+    #[inline]
+    fn drop(&mut self) {
+        #[cold]
+        fn count() {
+            UNANSWERED.set(UNANSWERED.get().wrapping_add(1));
+        }
+        if self.is_awaited() && !self.is_given_up() {
+            count();
+        }
+    }
+}
 
 /// An asker, and the way to it.
 enum To<R> {
