@@ -2,10 +2,12 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::Poll;
 
 use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
@@ -134,6 +136,64 @@ impl<R> ReplyTo<R> {
             Some(To::Local(answerer)) => answerer.is_given_up(),
             Some(To::Remote(replier, _)) => replier.is_given_up(),
             None => false,
+        }
+    }
+
+    /// Waits until the asker has [given up](Self::is_given_up), by its time-out or because it
+    /// dropped its ask, or its node is down: then the work for its answer may be left. Of a message
+    /// that was told it waits for ever.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ringpost::prelude::*;
+    ///
+    /// #[actor]
+    /// #[derive(Default)]
+    /// struct Searcher;
+    ///
+    /// #[handlers]
+    /// impl Searcher {
+    ///     #[handler]
+    ///     fn search(&mut self, text: String, mut reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+    ///         cx.spawn_task(async move {
+    ///             tokio::select! {
+    ///                 found = search(&text) => reply.send(found),
+    ///                 () = reply.given_up() => {} // and the search is dropped
+    ///             }
+    ///         });
+    ///     }
+    /// }
+    ///
+    /// async fn search(text: &str) -> u64 {
+    ///     tokio::time::sleep(Duration::from_millis(1)).await;
+    ///     text.len() as u64
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// let node = Node::builder("alpha").start().await?;
+    /// let searcher = node.spawn("searcher", Searcher).await?;
+    /// assert_eq!(searcher.search("needle".into()).await?, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, nothing is lost: it may be called again.
+    ///
+    /// # Panics
+    /// Outside a runtime of tokio with time.
+    pub async fn given_up(&mut self) {
+        let deadline = self.deadline();
+        let gone = poll_fn(|cx| match &*self.0 {
+            Some(To::Local(answerer)) => answerer.poll_given_up(cx),
+            Some(To::Remote(replier, _)) => replier.poll_given_up(cx),
+            None => Poll::Pending,
+        });
+        match deadline {
+            Some(deadline) => drop(timeout_at(deadline, gone).await),
+            None => gone.await,
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use ringpost::Inbox;
 use ringpost::prelude::*;
+use tokio::sync::mpsc;
 
 use super::world::{World, end, until};
 use crate::actors::{Hold, Note, Notebook, fill, held};
@@ -276,4 +277,60 @@ impl Forwarder {
             to.tell(msg).await.unwrap();
         }
     }
+}
+
+/// Answers nothing, and says so when an asker has given up.
+#[actor]
+struct Waiter {
+    events: mpsc::UnboundedSender<(&'static str, u64)>,
+}
+
+#[handlers]
+impl Waiter {
+    #[handler]
+    fn wait(&mut self, number: u64, mut reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        let events = self.events.clone();
+        events.send(("begun", number)).unwrap();
+        cx.spawn_task(async move {
+            // The second wait finds what the first one, which was dropped, had registered.
+            assert!(futures::poll!(Box::pin(reply.given_up())).is_pending());
+            reply.given_up().await;
+            let is_known = reply.is_given_up();
+            events.send((if is_known { "gone" } else { "late" }, number)).unwrap();
+        });
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn it_is_told_when_the_asker_gives_up(world: &World) {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let [alpha, beta] = world.pair().await;
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let near = beta.spawn("waiter", Waiter { events }).await.unwrap();
+    let far: ActorRef<Waiter> = alpha.actor("beta/waiter").await.unwrap();
+    for (number, waiter) in [(1, &near), (2, &far)] {
+        // It is dropped long before its time.
+        let asked = tokio::spawn(waiter.wait(number).timeout(HOUR).into_ask());
+        assert_eq!(happened.recv().await, Some(("begun", number)));
+        asked.abort();
+        assert_eq!(happened.recv().await, Some(("gone", number)));
+    }
+    for (number, waiter) in [(3, &near), (4, &far)] {
+        // Its time passes at both nodes, and which of them looks first is open.
+        let late = waiter.wait(number).timeout(Duration::from_millis(50)).await;
+        assert_eq!(cause(late), Err(AskCause::Timeout));
+        assert_eq!(happened.recv().await, Some(("begun", number)));
+        let told = happened.recv().await.unwrap();
+        assert!(told == ("gone", number) || told == ("late", number), "{told:?}");
+    }
+    let asked = tokio::spawn(far.wait(5).timeout(HOUR).into_ask());
+    assert_eq!(happened.recv().await, Some(("begun", 5)));
+    alpha.shutdown(PATIENCE).await;
+    assert_eq!(happened.recv().await, Some(("gone", 5)));
+    assert!(asked.await.unwrap().is_err());
+    // Of what was told there is no asker to give up.
+    near.tell(Wait { number: 6 }).await.unwrap();
+    assert_eq!(happened.recv().await, Some(("begun", 6)));
+    end([alpha, beta]).await;
+    assert_eq!(happened.recv().await, None);
 }
