@@ -295,6 +295,8 @@ impl<R> Drop for Answerer<R> {
         let error = match begun {
             // A panic of what had it drops it, mostly of its handler.
             true if thread::panicking() => AskCause::Panicked,
+            // Its asker is about to say the same: it may be dropped just because of that.
+            true if slot.deadline <= Instant::now() => AskCause::Timeout,
             true => AskCause::NoReply,
             false => AskCause::NotBegun(NotBegun::Stopped),
         };

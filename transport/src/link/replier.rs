@@ -139,6 +139,8 @@ impl Drop for Replier {
         if !self.used {
             let code = match self.begun {
                 true if thread::panicking() => Self::PANICKED,
+                // Its asker is about to say the same: it may be dropped just because of that.
+                true if self.deadline().is_some_and(|end| end <= Instant::now()) => Self::EXPIRED,
                 true => Self::NO_REPLY,
                 false => Self::NOT_BEGUN,
             };
