@@ -7,11 +7,16 @@ use std::time::Duration;
 pub(super) const SEED_VARIABLE: &str = "RINGPOST_TEST_SEED";
 /// The variable that says with how many seeds each check runs.
 pub(super) const CASES_VARIABLE: &str = "RINGPOST_TEST_CASES";
-/// How many lines of the log a failure shows.
+/// How many lines of the log a failure shows that are of no single frame.
 const TAIL_LINES: usize = 40;
+/// How many lines of the end of the log a failure shows after that, frames included.
+const LAST_LINES: usize = 8;
+/// The beginnings of the lines that tell of single frames, of which there are most.
+const FRAME_LINES: [&str; 3] = ["qp ", "pipe ", "Packet "];
 
 /// A run that failed. `Display` and `Debug` write its seed, its cause, what actors waited for, the
-/// end of the log, and the command that replays it. Two runs of one body with one seed fail alike.
+/// end of the log (links, faults and the test's own lines, and a few of the last frames), and the
+/// command that replays it. Two runs of one body with one seed fail alike.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
     seed: u64,
@@ -70,16 +75,33 @@ impl fmt::Display for Failure {
             writeln!(f, "Actors with work when it failed:")?;
             self.waits.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         }
-        let lines: Vec<&str> = self.log.lines().collect();
-        writeln!(f, "The end of the log, in nanoseconds of virtual time:")?;
-        let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-        tail.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        let (frames, others): (Vec<&str>, Vec<&str>) =
+            self.log.lines().partition(|line| is_of_frame(line));
+        writeln!(f, "The end of the log without frames, in nanoseconds of virtual time:")?;
+        write_last(f, &others, TAIL_LINES)?;
+        if !frames.is_empty() {
+            let all: Vec<&str> = self.log.lines().collect();
+            writeln!(f, "Its last lines, frames included:")?;
+            write_last(f, &all, LAST_LINES)?;
+        }
         // The test harness names each thread after its test.
         let test = std::thread::current().name().filter(|name| *name != "main").map(str::to_owned);
         let test = test.unwrap_or_else(|| "NAME_OF_THE_TEST".into());
         write!(f, "To replay it with the whole log:\n  {SEED_VARIABLE}={} cargo test ", self.seed)?;
         write!(f, "{test} -- --exact --nocapture")
     }
+}
+
+/// Returns true if a line of the log tells of a single frame, or of the bytes of a stream.
+fn is_of_frame(line: &str) -> bool {
+    let said = line.split_once(' ').map_or(line, |(_, said)| said);
+    FRAME_LINES.iter().any(|begin| said.starts_with(begin))
+}
+
+/// Writes the last of these lines, so many at most.
+fn write_last(f: &mut fmt::Formatter<'_>, lines: &[&str], most: usize) -> fmt::Result {
+    let last = &lines[lines.len().saturating_sub(most)..];
+    last.iter().try_for_each(|line| writeln!(f, "  {line}"))
 }
 
 impl fmt::Debug for Failure {
