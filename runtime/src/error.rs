@@ -215,22 +215,36 @@ impl<M> Error for TellError<M> {
 pub struct AskError {
     /// Why there is no answer.
     pub cause: AskCause,
-    asked: Box<(Address, &'static str)>,
+    asked: Box<Asked>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    actor: Address,
+    message: &'static str,
+    /// Its time was over, and its node was never linked: the text says so.
+    is_node_unknown: bool,
 }
 
 impl AskError {
     pub(crate) fn new(cause: AskCause, actor: Address, message: &'static str) -> Self {
-        AskError { cause, asked: Box::new((actor, message)) }
+        AskError { cause, asked: Box::new(Asked { actor, message, is_node_unknown: false }) }
+    }
+
+    /// Returns the same error, which says that no node of that name has been linked.
+    pub(crate) fn of_unknown_node(mut self) -> Self {
+        self.asked.is_node_unknown = true;
+        self
     }
 
     /// Returns where the actor is that was asked.
     pub fn actor(&self) -> &Address {
-        &self.asked.0
+        &self.asked.actor
     }
 
     /// Returns the name of the message.
     pub fn message(&self) -> &'static str {
-        self.asked.1
+        self.asked.message
     }
 
     /// Returns true if asking again can help and can never have the message handled twice. After
@@ -242,7 +256,12 @@ impl AskError {
 
 impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ask of {} to {}: {}", self.message(), self.actor(), self.cause)
+        write!(f, "ask of {} to {}: {}", self.message(), self.actor(), self.cause)?;
+        if self.asked.is_node_unknown {
+            let name = self.actor().node();
+            write!(f, "; no node `{name}` has been linked yet: check the name, and the seeds")?;
+        }
+        Ok(())
     }
 }
 

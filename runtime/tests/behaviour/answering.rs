@@ -183,6 +183,13 @@ pub async fn sends_to_another_node_end_by_their_time_outs(world: &World) {
         matches!(error.cause, AskCause::Timeout | AskCause::NotBegun(NotBegun::Timeout))
     };
     assert!(asked.as_ref().is_err_and(is_late), "{asked:?}");
+    // A name that no node has waits as one that is to come up does; the text says so.
+    let misspelt = alpha.named::<Notebook>("bleta/held").unwrap();
+    let unknown = misspelt.notes().timeout(short).await.unwrap_err();
+    assert_eq!(unknown.cause, AskCause::NotSent(Cause::Timeout));
+    let text = unknown.to_string();
+    assert!(text.ends_with("no node `bleta` has been linked yet: check the name, and the seeds"));
+    assert!(!asked.unwrap_err().to_string().contains("been linked"), "beta is");
     let told = fill(&notebook, short).await;
     held.gate.add_permits(1);
     assert_eq!(notebook.notes().await, Ok((0..told).collect::<Vec<_>>()));
