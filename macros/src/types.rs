@@ -115,8 +115,8 @@ pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
 }
 
 /// Refuses a number of an opaque field that is never zero and as wide as its machine: its archive
-/// has 32 bits, and where those are zero there is no such number to be read back, so that reading it
-/// is undefined. Another one loses bits, for which an opaque field is trusted.
+/// has 32 bits, and where those are zero there is no such number to be read back, so that reading
+/// it is undefined. Another one loses bits, for which an opaque field is trusted.
 pub(crate) fn refuse_wide_nonzero(ty: &Type) -> Result<()> {
     struct Wide {
         is_nonzero: bool,
@@ -130,8 +130,8 @@ pub(crate) fn refuse_wide_nonzero(ty: &Type) -> Result<()> {
                 && (self.is_nonzero || wide.starts_with('N'))
             {
                 let text = format!(
-                    "an opaque field has no `{wide}` that is never zero: it is archived in 32 bits, \
-                     and may be zero there: use `{fixed}`"
+                    "an opaque field has no `{wide}` that is never zero: it is archived in 32 \
+                     bits, and may be zero there: use `{fixed}`"
                 );
                 let refused = Err(Error::new(name.span(), text));
                 self.refused = std::mem::replace(&mut self.refused, Ok(())).and(refused);

@@ -423,8 +423,8 @@ impl<A: Handlers> Drop for Life<A> {
     }
 }
 
-/// Logs what an incarnation leaves undone that ends in order: `kept` asks whose askers waited, which
-/// its state had. Of one that was not drained timers and pipes are no news: it stopped because they
+/// Logs what an incarnation leaves undone that ends in order: `kept` asks whose askers waited,
+/// which its state had. Of one that was not drained timers and pipes are no news: it stopped because they
 /// are needed no more, say.
 fn note_undone(life: &mut dyn Living, kept: usize) {
     let (mut undone, mut was_drained) = (Undone::default(), false);
@@ -436,7 +436,8 @@ fn note_undone(life: &mut dyn Living, kept: usize) {
     let is_news = undone.asks > 0 || was_drained && undone != Undone::default();
     if is_news && matches!(life.how(), Ending::Stopped) {
         let (me, Undone { asks, pipes, timers }) = (life.me(), undone);
-        tracing::warn!(actor = %me.address(), asks, pipes, timers, "an actor ended with work undone");
+        let actor = me.address();
+        tracing::warn!(%actor, asks, pipes, timers, "an actor ended with work undone");
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use ringpost_transport::fabric::sim::is_of_frame;
+
 /// The variable that names the only seed to be run.
 pub(super) const SEED_VARIABLE: &str = "RINGPOST_TEST_SEED";
 /// The variable that says with how many seeds each check runs.
@@ -11,8 +13,6 @@ pub(super) const CASES_VARIABLE: &str = "RINGPOST_TEST_CASES";
 const TAIL_LINES: usize = 40;
 /// How many lines of the end of the log a failure shows after that, frames included.
 const LAST_LINES: usize = 8;
-/// The beginnings of the lines that tell of single frames, of which there are most.
-const FRAME_LINES: [&str; 3] = ["qp ", "pipe ", "Packet "];
 
 /// A run that failed. `Display` and `Debug` write its seed, its cause, what actors waited for, the
 /// end of the log (links, faults and the test's own lines, and a few of the last frames), and the
@@ -90,12 +90,6 @@ impl fmt::Display for Failure {
         write!(f, "To replay it with the whole log:\n  {SEED_VARIABLE}={} cargo test ", self.seed)?;
         write!(f, "{test} -- --exact --nocapture")
     }
-}
-
-/// Returns true if a line of the log tells of a single frame, or of the bytes of a stream.
-fn is_of_frame(line: &str) -> bool {
-    let said = line.split_once(' ').map_or(line, |(_, said)| said);
-    FRAME_LINES.iter().any(|begin| said.starts_with(begin))
 }
 
 /// Writes the last of these lines, so many at most.

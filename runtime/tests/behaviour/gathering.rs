@@ -90,7 +90,8 @@ pub async fn a_pool_is_used_from_another_node_by_its_router(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// The pause of its workers is longer than the case takes: what one is handed is never answered.
+/// PL-5. The pause of its workers is longer than the case takes: what one is handed is never
+/// answered.
 // Promised in docs/SEMANTICS.md.
 pub async fn a_worker_that_rests_is_passed_over_but_for_its_keys(world: &World) {
     const HOUR: Duration = Duration::from_secs(3600);

@@ -28,8 +28,8 @@ pub enum Routing {
     #[default]
     RoundRobin,
     /// Each message goes to the worker with the fewest: those that wait in its mailbox, senders
-    /// that wait for room there, and the one in hand; to one that rests after a failure only where all do.
-    /// Takes a look at every worker.
+    /// that wait for room there, and the one in hand; to one that rests after a failure only where
+    /// all do. Takes a look at every worker.
     LeastLoaded,
 }
 
