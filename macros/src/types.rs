@@ -114,6 +114,38 @@ pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
     fixed.0
 }
 
+/// Refuses a number of an opaque field that is never zero and as wide as its machine: its archive
+/// has 32 bits, and where those are zero there is no such number to be read back, so that reading
+/// it is undefined. Another one loses bits, for which an opaque field is trusted.
+pub(crate) fn refuse_wide_nonzero(ty: &Type) -> Result<()> {
+    struct Wide {
+        is_nonzero: bool,
+        refused: Result<()>,
+    }
+    impl VisitMut for Wide {
+        fn visit_type_path_mut(&mut self, ty: &mut TypePath) {
+            let Some(name) = ty.path.segments.last().map(|last| last.ident.clone()) else { return };
+            let of_name = |wide: &&(&str, &str)| name == wide.0;
+            if let Some((wide, fixed)) = MACHINE_WIDE.iter().find(of_name)
+                && (self.is_nonzero || wide.starts_with('N'))
+            {
+                let text = format!(
+                    "an opaque field has no `{wide}` that is never zero: it is archived in 32 \
+                     bits, and may be zero there: use `{fixed}`"
+                );
+                let refused = Err(Error::new(name.span(), text));
+                self.refused = std::mem::replace(&mut self.refused, Ok(())).and(refused);
+            }
+            let around = std::mem::replace(&mut self.is_nonzero, name == "NonZero");
+            visit_mut::visit_type_path_mut(self, ty);
+            self.is_nonzero = around;
+        }
+    }
+    let mut wide = Wide { is_nonzero: false, refused: Ok(()) };
+    wide.visit_type_mut(&mut ty.clone());
+    wide.refused
+}
+
 /// Returns true if the type is `PhantomData<..>`.
 pub(crate) fn is_phantom(ty: &Type) -> bool {
     argument_of(ty, "PhantomData").is_some()
@@ -278,6 +310,23 @@ mod tests {
         same(parse_quote!(Vec<[u8; usize::MAX as usize - 1]>));
         same(parse_quote!(ActorRef<Ring<usize>>));
         same(parse_quote!(Local<usize>));
+    }
+
+    #[test]
+    fn an_opaque_number_that_is_never_zero_is_not_as_wide_as_its_machine() {
+        let said = |ty: Type| {
+            let text = refuse_wide_nonzero(&ty).err().map(|error| error.to_string());
+            text.map(|text| text.split('`').nth(1).unwrap().to_owned())
+        };
+        assert_eq!(
+            said(parse_quote!(Vec<std::num::NonZeroUsize>)).as_deref(),
+            Some("NonZeroUsize")
+        );
+        assert_eq!(said(parse_quote!(NonZeroIsize)).as_deref(), Some("NonZeroIsize"));
+        assert_eq!(said(parse_quote!(Option<NonZero<usize>>)).as_deref(), Some("usize"));
+        let allowed: [Type; 3] =
+            [parse_quote!(usize), parse_quote!(NonZeroU64), parse_quote!((NonZero<u8>, usize))];
+        assert!(allowed.into_iter().all(|ty| said(ty).is_none()));
     }
 
     #[test]

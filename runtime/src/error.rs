@@ -217,22 +217,36 @@ impl<M> Error for TellError<M> {
 pub struct AskError {
     /// Why there is no answer.
     pub cause: AskCause,
-    asked: Box<(Address, &'static str)>,
+    asked: Box<Asked>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    actor: Address,
+    message: &'static str,
+    /// Its time was over, and its node was never linked: the text says so.
+    is_node_unknown: bool,
 }
 
 impl AskError {
     pub(crate) fn new(cause: AskCause, actor: Address, message: &'static str) -> Self {
-        AskError { cause, asked: Box::new((actor, message)) }
+        AskError { cause, asked: Box::new(Asked { actor, message, is_node_unknown: false }) }
+    }
+
+    /// Returns the same error, which says that no node of that name has been linked.
+    pub(crate) fn of_unknown_node(mut self) -> Self {
+        self.asked.is_node_unknown = true;
+        self
     }
 
     /// Returns where the actor is that was asked.
     pub fn actor(&self) -> &Address {
-        &self.asked.0
+        &self.asked.actor
     }
 
     /// Returns the name of the message.
     pub fn message(&self) -> &'static str {
-        self.asked.1
+        self.asked.message
     }
 
     /// Returns true if asking again can help and can never have the message handled twice. After
@@ -244,7 +258,12 @@ impl AskError {
 
 impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ask of {} to {}: {}", self.message(), self.actor(), self.cause)
+        write!(f, "ask of {} to {}: {}", self.message(), self.actor(), self.cause)?;
+        if self.asked.is_node_unknown {
+            let name = self.actor().node();
+            write!(f, "; no node `{name}` has been linked yet: check the name, and the seeds")?;
+        }
+        Ok(())
     }
 }
 
@@ -279,13 +298,14 @@ pub enum AskCause {
     /// the handler, or of the task or the other handler that it was passed on to.
     #[error("the handler, or what it passed the ask on to, panicked before there was an answer")]
     Panicked,
-    /// The handler began and there is no answer: its actor was killed or failed, its
-    /// [`ReplyTo`](crate::ReplyTo) was dropped, or the actor that the ask was forwarded to did not
-    /// answer (one that certainly never begins it is [`NotBegun`](AskCause::NotBegun)).
+    /// The handler began and there is no answer: its actor was killed or failed, or ended with the
+    /// [`ReplyTo`](crate::ReplyTo) that it had kept, that was dropped, or the actor that the ask
+    /// was forwarded to did not answer (one that certainly never begins it is
+    /// [`NotBegun`](AskCause::NotBegun)).
     #[error(
-        "the handler began and gave no answer, because its actor was killed or failed, its \
-        `ReplyTo` was dropped, or the actor that the ask was forwarded to did not answer: the log \
-        of the actor's node says more"
+        "the handler began and gave no answer, because its actor ended, its `ReplyTo` was dropped, \
+        or the actor that the ask was forwarded to did not answer: where an actor ended or did not \
+        answer, the log of its node says more"
     )]
     NoReply,
     /// The link was lost; whether the message was handled is unknown.

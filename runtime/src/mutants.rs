@@ -61,6 +61,8 @@ mod switch {
         ArchivedEach,
         /// A message with a key goes to another worker where that of its key has no room.
         StrayKey,
+        /// A worker of a pool that rests has its turn as the others have.
+        RestingTurn,
         /// Workers that are removed from a pool do not handle what they have.
         StoppedWorkers,
         /// An actor whose watcher has gone stays held.
@@ -73,7 +75,7 @@ mod switch {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 18] = [
+        pub const ALL: [Mutant; 19] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -88,6 +90,7 @@ mod switch {
             Mutant::KeptMember,
             Mutant::ArchivedEach,
             Mutant::StrayKey,
+            Mutant::RestingTurn,
             Mutant::StoppedWorkers,
             Mutant::HeldForEver,
             Mutant::UncountedSpawns,

@@ -32,4 +32,6 @@ pub(crate) struct Judgement {
     /// There if its mailbox was emptied, as no other incarnation comes: true if it had been stopped
     /// or drained before.
     pub(crate) was_closing: Option<bool>,
+    /// It had been drained, and not stopped.
+    pub(crate) was_draining: bool,
 }

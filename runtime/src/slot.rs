@@ -106,8 +106,8 @@ struct Slot<R> {
 }
 
 enum State<R> {
-    /// No answer yet. The waker is the asker's.
-    Open { begun: bool, waker: Waker },
+    /// No answer yet. The waker is the asker's; `gone` is woken when that has given up.
+    Open { begun: bool, waker: Waker, gone: Option<Waker> },
     /// The answer, not taken yet.
     Answered(R),
     /// There will be none. Boxed: it is large, and most asks are answered.
@@ -129,7 +129,7 @@ pub(crate) fn slot<R: Send + 'static>(
     deadline: Instant,
     waker: Waker,
 ) -> (Asker<R>, Answerer<R>, Arc<dyn OpenAsk>) {
-    let state = Mutex::new(State::Open { begun: false, waker });
+    let state = Mutex::new(State::Open { begun: false, waker, gone: None });
     let slot = Arc::new(Slot { deadline, state });
     (Asker(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
 }
@@ -142,6 +142,15 @@ impl<R> State<R> {
 }
 
 impl<R> Slot<R> {
+    /// Ends the ask for its asker. Returns how it was; what waits for the asker to go is woken.
+    fn leave(&self) -> State<R> {
+        let mut old = std::mem::replace(&mut *self.state.lock(), State::Done);
+        if let State::Open { gone, .. } = &mut old {
+            gone.take().into_iter().for_each(Waker::wake);
+        }
+        old
+    }
+
     /// Ends an open ask; a later end changes nothing. Returns what was given in vain.
     fn end(&self, end: State<R>) -> Option<State<R>> {
         let mut state = self.state.lock();
@@ -150,8 +159,9 @@ impl<R> Slot<R> {
         }
         let old = std::mem::replace(&mut *state, end);
         drop(state);
-        if let State::Open { waker, .. } = old {
+        if let State::Open { waker, gone, .. } = old {
             waker.wake();
+            gone.into_iter().for_each(Waker::wake);
         }
         None
     }
@@ -186,8 +196,9 @@ impl<R: Send> OpenAsk for Slot<R> {
         let lost = if begun { AskCause::NoReply } else { AskCause::NotSent(cause) };
         let old = std::mem::replace(&mut *state, State::lost(lost));
         drop(state);
-        if let State::Open { waker, .. } = old {
+        if let State::Open { waker, gone, .. } = old {
             waker.wake();
+            gone.into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -221,8 +232,7 @@ impl<R> Asker<R> {
     /// that came before is given as it is.
     pub(crate) fn give_up(mut self, unbegun: NotBegun, begun: AskCause) -> Result<R, AskCause> {
         let Some(slot) = self.0.take() else { return Err(begun) };
-        let old = std::mem::replace(&mut *slot.state.lock(), State::Done);
-        match old {
+        match slot.leave() {
             State::Open { begun: false, .. } => Err(AskCause::NotBegun(unbegun)),
             State::Open { begun: true, .. } | State::Done => Err(begun),
             State::Answered(answer) => Ok(answer),
@@ -234,8 +244,7 @@ impl<R> Asker<R> {
 impl<R> Drop for Asker<R> {
     fn drop(&mut self) {
         let Some(slot) = self.0.take() else { return };
-        let old = std::mem::replace(&mut *slot.state.lock(), State::Done);
-        drop(old);
+        drop(slot.leave());
     }
 }
 
@@ -248,6 +257,17 @@ impl<R> Answerer<R> {
     /// Returns true if the asker has given up.
     pub(crate) fn is_given_up(&self) -> bool {
         self.0.as_ref().is_some_and(|slot| !matches!(*slot.state.lock(), State::Open { .. }))
+    }
+
+    /// Waits until the asker has given up. Keeps the waker of the last poll.
+    pub(crate) fn poll_given_up(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(slot) = &self.0 else { return Poll::Ready(()) };
+        let mut state = slot.state.lock();
+        let State::Open { gone, .. } = &mut *state else { return Poll::Ready(()) };
+        let old = gone.replace(cx.waker().clone());
+        drop(state);
+        drop(old);
+        Poll::Pending
     }
 
     /// Gives the answer; to an asker that gave up, nothing.
@@ -275,6 +295,8 @@ impl<R> Drop for Answerer<R> {
         let error = match begun {
             // A panic of what had it drops it, mostly of its handler.
             true if thread::panicking() => AskCause::Panicked,
+            // Its asker is about to say the same: it may be dropped just because of that.
+            true if slot.deadline <= Instant::now() => AskCause::Timeout,
             true => AskCause::NoReply,
             false => AskCause::NotBegun(NotBegun::Stopped),
         };

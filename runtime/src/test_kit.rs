@@ -84,7 +84,7 @@
 //!
 //! ```text
 //! seed 12: the body panicked: assertion `left == right` failed: a coupon was paid out twice ...
-//! The end of the log, in nanoseconds of virtual time:
+//! The end of the log without frames, in nanoseconds of virtual time:
 //!   151337 alpha: linked to beta
 //!   ...
 //! To replay it with the whole log:

@@ -45,6 +45,7 @@ macro_rules! for_each_case {
             answering: a_reference_that_comes_back_is_the_one_that_left;
             answering: an_answer_of_another_node_may_come_later_or_from_a_third_one;
             answering: an_inbox_is_told_by_another_node;
+            answering: it_is_told_when_the_asker_gives_up;
             answering: many_asks_of_another_node_have_an_answer_each;
             answering: senders_that_wait_for_a_mailbox_of_another_node_lose_nothing;
             answering: sends_to_another_node_end_by_their_time_outs;
@@ -58,6 +59,7 @@ macro_rules! for_each_case {
             ending: an_end_is_waited_for_by_message_or_protocol;
             ending: ending_an_actor_of_another_node_that_has_ended_is_no_error;
             gathering: a_pool_is_used_from_another_node_by_its_router;
+            gathering: a_worker_that_rests_is_passed_over_but_for_its_keys;
             gathering: an_asker_learns_by_way_of_a_router_why_it_has_no_answer;
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;

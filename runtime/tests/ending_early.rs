@@ -1,4 +1,4 @@
-//! Supervisors that are to end while they wait for children.
+//! Ends that come early: of supervisors that wait for children, and of actors with work undone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,10 @@ use parking_lot::Mutex;
 use ringpost::Strategy;
 use ringpost::prelude::*;
 
-use crate::actors::node;
+use crate::actors::{Note, node};
+use crate::cause;
 use crate::groups::others_run;
+use crate::log::Log;
 use crate::supervising::{Diary, Hang, MINUTE, MS, Worker, quick};
 
 /// A child rests, or ends, only when an ask of its supervisor has failed, which waits behind the
@@ -125,4 +127,75 @@ async fn a_killed_supervisor_does_not_wait_for_each_child_that_never_waits() {
     let took = start.elapsed();
     drop(release);
     assert!(took < Duration::from_millis(4500), "{took:?}");
+}
+
+/// Begins work that its handlers do not wait for.
+#[actor]
+#[derive(Default)]
+struct Keeper {
+    kept: Vec<ReplyTo<u64>>,
+}
+
+#[handlers(Note)]
+impl Keeper {
+    #[handler]
+    fn keep(&mut self, reply: ReplyTo<u64>) {
+        self.kept.push(reply);
+    }
+
+    #[handler]
+    fn put_aside(&mut self, number: u64, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        cx.stash_ask(PutAside { number }, reply).unwrap();
+    }
+
+    #[handler]
+    fn begin(&mut self, cx: &mut Context<Self>) {
+        cx.pipe(std::future::pending::<()>(), |_, (), _| ());
+        cx.tell_after("once", Duration::from_secs(3600), Note { number: 1 });
+        cx.tell_every("again", Duration::from_secs(3600), Note { number: 2 });
+    }
+
+    #[handler]
+    fn answer(&mut self) -> u64 {
+        self.kept.drain(..).map(|reply| reply.send(1)).count() as u64
+    }
+}
+
+impl Handler<Note> for Keeper {
+    type Reply = ();
+
+    async fn handle(&mut self, _: Note, _cx: &mut Context<Self>) {}
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_actor_that_is_drained_with_work_undone_is_in_the_log_once() {
+    const LINE: &str = "an actor ended with work undone";
+    let log = Log::default();
+    let _listening = log.listen();
+    let node = node().await;
+    let spawn = async || node.spawn_anonymous(Keeper::default()).await.unwrap();
+    let (keeper, stopped, answered) = (spawn().await, spawn().await, spawn().await);
+    let kept: Vec<_> =
+        [&keeper, &keeper, &answered].map(|keeper| tokio::spawn(keeper.keep().into_ask())).into();
+    let aside = tokio::spawn(keeper.put_aside(7).into_ask());
+    tokio::task::yield_now().await;
+    for keeper in [&keeper, &stopped] {
+        keeper.begin().await.unwrap();
+    }
+    assert_eq!(answered.answer().await, Ok(1));
+    // A stop is no drain: nothing was to be waited for.
+    stopped.stop().await.unwrap();
+    assert_eq!(stopped.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(log.count(LINE), 0);
+    assert!(node.shutdown(Duration::from_secs(60)).await.is_empty());
+    let mut answers = Vec::new();
+    for asked in kept.into_iter().chain([aside]) {
+        answers.push(cause(asked.await.unwrap()));
+    }
+    let lost = Err(AskCause::NoReply);
+    assert_eq!(answers, [lost.clone(), lost.clone(), Ok(1), lost]);
+    let name = keeper.address().to_string();
+    let line = [LINE, &format!("actor={name}"), "asks=3", "pipes=1", "timers=1"];
+    assert_eq!((log.count(LINE), log.count_all(&line)), (1, 1));
 }

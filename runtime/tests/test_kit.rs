@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use ringpost::prelude::*;
 use ringpost::test_kit::{self, Cluster, FailureCause, Faults, Probe};
 use ringpost::{LinkCause, NodeEvent};
@@ -389,4 +391,45 @@ fn an_expectation_that_is_not_met_says_what_came() {
     let text =
         fails(|probe| Box::pin(async move { drop(probe.expect_down(probe.reference()).await) }));
     assert!(text.contains("alpha/probe has not ended in 3s"), "{text}");
+}
+
+#[test]
+fn a_failure_shows_the_lines_of_the_test_before_those_of_frames() {
+    let failure = Cluster::seeded(1).try_run(async |cluster| {
+        let [alpha, beta] = [cluster.node("alpha").await, cluster.node("beta").await];
+        let mut probe = Probe::<Word>::spawn(&alpha, "probe").await.unwrap();
+        let there = beta.recipient::<Word, ()>("alpha/probe").await.unwrap();
+        cluster.log("the work begins");
+        for number in 0..100 {
+            there.tell(Word { number }).await.unwrap();
+            probe.expect().await;
+        }
+        panic!("to be shown");
+    });
+    let failure = failure.map(|()| "passed").unwrap_err();
+    let of_frames = |text: &str| text.lines().filter(|line| line.contains(" qp ")).count();
+    assert!(of_frames(failure.log()) > 100, "{}", failure.log());
+    let text = failure.to_string();
+    assert!(text.contains("the work begins") && text.contains("alpha: linked to beta"), "{text}");
+    assert!((1..=8).contains(&of_frames(&text)), "{text}");
+}
+
+#[test]
+fn a_run_that_fails_panics_where_it_was_called() {
+    const TEXT: &str = "a panic whose place is looked at";
+    let places = Arc::new(Mutex::new(Vec::new()));
+    let (noted, before) = (places.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|place| (place.file().to_owned(), place.line()));
+        if panic.to_string().contains(TEXT) {
+            noted.lock().extend(place);
+        } else {
+            before(panic);
+        }
+    }));
+    let line = line!() + 1;
+    let ran = std::panic::catch_unwind(|| test_kit::run(1, async |_| panic!("{TEXT}")));
+    assert!(ran.map(|()| "passed").is_err());
+    let places = places.lock().clone();
+    assert_eq!(places.last(), Some(&(file!().to_owned(), line)), "{places:?}");
 }

@@ -34,7 +34,7 @@ pub(crate) mod tests;
 mod view;
 mod wait_queue;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -110,6 +110,8 @@ struct State {
     is_for_link: Vec<bool>,
     /// Tasks that wait until fewer bytes of answers do.
     for_replies: Vec<Waker>,
+    /// Tasks that wait until the asker gives up, by the correlation of its ask.
+    for_given_up: HashMap<u64, Waker>,
     requests: DriverRequests,
     /// Time since which committed messages wait for credits.
     uncredited: Option<Instant>,
@@ -155,6 +157,7 @@ impl LinkHandle {
             for_link: VecDeque::new(),
             is_for_link: Vec::new(),
             for_replies: Vec::new(),
+            for_given_up: HashMap::new(),
             requests: DriverRequests::default(),
             uncredited: None,
             gauge,

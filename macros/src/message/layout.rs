@@ -8,7 +8,9 @@
 use crate::attr::{FieldLayout, FieldOptions, Root};
 use crate::errors::Errors;
 use crate::spans;
-use crate::types::{fix_width, is_phantom, is_standard, mentions, mentions_itself};
+use crate::types::{
+    fix_width, is_phantom, is_standard, mentions, mentions_itself, refuse_wide_nonzero,
+};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -223,6 +225,8 @@ impl Layout {
         let replaced = self.attributes(&field.attrs);
         if self.has_archive && said != FieldLayout::Opaque {
             self.refused.keep(fix_width(&mut field.ty));
+        } else if self.has_archive && !replaced {
+            self.refused.keep(refuse_wide_nonzero(&field.ty));
         }
         let ty = field.ty.clone();
         let of_parameters = self.parameters.iter().any(|parameter| mentions(&ty, parameter));

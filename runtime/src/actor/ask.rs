@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::asking::{Asking, Question};
-use super::destination::Destination;
+use super::destination::{Destination, View};
 use super::permit::Permit;
 use super::port::{AskPort, Find, NewAsk, Port, UNSENT, unsent};
 use super::sending::{Heading, Sending};
@@ -257,6 +257,14 @@ impl<P: Find> Heading<'_, P> {
     #[inline(never)]
     fn error(&self, cause: AskCause, message: &'static str) -> AskError {
         let actor = self.to.address(|near| near.actor().0.address());
-        AskError::new(cause, actor.clone(), message)
+        let is_late = cause == AskCause::NotSent(Cause::Timeout);
+        let error = AskError::new(cause, actor.clone(), message);
+        match self.to.view() {
+            // A name that is misspelt waits as one that is to come up does.
+            View::Remote(_, node) if is_late && !node.has_linked(actor.node()) => {
+                error.of_unknown_node()
+            }
+            _ => error,
+        }
     }
 }

@@ -209,10 +209,12 @@ impl<A: Handlers> Context<A> {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
+        let piped = self.lane().pipes.clone();
         // What the handler would have awaited belongs to its message.
         self.spawn_for(spans::keep(async move {
             let output = future.await;
             let task: Task<A> = Box::new(move |actor, cx| {
+                drop(piped);
                 then(actor, output, cx);
                 Box::pin(std::future::ready(()))
             });
@@ -367,6 +369,7 @@ impl<A: Handlers> Context<A> {
                 unstashed: BTreeMap::new(),
                 asides: 0,
                 came_back: None,
+                unanswered: 0,
                 judgement: None,
             })))
         });

@@ -121,6 +121,11 @@ impl Ends {
         }
     }
 
+    /// Returns true between two incarnations, from the end of the first one on.
+    pub(super) fn is_between(&self) -> bool {
+        self.orders() & OVER != 0
+    }
+
     /// The incarnation is over.
     pub(super) fn leave_incarnation(&self) {
         let _locked = self.state.lock();

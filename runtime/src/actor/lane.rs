@@ -43,6 +43,8 @@ pub(super) struct Step<A: Handlers> {
 pub(super) struct Lane<A: Handlers> {
     pub(super) timers: Timers<A>,
     pub(super) tasks: JoinSet<Option<Step<A>>>,
+    /// One more for each pipe whose step is still to be done.
+    pub(super) pipes: Arc<()>,
     pub(super) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
     pub(super) watches: Watches,
     /// There with the first watch.
@@ -59,6 +61,7 @@ impl<A: Handlers> Lane<A> {
         Lane {
             timers: Timers::new(node),
             tasks: JoinSet::new(),
+            pipes: Arc::default(),
             streams: SelectAll::new(),
             watches: Watches::default(),
             down: None,
@@ -111,6 +114,11 @@ impl<A: Handlers> Lane<A> {
         self.tally.set(Registered::Timers, self.timers.len());
         self.tally.set(Registered::Tasks, self.tasks.len());
         self.tally.set(Registered::Streams, self.streams.len());
+    }
+
+    /// Returns how many pipes are open.
+    pub(super) fn open_pipes(&self) -> usize {
+        Arc::strong_count(&self.pipes) - 1
     }
 
     /// Has the waker woken by the next timer.

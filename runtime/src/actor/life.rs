@@ -21,7 +21,8 @@ use tokio::task::{coop, yield_now};
 
 use super::cell::{ActorHand, Base, Begun, Body, Cell, Letter};
 use super::child::{Course, Plan};
-use super::context::task::Registered;
+use super::context::task::{Registered, Undone};
+use super::reply::unanswered;
 use super::route::Label;
 use super::{Context, Handlers};
 use crate::busy::{Duty, InHand, OnDuty, note, on_duty, take_wait};
@@ -112,7 +113,8 @@ impl<A: Handlers> Life<A> {
                 }
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
-                    drop_quietly(&mut me.actor);
+                    let kept = unanswered(|| drop_quietly(&mut me.actor));
+                    note_undone(&mut Lent(me), kept);
                 }
                 let is_last = me.cell.ends().is_final() && !me.cx.has_more();
                 if is_last || !rest::goes_on(&mut Lent(me)).await {
@@ -418,6 +420,24 @@ impl<A: Handlers> Drop for Life<A> {
         drop_quietly(&mut self.actor);
         self.cx.abandon();
         end(&mut Lent(self));
+    }
+}
+
+/// Logs what an incarnation leaves undone that ends in order: `kept` asks whose askers waited,
+/// which its state had. Of one that was not drained timers and pipes are no news: it stopped because
+/// they are needed no more, say.
+fn note_undone(life: &mut dyn Living, kept: usize) {
+    let (mut undone, mut was_drained) = (Undone::default(), false);
+    if let Some(registered) = life.registered() {
+        undone = registered.undone();
+        was_drained = registered.judgement().is_some_and(|judged| judged.was_draining);
+    }
+    undone.asks += kept;
+    let is_news = undone.asks > 0 || was_drained && undone != Undone::default();
+    if is_news && matches!(life.how(), Ending::Stopped) {
+        let (me, Undone { asks, pipes, timers }) = (life.me(), undone);
+        let actor = me.address();
+        tracing::warn!(%actor, asks, pipes, timers, "an actor ended with work undone");
     }
 }
 

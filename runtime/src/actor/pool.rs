@@ -10,6 +10,8 @@
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
 //!   it fails, as often as another worker would. What would still be sent to it goes to another
 //!   one.
+//! - **PL-5 awake**: a worker that rests before it is made anew counts as one without room while
+//!   another one is at work that will have some. Where there is no such one, it is given messages.
 
 mod ask;
 mod builder;
@@ -190,13 +192,25 @@ impl<A: Handlers> Pool<A> {
     where
         A: Accepts<M>,
     {
-        for worker in order.of(ring) {
-            let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
-            message = unsent.message;
-            match unsent.cause {
-                // Where it is closed it begins anew, or was removed (PL-3, PL-4).
-                Cause::MailboxFull | Cause::Stopped => {}
-                cause => return Err(TellError { message, cause }),
+        // Those that rest come in a second round, unless there will be room elsewhere (PL-5).
+        for takes_resting in [false, true] {
+            let (mut is_passed_over, mut will_have_room) = (false, false);
+            for worker in order.of(ring) {
+                if !takes_resting && order.passes_over(worker) {
+                    is_passed_over = true;
+                    continue;
+                }
+                let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
+                message = unsent.message;
+                match unsent.cause {
+                    Cause::MailboxFull => will_have_room |= !worker.is_in_hand(),
+                    // Where it is closed it begins anew, or was removed (PL-3, PL-4).
+                    Cause::Stopped => {}
+                    cause => return Err(TellError { message, cause }),
+                }
+            }
+            if !is_passed_over || will_have_room {
+                break;
             }
         }
         let cause = if self.is_over(ring) { Cause::Stopped } else { Cause::MailboxFull };
@@ -215,17 +229,22 @@ impl<A: Handlers> Pool<A> {
     {
         let mine = order.of(ring).find(|worker| worker.is_in_hand());
         let others = order.of(ring).filter(|worker| !worker.is_in_hand());
+        // One that rests makes room when it is made anew, and that is told (PL-5).
+        let (resting, at_work): (Vec<_>, Vec<_>) =
+            others.partition(|worker| order.passes_over(worker));
+        let (mut cause, is_alone) = (Cause::Stopped, resting.is_empty() && at_work.is_empty());
         let room_at =
             |worker: &'r ActorRef<A>| async move { (worker, worker.reserve::<M>().await) };
-        let mut rooms: FuturesUnordered<_> = others.map(room_at).collect();
-        let (mut cause, is_alone) = (Cause::Stopped, rooms.is_empty());
-        while let Some((worker, room)) = rooms.next().await {
-            match room {
-                // In its room the message would be a dead letter (PL-1).
-                Ok(room) if room.is_void() => {}
-                Ok(room) => return Ok((worker, room)),
-                Err(Cause::Stopped) => {}
-                Err(none) => cause = none,
+        for workers in [at_work, resting] {
+            let mut rooms: FuturesUnordered<_> = workers.into_iter().map(room_at).collect();
+            while let Some((worker, room)) = rooms.next().await {
+                match room {
+                    // In its room the message would be a dead letter (PL-1).
+                    Ok(room) if room.is_void() => {}
+                    Ok(room) => return Ok((worker, room)),
+                    Err(Cause::Stopped) => {}
+                    Err(none) => cause = none,
+                }
             }
         }
         match mine {

@@ -1,11 +1,13 @@
 //! Replies, and the way back to the asker.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::Poll;
 
 use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
@@ -48,6 +50,31 @@ impl<T: Send + 'static> Reply for Local<T> {
 ///
 /// Of a message that was told there is no asker, and what is sent goes nowhere.
 pub struct ReplyTo<R>(OutlinedOption<To<R>>);
+
+thread_local! {
+    /// How many ways back this thread has dropped unused, whose askers waited.
+    static UNANSWERED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Returns how many ways back `act` drops unused, on this thread, whose askers wait.
+pub(super) fn unanswered(act: impl FnOnce()) -> usize {
+    let before = UNANSWERED.get();
+    act();
+    UNANSWERED.get().wrapping_sub(before)
+}
+
+impl<R> Drop for ReplyTo<R> {
+    #[inline]
+    fn drop(&mut self) {
+        #[cold]
+        fn count() {
+            UNANSWERED.set(UNANSWERED.get().wrapping_add(1));
+        }
+        if self.is_awaited() && !self.is_given_up() {
+            count();
+        }
+    }
+}
 
 /// An asker, and the way to it.
 enum To<R> {
@@ -109,6 +136,64 @@ impl<R> ReplyTo<R> {
             Some(To::Local(answerer)) => answerer.is_given_up(),
             Some(To::Remote(replier, _)) => replier.is_given_up(),
             None => false,
+        }
+    }
+
+    /// Waits until the asker has [given up](Self::is_given_up), by its time-out or because it
+    /// dropped its ask, or its node is down: then the work for its answer may be left. Of a message
+    /// that was told it waits for ever.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ringpost::prelude::*;
+    ///
+    /// #[actor]
+    /// #[derive(Default)]
+    /// struct Searcher;
+    ///
+    /// #[handlers]
+    /// impl Searcher {
+    ///     #[handler]
+    ///     fn search(&mut self, text: String, mut reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+    ///         cx.spawn_task(async move {
+    ///             tokio::select! {
+    ///                 found = search(&text) => reply.send(found),
+    ///                 () = reply.given_up() => {} // and the search is dropped
+    ///             }
+    ///         });
+    ///     }
+    /// }
+    ///
+    /// async fn search(text: &str) -> u64 {
+    ///     tokio::time::sleep(Duration::from_millis(1)).await;
+    ///     text.len() as u64
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// let node = Node::builder("alpha").start().await?;
+    /// let searcher = node.spawn("searcher", Searcher).await?;
+    /// assert_eq!(searcher.search("needle".into()).await?, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, nothing is lost: it may be called again.
+    ///
+    /// # Panics
+    /// Outside a runtime of tokio with time.
+    pub async fn given_up(&mut self) {
+        let deadline = self.deadline();
+        let gone = poll_fn(|cx| match &*self.0 {
+            Some(To::Local(answerer)) => answerer.poll_given_up(cx),
+            Some(To::Remote(replier, _)) => replier.poll_given_up(cx),
+            None => Poll::Pending,
+        });
+        match deadline {
+            Some(deadline) => drop(timeout_at(deadline, gone).await),
+            None => gone.await,
         }
     }
 

@@ -126,6 +126,11 @@ impl<A: Handlers> Timers<A> {
         self.by_key.len()
     }
 
+    /// Returns how many are set that tell once.
+    pub(super) fn once(&self) -> usize {
+        self.by_time.values().filter(|timer| matches!(timer.what, What::Once(_))).count()
+    }
+
     /// Records that a message of the mailbox was handled.
     pub(super) fn note_activity(&mut self) {
         if self.by_key.contains_key(&TimerKey::Idle) {

@@ -3,15 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use ringpost_transport::fabric::sim::is_of_frame;
+
 /// The variable that names the only seed to be run.
 pub(super) const SEED_VARIABLE: &str = "RINGPOST_TEST_SEED";
 /// The variable that says with how many seeds each check runs.
 pub(super) const CASES_VARIABLE: &str = "RINGPOST_TEST_CASES";
-/// How many lines of the log a failure shows.
+/// How many lines of the log a failure shows that are of no single frame.
 const TAIL_LINES: usize = 40;
+/// How many lines of the end of the log a failure shows after that, frames included.
+const LAST_LINES: usize = 8;
 
 /// A run that failed. `Display` and `Debug` write its seed, its cause, what actors waited for, the
-/// end of the log, and the command that replays it. Two runs of one body with one seed fail alike.
+/// end of the log (links, faults and the test's own lines, and a few of the last frames), and the
+/// command that replays it. Two runs of one body with one seed fail alike.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
     seed: u64,
@@ -70,16 +75,27 @@ impl fmt::Display for Failure {
             writeln!(f, "Actors with work when it failed:")?;
             self.waits.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         }
-        let lines: Vec<&str> = self.log.lines().collect();
-        writeln!(f, "The end of the log, in nanoseconds of virtual time:")?;
-        let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-        tail.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        let (frames, others): (Vec<&str>, Vec<&str>) =
+            self.log.lines().partition(|line| is_of_frame(line));
+        writeln!(f, "The end of the log without frames, in nanoseconds of virtual time:")?;
+        write_last(f, &others, TAIL_LINES)?;
+        if !frames.is_empty() {
+            let all: Vec<&str> = self.log.lines().collect();
+            writeln!(f, "Its last lines, frames included:")?;
+            write_last(f, &all, LAST_LINES)?;
+        }
         // The test harness names each thread after its test.
         let test = std::thread::current().name().filter(|name| *name != "main").map(str::to_owned);
         let test = test.unwrap_or_else(|| "NAME_OF_THE_TEST".into());
         write!(f, "To replay it with the whole log:\n  {SEED_VARIABLE}={} cargo test ", self.seed)?;
         write!(f, "{test} -- --exact --nocapture")
     }
+}
+
+/// Writes the last of these lines, so many at most.
+fn write_last(f: &mut fmt::Formatter<'_>, lines: &[&str], most: usize) -> fmt::Result {
+    let last = &lines[lines.len().saturating_sub(most)..];
+    last.iter().try_for_each(|line| writeln!(f, "  {line}"))
 }
 
 impl fmt::Debug for Failure {

@@ -88,7 +88,11 @@ impl Simulation {
         if replayed.is_some() {
             eprintln!("the log of seed {}:\n{log}", self.seed);
         }
-        ran.unwrap_or_else(|failure| panic!("{failure}"))
+        match ran {
+            Ok(value) => value,
+            // (No closure: it would be the place of the panic, and not the caller.)
+            Err(failure) => panic!("{failure}"),
+        }
     }
 
     /// Runs the body, and returns how it failed.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use ringpost::Inbox;
 use ringpost::prelude::*;
+use tokio::sync::mpsc;
 
 use super::world::{World, end, until};
 use crate::actors::{Hold, Note, Notebook, fill, held};
@@ -182,6 +183,13 @@ pub async fn sends_to_another_node_end_by_their_time_outs(world: &World) {
         matches!(error.cause, AskCause::Timeout | AskCause::NotBegun(NotBegun::Timeout))
     };
     assert!(asked.as_ref().is_err_and(is_late), "{asked:?}");
+    // A name that no node has waits as one that is to come up does; the text says so.
+    let misspelt = alpha.named::<Notebook>("bleta/held").unwrap();
+    let unknown = misspelt.notes().timeout(short).await.unwrap_err();
+    assert_eq!(unknown.cause, AskCause::NotSent(Cause::Timeout));
+    let text = unknown.to_string();
+    assert!(text.ends_with("no node `bleta` has been linked yet: check the name, and the seeds"));
+    assert!(!asked.unwrap_err().to_string().contains("been linked"), "beta is");
     let told = fill(&notebook, short).await;
     held.gate.add_permits(1);
     assert_eq!(notebook.notes().await, Ok((0..told).collect::<Vec<_>>()));
@@ -276,4 +284,60 @@ impl Forwarder {
             to.tell(msg).await.unwrap();
         }
     }
+}
+
+/// Answers nothing, and says so when an asker has given up.
+#[actor]
+struct Waiter {
+    events: mpsc::UnboundedSender<(&'static str, u64)>,
+}
+
+#[handlers]
+impl Waiter {
+    #[handler]
+    fn wait(&mut self, number: u64, mut reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        let events = self.events.clone();
+        events.send(("begun", number)).unwrap();
+        cx.spawn_task(async move {
+            // The second wait finds what the first one, which was dropped, had registered.
+            assert!(futures::poll!(Box::pin(reply.given_up())).is_pending());
+            reply.given_up().await;
+            let is_known = reply.is_given_up();
+            events.send((if is_known { "gone" } else { "late" }, number)).unwrap();
+        });
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn it_is_told_when_the_asker_gives_up(world: &World) {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let [alpha, beta] = world.pair().await;
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let near = beta.spawn("waiter", Waiter { events }).await.unwrap();
+    let far: ActorRef<Waiter> = alpha.actor("beta/waiter").await.unwrap();
+    for (number, waiter) in [(1, &near), (2, &far)] {
+        // It is dropped long before its time.
+        let asked = tokio::spawn(waiter.wait(number).timeout(HOUR).into_ask());
+        assert_eq!(happened.recv().await, Some(("begun", number)));
+        asked.abort();
+        assert_eq!(happened.recv().await, Some(("gone", number)));
+    }
+    for (number, waiter) in [(3, &near), (4, &far)] {
+        // Its time passes at both nodes, and which of them looks first is open.
+        let late = waiter.wait(number).timeout(Duration::from_millis(50)).await;
+        assert_eq!(cause(late), Err(AskCause::Timeout));
+        assert_eq!(happened.recv().await, Some(("begun", number)));
+        let told = happened.recv().await.unwrap();
+        assert!(told == ("gone", number) || told == ("late", number), "{told:?}");
+    }
+    let asked = tokio::spawn(far.wait(5).timeout(HOUR).into_ask());
+    assert_eq!(happened.recv().await, Some(("begun", 5)));
+    alpha.shutdown(PATIENCE).await;
+    assert_eq!(happened.recv().await, Some(("gone", 5)));
+    assert!(asked.await.unwrap().is_err());
+    // Of what was told there is no asker to give up.
+    near.tell(Wait { number: 6 }).await.unwrap();
+    assert_eq!(happened.recv().await, Some(("begun", 6)));
+    end([alpha, beta]).await;
+    assert_eq!(happened.recv().await, None);
 }

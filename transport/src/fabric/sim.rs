@@ -47,7 +47,7 @@ pub use link_model::LinkModel;
 pub use queue::SimFabric;
 pub use rule::{Counters, Met, On, Rule, Verdict};
 pub use wire::SimWire;
-pub use world::World;
+pub use world::{World, is_of_frame};
 
 use clock::Clock;
 

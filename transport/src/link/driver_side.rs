@@ -76,9 +76,12 @@ impl LinkHandle {
         let result = proto.handle_frame(frame, &mut state.send_queue, events, now);
         state.quiet = proto.is_quiet();
         let returned = state.send_queue.take_returned();
+        let gone = state.send_queue.open_asks.take_gone();
+        let gone: Vec<_> = gone.iter().filter_map(|ask| state.for_given_up.remove(ask)).collect();
         self.count_loans(&mut state);
         self.finish_as_driver(state);
         drop(returned);
+        gone.into_iter().for_each(Waker::wake);
         result
     }
 
@@ -300,6 +303,7 @@ impl LinkHandle {
             if planted!(OpenAsks) { Vec::new() } else { state.send_queue.asks.end().collect() };
         let (mut wakers, waited) = state.waiting.end();
         wakers.append(&mut state.for_replies);
+        wakers.extend(state.for_given_up.drain().map(|(_, waker)| waker));
         let uncredited = state.uncredited.take();
         self.count_loans(&mut state);
         let (entries, memory) = state.send_queue.end();

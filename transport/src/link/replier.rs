@@ -70,6 +70,19 @@ impl Replier {
             || self.link.state.lock().send_queue.open_asks.is_cancelled(self.correlation)
     }
 
+    /// Waits until the asker has taken its ask back, or the link has ended. Keeps the waker of the
+    /// last poll until then, or until this is used or dropped.
+    pub fn poll_given_up(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.link.state.lock();
+        if self.link.has_ended() || !state.send_queue.open_asks.watch(self.correlation) {
+            return Poll::Ready(());
+        }
+        let old = state.for_given_up.insert(self.correlation, cx.waker().clone());
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
     /// Returns the time at which the asker gives up, by the clock of this node, if the ask has one.
     pub fn deadline(&self) -> Option<Instant> {
         let deadline = self.link.state.lock().send_queue.open_asks.deadline(self.correlation);
@@ -113,9 +126,11 @@ impl Replier {
         if self.link.has_ended() {
             return;
         }
+        let waited = state.for_given_up.remove(&self.correlation);
         state.send_queue.reply(self.correlation, code, archive);
         step!(ReplyCommitted);
         self.link.finish(state);
+        drop(waited);
     }
 }
 
@@ -124,6 +139,8 @@ impl Drop for Replier {
         if !self.used {
             let code = match self.begun {
                 true if thread::panicking() => Self::PANICKED,
+                // Its asker is about to say the same: it may be dropped just because of that.
+                true if self.deadline().is_some_and(|end| end <= Instant::now()) => Self::EXPIRED,
                 true => Self::NO_REPLY,
                 false => Self::NOT_BEGUN,
             };

@@ -137,6 +137,8 @@ impl<W> PendingAsks<W> {
 pub(crate) struct OpenAsks {
     slots: Vec<Open>,
     open: usize,
+    /// Those that are watched and whose askers have given up since the last look.
+    gone: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -147,6 +149,8 @@ struct Open {
     /// Time at which the asker gives up.
     deadline: Option<Instant>,
     cancelled: bool,
+    /// A task waits for the asker to give up.
+    watched: bool,
 }
 
 impl OpenAsks {
@@ -179,7 +183,7 @@ impl OpenAsks {
         if self.slots[key].correlation != 0 {
             return Err(Violation::Flood);
         }
-        self.slots[key] = Open { correlation, deadline, cancelled: false };
+        self.slots[key] = Open { correlation, deadline, ..Open::default() };
         self.open += 1;
         Ok(())
     }
@@ -188,7 +192,23 @@ impl OpenAsks {
     pub(crate) fn cancel(&mut self, correlation: u64) {
         if let Some(open) = self.find(correlation) {
             open.cancelled = true;
+            if std::mem::take(&mut open.watched) {
+                self.gone.push(correlation);
+            }
         }
+    }
+
+    /// Has [`take_gone`](Self::take_gone) name this ask when its asker has given up. Returns false
+    /// if that is so already.
+    pub(crate) fn watch(&mut self, correlation: u64) -> bool {
+        let Some(open) = self.find(correlation) else { return false };
+        open.watched = !open.cancelled;
+        open.watched
+    }
+
+    /// Takes out the watched asks whose askers have given up since the last call.
+    pub(crate) fn take_gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
     }
 
     /// Returns true if the asker still waits at this time, as far as this side knows (AS-3).
@@ -285,6 +305,7 @@ mod tests {
         assert!(open.is_wanted(1 << 32, now), "another one's");
         open.cancel(1 << 32);
         assert!(!open.is_wanted(1 << 32, now) && open.is_cancelled(1 << 32));
+        assert!(open.take_gone().is_empty() && !open.watch(1 << 32), "gone before it is watched");
         open.close(1 << 32);
         open.close(1 << 32);
         assert_eq!(open.len(), 0);
@@ -292,5 +313,9 @@ mod tests {
         open.open(2 << 32, Some(now + Duration::from_secs(1))).unwrap();
         assert!(open.is_wanted(2 << 32, now));
         assert!(!open.is_wanted(2 << 32, now + Duration::from_secs(1)), "its time is over");
+        assert!(open.watch(2 << 32));
+        open.cancel(2 << 32);
+        open.cancel(2 << 32);
+        assert_eq!((open.take_gone(), open.take_gone()), (vec![2 << 32], vec![]));
     }
 }

@@ -70,6 +70,19 @@ pub(in crate::actor) trait Registered: Send {
 
     /// Drops the messages put aside; calls `bury` with each tell.
     fn bury_asides(&mut self, bury: &dyn Fn(&'static Label));
+
+    /// Returns what is left undone if the incarnation ends now.
+    fn undone(&self) -> Undone;
+}
+
+/// The work that an incarnation has begun and not ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::actor) struct Undone {
+    /// Asks that it has begun and whose askers still wait.
+    pub(in crate::actor) asks: usize,
+    pub(in crate::actor) pipes: usize,
+    /// Timers that would tell once.
+    pub(in crate::actor) timers: usize,
 }
 
 impl<A: Handlers> Held<A> for More<A> {
@@ -164,8 +177,19 @@ impl<A: Handlers> Registered for More<A> {
         for Aside { label, kept, is_ask, .. } in asides.into_values() {
             if !is_ask {
                 bury(label);
+            } else if !kept.is_given_up() {
+                self.unanswered += 1;
             }
             drop(catch_unwind(AssertUnwindSafe(|| drop(kept))));
+        }
+    }
+
+    fn undone(&self) -> Undone {
+        let lane = self.lane.as_ref();
+        Undone {
+            asks: self.unanswered,
+            pipes: lane.map_or(0, Lane::open_pipes),
+            timers: lane.map_or(0, |lane| lane.timers.once()),
         }
     }
 }
@@ -192,6 +216,8 @@ pub(super) struct More<A: Handlers> {
     pub(super) asides: u64,
     /// The number of the message in hand, if it came back: put aside again, it has its old place.
     pub(super) came_back: Option<u64>,
+    /// How many asks were dropped that were put aside and whose askers waited.
+    pub(super) unanswered: usize,
     pub(super) judgement: Option<Judgement>,
 }
 

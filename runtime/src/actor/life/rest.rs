@@ -60,8 +60,13 @@ pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
 impl<'a> Ended<'a> {
     fn of(life: &'a mut dyn Living) -> Self {
         let judged = life.registered().and_then(|registered| registered.judgement().take());
-        let now = || Judgement { at: Instant::now(), was_closing: None };
-        Ended { me: life.me(), life, judgement: judged.unwrap_or_else(now) }
+        let me = life.me();
+        let judgement = judged.unwrap_or_else(|| Judgement {
+            at: Instant::now(),
+            was_closing: None,
+            was_draining: me.intake().is_closed() && !me.intake().is_stopping(),
+        });
+        Ended { me, life, judgement }
     }
 
     /// Ends what the incarnation has registered, decides what comes after it, and waits until it

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use super::Pool;
+use super::ring::{Order, Ring};
+use crate::actor::reference::Near;
 use crate::actor::time_limit::TimeLimit;
 use crate::actor::{Accepts, Ask, Handlers};
 use crate::error::{AskCause, AskError, Cause};
@@ -31,24 +33,13 @@ impl<A: Handlers> Pool<A> {
             let order = self.shared.order(&ring, &message);
             let Some(first) = ring.get(order.first()) else { break Cause::Stopped };
             let mut ask = Ask::with_limit(first.destination(), message, limit);
-            let (mut refused, mut may_wait) = (None, false);
-            for worker in order.of(&ring) {
-                match ask.send_now(worker.destination()).await {
-                    Ok(()) => {
-                        sent();
-                        return ask.await;
-                    }
-                    Err(Cause::MailboxFull | Cause::Stopped) => may_wait = true,
-                    // It is the asker, or waits for that: another one may answer.
-                    Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => refused = Some(cause),
-                    Err(cause) => {
-                        (refused, may_wait) = (Some(cause), false);
-                        break;
-                    }
+            match send_now(&mut ask, &ring, order).await {
+                Ok(()) => {
+                    sent();
+                    return ask.await;
                 }
-            }
-            if let Some(refused) = refused.filter(|_| !may_wait) {
-                break refused;
+                Err(Some(cause)) => break cause,
+                Err(None) => {}
             }
             tokio::select! {
                 biased;
@@ -68,6 +59,38 @@ impl<A: Handlers> Pool<A> {
         let pool = self.supervisor().address().clone();
         Err(AskError::new(AskCause::NotSent(cause), pool, M::NAME))
     }
+}
+
+/// Sends to the first worker in `order` that has room now. Without an error's cause there is none
+/// yet, and it may be waited for.
+async fn send_now<'a, A: Accepts<M>, M: Message>(
+    ask: &mut Ask<'a, Near<A>, M, A::Reply>,
+    ring: &'a Ring<A>,
+    order: Order,
+) -> Result<(), Option<Cause>> {
+    let (mut refused, mut may_wait) = (None, false);
+    // Those that rest come in a second round, unless there will be room elsewhere (PL-5).
+    for takes_resting in [false, true] {
+        let (mut is_passed_over, mut will_have_room) = (false, false);
+        for worker in order.of(ring) {
+            if !takes_resting && order.passes_over(worker) {
+                is_passed_over = true;
+                continue;
+            }
+            match ask.send_now(worker.destination()).await {
+                Ok(()) => return Ok(()),
+                Err(Cause::MailboxFull) => (may_wait, will_have_room) = (true, true),
+                Err(Cause::Stopped) => may_wait = true,
+                // It is the asker, or waits for that: another one may answer.
+                Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => refused = Some(cause),
+                Err(cause) => return Err(Some(cause)),
+            }
+        }
+        if !is_passed_over || will_have_room {
+            break;
+        }
+    }
+    Err(refused.filter(|_| !may_wait))
 }
 
 /// An ask of a [`Pool`] on its way: awaiting it looks for a worker, sends, and waits for the

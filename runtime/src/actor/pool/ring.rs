@@ -23,11 +23,13 @@ use crate::resident::{Halt, Resident};
 /// How the worker is chosen for messages without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Routing {
-    /// Each message goes to the next worker that has room.
+    /// Each message goes to the next worker that has room, and does not rest after a failure while
+    /// another one is at work.
     #[default]
     RoundRobin,
     /// Each message goes to the worker with the fewest: those that wait in its mailbox, senders
-    /// that wait for room there, and the one in hand. Takes a look at every worker.
+    /// that wait for room there, and the one in hand; to one that rests after a failure only where
+    /// all do. Takes a look at every worker.
     LeastLoaded,
 }
 
@@ -134,7 +136,7 @@ impl<A: Handlers> Shared<A> {
             // Of workers that are equal the next one has its turn.
             Routing::LeastLoaded => (0..count)
                 .map(|step| (next + step) % count)
-                .min_by_key(|place| ring.get(*place).map(ActorRef::load))
+                .min_by_key(|place| ring.get(*place).map(|to| (to.is_resting(), to.load())))
                 .unwrap_or(next),
         };
         Order { first, is_only: false }
@@ -163,6 +165,11 @@ impl Order {
         let count = if self.is_only { ring.len().min(1) } else { ring.len() };
         (0..count).map(move |step| &ring[(self.first + step) % ring.len()])
     }
+
+    /// Returns true if a worker is passed over: it rests, and the message may go to another one.
+    pub(super) fn passes_over<A: Handlers>(self, worker: &ActorRef<A>) -> bool {
+        !self.is_only && worker.is_resting()
+    }
 }
 
 /// Returns one of `count` places for a key: jump consistent hashing (Lamping and Veach, 2014). When
@@ -182,6 +189,11 @@ impl<A: Handlers> ActorRef<A> {
     /// Returns true if it takes nothing now. A worker is of this node.
     pub(super) fn is_closed(&self) -> bool {
         self.near_cell().is_none_or(|cell| cell.intake().is_closed())
+    }
+
+    /// Returns true if it has ended and is not made anew yet: it handles nothing now.
+    pub(super) fn is_resting(&self) -> bool {
+        !planted!(RestingTurn) && self.near_cell().is_some_and(|cell| cell.ends().is_between())
     }
 
     /// Returns true if the caller is a handler of it.

@@ -1,5 +1,6 @@
 //! Types as wide as their machine, once for each place: in fields, parameters and returned types,
-//! and under another name. What stays on its node, and what is opaque, may have them.
+//! and under another name. What stays on its node, and what is opaque, may have them, but for those
+//! that are never zero.
 use ringpost::prelude::*;
 
 type Count = usize;
@@ -12,6 +13,8 @@ pub struct Page {
     pub count: Count,
     #[message(opaque)]
     pub trusted: usize,
+    #[message(opaque)]
+    pub never_zero: std::num::NonZeroUsize,
 }
 
 #[message(local)]

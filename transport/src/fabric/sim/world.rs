@@ -262,3 +262,10 @@ impl fmt::Debug for World {
         self.0.with(|s| write!(f, "World(seed {}, {} ns)", s.seed, s.physics.now))
     }
 }
+
+/// Returns true if a line of the log tells of a single frame, or of some bytes of a stream: most
+/// lines do.
+pub fn is_of_frame(line: &str) -> bool {
+    let said = line.split_once(' ').map_or(line, |(_, said)| said);
+    ["qp ", "pipe "].iter().any(|begin| said.starts_with(begin))
+}
