@@ -220,7 +220,7 @@ impl<T: Pod> Region<T> {
 
     /// Takes back what [`share`](Region::share) gave. When this returns no operation reaches the
     /// memory by it any more; one that was under way has ended, or ends with an error. A node that
-    /// does not answer is waited for, for up to 3 seconds
+    /// does not answer is waited for, for up to 2 seconds
     /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). Returns true if it was shared until
     /// now: false for what was revoked before, or is of another region.
     ///

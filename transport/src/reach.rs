@@ -10,8 +10,8 @@
 //!   bytes and with its access. So an honest peer meets a refusal (PV-18) only where the owner did
 //!   not wait for it (RE-3).
 //! - **RE-3 revocation**: a share that ends is kept granted until the peer says that it has no
-//!   operation under way and begins none, or until the first look after
-//!   [`REVOKE_PATIENCE`](limits::REVOKE_PATIENCE), whether or not its program runs.
+//!   operation under way and begins none, or for [`REVOKE_PATIENCE`](limits::REVOKE_PATIENCE),
+//!   whether or not its program runs.
 //! - **RE-4 owned**: the slot of an operation is the queue pair's until its outcome, whether or not
 //!   a task still waits for that.
 //! - **RE-5 at rest**: while the link rests (LN-5) no operation is posted; it does not rest while
@@ -52,7 +52,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::mem::{replace, take};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::bootstrap::{Question, Sharing};
@@ -80,6 +80,7 @@ pub(crate) use requests::Unexpected;
 
 /// One-sided access to the peer of one link.
 pub(crate) struct Reach {
+    this: Weak<Reach>,
     state: Mutex<State>,
     /// Wakes the tasks that wait for another stage.
     changed: Notify,
@@ -352,7 +353,8 @@ impl State {
 
 impl Reach {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Reach {
+        Arc::new_cyclic(|this| Reach {
+            this: this.clone(),
             state: Mutex::default(),
             changed: Notify::new(),
             outgoing: Notify::new(),
@@ -390,8 +392,8 @@ impl Reach {
         }
     }
 
-    /// Takes back what the peer was granted and did not give back in time (RE-3), gives up a queue
-    /// pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7). Where
+    /// Gives up a queue pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7).
+    /// Where
     /// loans are to be taken back, too (LO-4), returns the number below which all queue pairs have
     /// ended. `peer_runs` says whether the peer's driver does (RE-12).
     pub(crate) fn look(&self, peer_runs: bool) -> Option<u32> {
@@ -403,7 +405,6 @@ impl Reach {
         self.give_up_stuck();
         let ended_before = self.give_up_overdue();
         self.free_landing();
-        self.take_back_late();
         if self.state.lock().reassure() {
             self.outgoing.notify_one();
         }
@@ -431,8 +432,7 @@ impl Reach {
     fn give_up_stuck(&self) {
         let mut state = self.state.lock();
         if state.is_stuck() {
-            let reason = format!("nothing came of it for {:?}", limits::ONE_SIDED_PATIENCE);
-            let leftovers = state.give_up(reason, true);
+            let leftovers = state.give_up("nothing came of it for too long".into(), true);
             drop(state);
             drop(leftovers);
             self.tell_change();

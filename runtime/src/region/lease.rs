@@ -34,7 +34,7 @@ impl<'a, T: Pod> Lease<'a, T> {
     }
 
     /// Ends it after this time, as by [`Region::revoke`]: nothing begins any more then, but what a
-    /// peer begins that has not heard of it yet, for up to 3 seconds
+    /// peer begins that has not heard of it yet, for up to 2 seconds
     /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) where that does not answer.
     pub fn for_at_most(mut self, time: Duration) -> Self {
         self.at_most = Some(time);

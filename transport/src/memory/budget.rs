@@ -43,11 +43,6 @@ impl Budget {
         self.take_or_note(bytes, |left| left >= own)
     }
 
-    /// Takes so many bytes if they are left. Who is refused is not counted.
-    pub(crate) fn take_left(self: &Arc<Self>, bytes: u64) -> Option<BudgetShare> {
-        self.take_if(bytes, |_| true)
-    }
-
     /// Returns how often so much was asked for that it was refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -102,7 +97,12 @@ impl Account {
     /// Takes so many bytes as [`Budget::take`] does, and for a peer that has none all that is left
     /// (ME-7).
     pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare> {
-        let earlier = self.taken();
+        self.take_beside(bytes, 0)
+    }
+
+    /// The same, where so many bytes of those that the peer has do not count.
+    pub(crate) fn take_beside(&self, bytes: u64, free: u64) -> Option<BudgetShare> {
+        let earlier = self.taken().saturating_sub(free);
         let share = match earlier {
             0 => self.budget.take_or_note(bytes, |_| true),
             _ => self.budget.take(bytes, earlier),

@@ -29,6 +29,8 @@ const SMALLEST: usize = 4096;
 pub(crate) struct Landing {
     sizes: BTreeMap<usize, Size>,
     account: Account,
+    /// What tasks view of it.
+    viewed: Account,
     /// How often the budget had refused somebody at the last look.
     refused: u64,
 }
@@ -66,9 +68,9 @@ pub(crate) struct Room {
 
 impl Landing {
     /// Landing memory of one of the peers that share a budget.
-    pub(crate) fn new(account: Account) -> Self {
+    pub(crate) fn new(account: Account, viewed: Account) -> Self {
         let refused = account.budget().refused();
-        Landing { sizes: BTreeMap::new(), account, refused }
+        Landing { sizes: BTreeMap::new(), account, viewed, refused }
     }
 
     /// Returns memory for so many bytes that was used before.
@@ -86,7 +88,9 @@ impl Landing {
     pub(crate) fn room(&mut self, bytes: usize, freed: &mut Vec<Slot>) -> Option<Room> {
         let size = size_of(bytes);
         let over = (self.account.taken() as usize + size).saturating_sub(LANDING_BYTES_MAX);
-        let taken = if over == 0 { self.account.take(size as u64) } else { None };
+        // What tasks view has its own bound, and is none that messages have to leave to others.
+        let viewed = self.viewed.taken();
+        let taken = if over == 0 { self.account.take_beside(size as u64, viewed) } else { None };
         if let Some(taken) = taken {
             self.sizes.entry(size).or_insert_with(Size::new).slots += 1;
             return Some(Room { size, taken });
@@ -208,7 +212,12 @@ mod tests {
     const MIB: usize = 1024 * 1024;
 
     fn landing(budget: u64) -> Landing {
-        Landing::new(Account::new(&Arc::new(Budget::new(budget))))
+        of(&Account::new(&Arc::new(Budget::new(budget))))
+    }
+
+    /// The landing memory of a peer that views nothing.
+    fn of(account: &Account) -> Landing {
+        Landing::new(account.clone(), Account::new(&Arc::new(Budget::new(0))))
     }
 
     fn made(room: Room) -> (Slot, usize) {
@@ -241,15 +250,28 @@ mod tests {
         of.map(|(_, size, ..)| size).sum()
     }
 
+    /// A message of a link is refused where its peer would have too much, or not leave as much to
+    /// others, whatever is viewed.
+    fn check_refusal(held: &[Had], nth: usize, bytes: usize, budget: &Budget) {
+        let of = [0, 1, 2].map(|of| sum_of(held, of, false));
+        let own = of[nth] + size_of(bytes);
+        let others = of.iter().sum::<usize>() - of[nth];
+        let fits = own <= LANDING_BYTES_MAX - VIEWED_BYTES_MAX;
+        assert!(!fits || (2 * own + others) as u64 > budget.bytes() / 2, "{of:?}, {bytes}");
+    }
+
     /// Memory for what a task views, by its size, and what it takes of the room of views. What is
     /// new leaves as much to others as its peer has then.
     fn view(
         landing: &mut Landing,
-        viewed: &Arc<Budget>,
+        viewed: &Account,
         bytes: usize,
     ) -> Option<(usize, Lease, BudgetShare)> {
         let size = size_of(bytes);
-        let taken = viewed.take_left(size as u64)?;
+        let taken = viewed.take_spare(size as u64)?;
+        if viewed.taken() > VIEWED_BYTES_MAX as u64 {
+            return None;
+        }
         let runway = landing.take_for_view(size).or_else(|| {
             let (slot, size) = made(landing.room_for_view(size)?);
             let budget = landing.account.budget();
@@ -324,7 +346,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_links_of_a_node_share_its_landing_memory() {
         let budget = Arc::new(Budget::new(16 * MIB as u64));
-        let mut links: Vec<_> = (0..8).map(|_| Landing::new(Account::new(&budget))).collect();
+        let mut links: Vec<_> = (0..8).map(|_| of(&Account::new(&budget))).collect();
         let mut held = Vec::new();
         for link in &mut links {
             while let Some(runway) = land(link, MIB) {
@@ -354,11 +376,12 @@ mod tests {
         let (mut views, mut not_viewed) = (0, 0);
         for seed in 0..600 {
             let mut chance = fastrand::Rng::with_seed(seed);
-            let budget = [chance.u64(1..64), 1024][chance.usize(0..2)] * MIB as u64;
+            let budget = [chance.u64(1..64), 256, 1024][chance.usize(0..3)] * MIB as u64;
             let budget = Arc::new(Budget::new(budget));
-            let mut links: Vec<_> = (0..3).map(|_| Landing::new(Account::new(&budget))).collect();
-            let viewed: [_; 3] =
-                std::array::from_fn(|_| Arc::new(Budget::new(VIEWED_BYTES_MAX as u64)));
+            let views_budget = Arc::new(Budget::new(budget.bytes() / 2));
+            let viewed: [_; 3] = std::array::from_fn(|_| Account::new(&views_budget));
+            let new = |viewed: &Account| Landing::new(Account::new(&budget), viewed.clone());
+            let mut links = viewed.each_ref().map(new);
             let mut held = Vec::new();
             for _ in 0..120 {
                 let nth = chance.usize(..3);
@@ -380,10 +403,7 @@ mod tests {
                             }
                             None => {
                                 refused += 1;
-                                let wants = sum_of(&held, nth, false) + size_of(bytes);
-                                let is_scarce = budget.bytes() < 1024 * MIB as u64;
-                                let left = LANDING_BYTES_MAX - VIEWED_BYTES_MAX;
-                                assert!(is_scarce || wants > left, "seed {seed}: {wants}");
+                                check_refusal(&held, nth, bytes, &budget);
                             }
                         }
                     }
@@ -429,7 +449,7 @@ mod tests {
             let budget = [chance.u64(32..256), 4096][chance.usize(0..2)] * MIB as u64;
             let budget = Arc::new(Budget::new(budget));
             let accounts: [Account; 2] = std::array::from_fn(|_| Account::new(&budget));
-            let mut links = accounts.each_ref().map(|account| Landing::new(account.clone()));
+            let mut links = accounts.each_ref().map(of);
             let mut held: [Vec<Lease>; 2] = Default::default();
             for _ in 0..80 {
                 let peer = chance.usize(..2);
@@ -456,7 +476,7 @@ mod tests {
                         drop(held[peer].swap_remove(chance.usize(..held[peer].len())));
                     }
                     _ => {
-                        *link = Landing::new(account.clone());
+                        *link = of(account);
                         assert_eq!(
                             (account.taken() > before, budget.taken() > left),
                             (false, false)

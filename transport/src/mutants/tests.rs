@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::switch::{Mutant, ONE_SIDED, PLANTED_NAME};
 
@@ -30,6 +31,9 @@ const SHOWN: [(Mutant, &str); 10] = [
     (Mutant::ViewsUnbounded, "reach::tests::views_have_half_of_what_lands"),
 ];
 
+/// How long a test may take; one that waits for ever has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Runs one test of this program in a process of its own, with this bug switched on. Returns true
 /// if it passes.
 fn passes(test: &str, bug: Option<Mutant>) -> bool {
@@ -38,10 +42,22 @@ fn passes(test: &str, bug: Option<Mutant>) -> bool {
     if let Some(bug) = bug {
         program.env(PLANTED_NAME, format!("{bug:?}"));
     }
-    let output = program.stderr(Stdio::null()).output().unwrap();
+    let mut runs = program.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    let is_over = loop {
+        if runs.try_wait().unwrap().is_some() {
+            break true;
+        }
+        if start.elapsed() > PATIENCE {
+            runs.kill().unwrap();
+            break false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let output = runs.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("running 1 test"), "there is no test {test}: {said}");
-    output.status.success()
+    is_over && output.status.success()
 }
 
 #[test]

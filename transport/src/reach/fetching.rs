@@ -14,7 +14,7 @@ use super::{Known, Means, Reach, Ready, State};
 use crate::fabric::Status;
 use crate::fabric::one_sided::{Key, Kind, Locked, Making, Operation};
 use crate::id::ShareId;
-use crate::limits::{FETCH_BYTES, FETCH_SHARED_BYTES, ONE_SIDED_SLOT_BYTES};
+use crate::limits::{FETCH_BYTES, FETCH_SHARED_BYTES, ONE_SIDED_SLOT_BYTES, VIEWED_BYTES_MAX};
 use crate::memory::{BudgetShare, Lease, Room, Runway, Slot, landing_size_of};
 use crate::mutants::planted;
 use crate::proto::fetches::Lent;
@@ -94,9 +94,15 @@ impl Ready {
     /// # Cancel safety
     /// Operations under way then give back their memory when they end, and no more is begun.
     pub(crate) async fn fetch(&self, at: u64, bytes: usize) -> Option<Viewed> {
+        if bytes > VIEWED_BYTES_MAX {
+            return None;
+        }
         let viewed = self.reach.state.lock().means.as_ref()?.room.viewed.clone();
-        let size = landing_size_of(bytes) as u64;
-        let taken = Arc::new(viewed.take_left(if planted!(ViewsUnbounded) { 0 } else { size })?);
+        let taken = viewed.take_spare(landing_size_of(bytes) as u64)?;
+        if viewed.taken() > VIEWED_BYTES_MAX as u64 && !planted!(ViewsUnbounded) {
+            return None;
+        }
+        let taken = Arc::new(taken);
         let viewer = Some(Viewer { share: self.share, taken: taken.clone() });
         let (done, fetched) = oneshot::channel();
         let source = Source { number: self.number, key: self.terms.key, at, bytes, viewer };
@@ -168,6 +174,7 @@ impl Reach {
         source: &Source,
     ) -> Result<Lease, NotFetched> {
         let (bytes, size) = (source.bytes, runway.slot.len());
+        debug_assert!(bytes <= size, "it has room for all of it");
         let mut rest = Some(runway.slot);
         let (mut parts, mut at, mut failed) = (Vec::new(), 0, false);
         while at < bytes && !failed {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::aside::drop_aside;
 use super::{Leftovers, Means, Reach, Stage, State};
@@ -244,11 +244,9 @@ impl State {
         Some(granted)
     }
 
-    /// Takes a grant back that the peer has not let go of. It need not hear of that any more: what
-    /// it begins is refused.
+    /// Takes a grant back that the peer has not let go of.
     fn take_back(&mut self, share: ShareId) -> Option<Granted> {
         let granted = self.grants.granted.remove(&share)?;
-        self.outbox.retain(|message| !matches!(message, Sharing::Revoke(it) if *it == share));
         if granted.is_asked_again && !planted!(SilentTakeBack) {
             self.outbox.push(Sharing::Denied { share, reason: String::new() });
         }
@@ -317,11 +315,22 @@ impl Reach {
         recalls.iter().for_each(|(share, executor)| means.shares.recall(*share, executor));
     }
 
-    /// Takes back what the peer was granted and did not give back in time (RE-3).
-    pub(super) fn take_back_late(&self) {
+    /// Takes back, in time, what the peer was granted and has to give back (RE-3). No other task
+    /// is waited for: what ends is not reached for longer, whatever the peer says, or its program
+    /// does.
+    fn take_back_in_time(&self, means: &Means) {
+        let this = self.this.clone();
+        means.own.spawn(async move {
+            sleep(limits::REVOKE_PATIENCE).await;
+            if let Some(reach) = this.upgrade() {
+                reach.take_back_late();
+            }
+        });
+    }
+
+    fn take_back_late(&self) {
         let over = {
             let state = &mut *self.state.lock();
-            // Whether or not the peer's program runs: what has ended is not reached for longer.
             let is_over = |ended: Instant| {
                 ended.elapsed() >= limits::REVOKE_PATIENCE && !planted!(KeptAfterEnd)
             };
@@ -342,7 +351,7 @@ impl Reach {
 impl Grantee for Reach {
     /// Tells the peer that this share of this node ends (RE-3).
     fn revoke(&self, share: ShareId) {
-        {
+        let (means, leftovers) = {
             let state = &mut *self.state.lock();
             let number = state.number;
             let is_it =
@@ -350,14 +359,25 @@ impl Grantee for Reach {
             if let Some(granted) = state.grants.granted.get_mut(&share) {
                 state.outbox.extend(granted.recall(share));
                 granted.ended.get_or_insert_with(Instant::now);
+                // So many only a peer leaves that lets go of nothing.
+                let is_full = state.outbox.len() > limits::SHARING_BACKLOG_MAX;
+                let reason = || "the peer lets go of nothing".into();
+                (state.means.clone(), is_full.then(|| state.give_up(reason(), false)))
             } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
                 registering.is_answered = true;
                 state.outbox.push(Sharing::Denied { share, reason: String::new() });
+                (None, None)
             } else {
                 // One that waits is answered in its turn.
                 return;
             }
+        };
+        if leftovers.is_some() {
+            self.changed.notify_waiters();
+        } else if let Some(means) = means {
+            self.take_back_in_time(&means);
         }
+        drop(leftovers);
         self.outgoing.notify_one();
     }
 

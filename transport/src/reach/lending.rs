@@ -10,7 +10,7 @@ use super::aside::drop_aside;
 use super::{Means, Reach, Since, Stage, State};
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Grant, Key, Making};
-use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX, VIEWED_BYTES_MAX};
+use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
 use crate::memory::{Account, Budget, BudgetShare, Buffer};
 use crate::profile::Lending;
 use crate::proto::loans::{Held, LentAt, NotLent};
@@ -19,6 +19,8 @@ use crate::proto::loans::{Held, LentAt, NotLent};
 pub(crate) struct LendingRoom {
     lent: Arc<Budget>,
     landing: Arc<Budget>,
+    /// The part of what lands that tasks may view.
+    viewed: Arc<Budget>,
 }
 
 /// The bytes of those that the links to one peer lend and land.
@@ -27,7 +29,7 @@ pub(crate) struct PeerRoom {
     pub(super) lent: Account,
     pub(super) landing: Account,
     /// The bytes of what lands that tasks view.
-    pub(super) viewed: Arc<Budget>,
+    pub(super) viewed: Account,
 }
 
 impl PeerRoom {
@@ -41,7 +43,11 @@ impl LendingRoom {
     /// Room for as much as a node's profile says.
     pub(crate) fn new(lending: &Lending) -> Self {
         let new = |bytes| Arc::new(Budget::new(bytes));
-        LendingRoom { lent: new(lending.lent_bytes_max), landing: new(lending.landing_bytes_max) }
+        LendingRoom {
+            lent: new(lending.lent_bytes_max),
+            landing: new(lending.landing_bytes_max),
+            viewed: new(lending.landing_bytes_max / 2),
+        }
     }
 
     /// Returns the room of a peer that has none yet.
@@ -49,7 +55,7 @@ impl LendingRoom {
         PeerRoom {
             lent: Account::new(&self.lent),
             landing: Account::new(&self.landing),
-            viewed: Arc::new(Budget::new(VIEWED_BYTES_MAX as u64)),
+            viewed: Account::new(&self.viewed),
         }
     }
 }
@@ -189,14 +195,15 @@ impl Reach {
         let (leftovers, ended_before) = {
             let state = &mut *self.state.lock();
             let lent = state.lending.lent.iter().filter_map(Weak::upgrade);
-            let overdue: Vec<_> =
-                lent.filter(|lent| state.patience.is_over(lent.since, LOAN_PATIENCE)).collect();
+            let overdue: Vec<_> = lent
+                .filter(|lent| state.patience.is_over_by_driver(lent.since, LOAN_PATIENCE))
+                .collect();
             // By an earlier queue pair nothing is read any more.
             let number = state.number;
             let is_open = state.pair(number).is_some();
             let ends = is_open && overdue.iter().any(|lent| lent.number == number);
             let leftovers = ends.then(|| {
-                let reason = format!("a message was lent for {LOAN_PATIENCE:?} without an answer");
+                let reason = "a message was lent for too long without an answer".into();
                 state.give_up(reason, true)
             });
             let ended_before = if is_open && !ends { number } else { number.saturating_add(1) };

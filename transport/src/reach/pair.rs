@@ -53,7 +53,7 @@ pub(super) struct Pair {
     pub(super) landing: Landing,
     /// The word that the peer reads after it has written (RE-8).
     _fence: Option<Grant>,
-    _driver: Task,
+    driver: Task,
 }
 
 impl Pair {
@@ -61,6 +61,11 @@ impl Pair {
     pub(super) fn close(&self) {
         self.room.close();
         self.fetch_room.close();
+    }
+
+    /// Returns true if nothing drives it, as when its driver has panicked, or its runtime ended.
+    pub(super) fn is_left(&self) -> bool {
+        self.driver.0.is_finished()
     }
 
     /// Records operations that were posted.
@@ -186,25 +191,6 @@ impl Drop for Piece {
             && let Some(pair) = self.reach.state.lock().pair(self.number)
         {
             pair.slots.give(slot);
-        }
-    }
-}
-
-/// A queue pair that is driven. One whose driver is gone, as where it panicked, brings nothing any
-/// more (RE-6).
-struct Driving {
-    reach: Arc<Reach>,
-    number: u32,
-}
-
-impl Drop for Driving {
-    fn drop(&mut self) {
-        let mut state = self.reach.state.lock();
-        let is_left = state.pair(self.number).is_some();
-        let leftovers = is_left.then(|| state.give_up("its driver has ended".into(), false));
-        drop(state);
-        if leftovers.is_some() {
-            self.reach.tell_change();
         }
     }
 }
@@ -361,7 +347,7 @@ impl Reach {
         number: u32,
         made: Result<Made, String>,
     ) {
-        let landing = means.room.landing.clone();
+        let (landing, viewed) = (means.room.landing.clone(), means.room.viewed.clone());
         let mut state = self.state.lock();
         if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
             drop(state);
@@ -372,11 +358,11 @@ impl Reach {
         }
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
             (Ok((one_sided, slots, fence)), Stage::Connecting(task)) => {
-                let driving = Driving { reach: self.clone(), number };
+                let reach = self.clone();
                 // It finds the state locked until its queue pair is there.
-                let driver = poll_fn(move |cx| driving.reach.drive(number, cx));
+                let driver = poll_fn(move |cx| reach.drive(number, cx));
                 let driver = Task(means.runtime.spawn(driver).abort_handle());
-                let landing = Landing::new(landing);
+                let landing = Landing::new(landing, viewed);
                 let room = Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize));
                 let (posted, waiting) = (VecDeque::new(), state.patience.now());
                 let fetch_room = Arc::new(Semaphore::new(FETCH_OPERATIONS as usize));
@@ -390,7 +376,7 @@ impl Reach {
                     waiting,
                     landing,
                     _fence: fence,
-                    _driver: driver,
+                    driver,
                 };
                 state.stage = Stage::Connected(pair);
                 state.outbox.push(Sharing::Connected { number, fence: key });

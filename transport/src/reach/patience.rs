@@ -5,7 +5,7 @@
 //!   long as it likes, and what has come then lies unread. One look at it counts for
 //!   [`PATIENCE_LOOK_MAX`] at most, however late it is: so nothing is given up for a time in which
 //!   the process stood still. That a peer's driver stands still is known from its heartbeats, some
-//!   later ([`STALL_KNOWN_BEATS`]): for as long as that takes all is waited for longer.
+//!   later ([`STALL_KNOWN_BEATS`]): what it does is waited for as much longer.
 
 use std::mem::take;
 use std::task::Waker;
@@ -39,9 +39,15 @@ impl Patience {
         Since(self.counted)
     }
 
-    /// Returns true if at least so much time has counted since then in which the peer's driver ran.
+    /// Returns true if at least so much time has counted since then, for what the peer's node does
+    /// whether or not its driver runs.
     pub(super) fn is_over(&self, since: Since, limit: Duration) -> bool {
-        self.counted.saturating_sub(since.0) >= limit + self.known_after
+        self.counted.saturating_sub(since.0) >= limit
+    }
+
+    /// The same of what its driver does, which certainly ran for so long.
+    pub(super) fn is_over_by_driver(&self, since: Since, limit: Duration) -> bool {
+        self.is_over(since, limit + self.known_after)
     }
 
     /// Heartbeats of the peer come in this interval.
@@ -85,11 +91,13 @@ impl State {
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
     pub(super) fn is_stuck(&self) -> bool {
         let is_late = |since| self.patience.is_over(since, ONE_SIDED_PATIENCE);
+        let brings_nothing = |since| self.patience.is_over_by_driver(since, ONE_SIDED_PATIENCE);
         self.unanswered.iter().any(|it| it.count > 0 && is_late(it.since))
             || match &self.stage {
                 Stage::Wanted(since) | Stage::Offered(since, _) => is_late(*since),
+                Stage::Connected(pair) if pair.is_left() => true,
                 Stage::Connected(pair) if self.peer_connected => {
-                    !pair.posted.is_empty() && is_late(pair.waiting)
+                    !pair.posted.is_empty() && brings_nothing(pair.waiting)
                 }
                 Stage::Connected(pair) => is_late(pair.waiting),
                 Stage::Closed
@@ -131,10 +139,11 @@ mod tests {
         tokio::time::sleep(100 * second).await;
         look(&mut patience, true, true).await;
         assert!(patience.is_over(since, 4 * second) && !patience.is_over(since, 5 * second));
-        // What is known late of a peer that stands still is waited for as well.
+        // That a peer stands still is known late.
+        assert!(patience.is_over_by_driver(since, 4 * second));
         patience.expect_beats(second);
-        assert!(!patience.is_over(since, second));
-        patience.expect_beats(Duration::ZERO);
+        assert!(patience.is_over(since, 4 * second));
+        assert!(!patience.is_over_by_driver(since, 4 * second));
         patience.forget_driver();
         assert!(!look(&mut patience, false, true).await);
         assert!(patience.is_over(since, 5 * second));
