@@ -298,7 +298,8 @@ pub enum AskCause {
     Panicked,
     /// The handler began and there is no answer: its actor was killed or failed, or ended with the
     /// [`ReplyTo`](crate::ReplyTo) that it had kept, that was dropped, or the actor that the ask
-    /// was forwarded to did not answer (one that certainly never begins it is [`NotBegun`](AskCause::NotBegun)).
+    /// was forwarded to did not answer (one that certainly never begins it is
+    /// [`NotBegun`](AskCause::NotBegun)).
     #[error(
         "the handler began and gave no answer, because its actor ended, its `ReplyTo` was dropped, \
         or the actor that the ask was forwarded to did not answer: where an actor ended or did not \
