@@ -393,9 +393,8 @@ impl Reach {
     }
 
     /// Gives up a queue pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7).
-    /// Where
-    /// loans are to be taken back, too (LO-4), returns the number below which all queue pairs have
-    /// ended. `peer_runs` says whether the peer's driver does (RE-12).
+    /// Where loans are to be taken back, too (LO-4), returns the number below which all queue pairs
+    /// have ended. `peer_runs` says whether the peer's driver does (RE-12).
     pub(crate) fn look(&self, peer_runs: bool) -> Option<u32> {
         let driver = {
             let state = &mut *self.state.lock();

@@ -424,8 +424,8 @@ impl<A: Handlers> Drop for Life<A> {
 }
 
 /// Logs what an incarnation leaves undone that ends in order: `kept` asks whose askers waited,
-/// which its state had. Of one that was not drained timers and pipes are no news: it stopped because
-/// they are needed no more, say.
+/// which its state had. Of one that was not drained timers and pipes are no news: it stopped
+/// because they are needed no more, say.
 fn note_undone(life: &mut dyn Living, kept: usize) {
     let (mut undone, mut was_drained) = (Undone::default(), false);
     if let Some(registered) = life.registered() {
