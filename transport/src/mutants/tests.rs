@@ -37,24 +37,24 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Runs one test of this program in a process of its own, with this bug switched on. Returns true
 /// if it passes.
 fn passes(test: &str, bug: Option<Mutant>) -> bool {
-    let mut program = Command::new(std::env::current_exe().unwrap());
+    let mut program = Command::new(std::env::current_exe().expect("it has a path"));
     program.args(["--exact", test]).env_remove(PLANTED_NAME);
     if let Some(bug) = bug {
         program.env(PLANTED_NAME, format!("{bug:?}"));
     }
-    let mut runs = program.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut runs = program.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
     let start = Instant::now();
     let is_over = loop {
-        if runs.try_wait().unwrap().is_some() {
+        if runs.try_wait().expect("it is a child").is_some() {
             break true;
         }
         if start.elapsed() > PATIENCE {
-            runs.kill().unwrap();
+            runs.kill().expect("it is a child");
             break false;
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    let output = runs.wait_with_output().unwrap();
+    let output = runs.wait_with_output().expect("it is a child");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("running 1 test"), "there is no test {test}: {said}");
     is_over && output.status.success()
