@@ -364,7 +364,7 @@ pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.a
 /// to read.
 pub const SHARING_UNANSWERED_MAX: usize = 256;
 /// Messages about shared memory that may wait to be sent to one peer, beyond which it has let go of
-/// nothing for long: its queue pair is given up. (So many REVOKEs are 4 MB.)
+/// nothing for long: its queue pair is given up.
 pub const SHARING_BACKLOG_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
 /// Time after which a peer that does not say that it has no operation under way on a share that has
 /// ended is waited for no more. What it still begins ends its own queue pair.
