@@ -83,6 +83,9 @@ pub use tell::PoolTell;
 /// pool: it makes a worker anew that fails or stops, in its place, and fails itself with one that
 /// does so too often. Then it is made anew with all workers. The pool ends with it.
 ///
+/// [`Node::shutdown`](crate::Node::shutdown) has the workers handle what they accepted. A worker
+/// that is drained alone is made anew, and counts as one that has ended.
+///
 /// A pool chooses among workers of its own node, and is used by programs of this node. Others send
 /// to a [`Router`].
 pub struct Pool<A: Handlers> {
@@ -103,8 +106,8 @@ impl<A: Handlers> Pool<A> {
         self.shared.ring().to_vec()
     }
 
-    /// Returns the actor that has the workers as its children: to stop the pool, or to watch its
-    /// end.
+    /// Returns the actor that has the workers as its children: to stop the pool, which leaves what
+    /// waits for the workers, or to watch its end.
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
         self.known.read().clone().unwrap_or_else(|| self.named.clone())
@@ -145,7 +148,8 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker has
-    /// room that it may go to, also while that is made anew; [`Stopped`](Cause::Stopped) when the
+    /// room that it may go to, also while that is made anew (one that rests has none while another
+    /// one is at work); [`Stopped`](Cause::Stopped) when the
     /// pool has ended.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where

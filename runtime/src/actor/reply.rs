@@ -143,6 +143,9 @@ impl<R> ReplyTo<R> {
     /// dropped its ask, or its node is down: then the work for its answer may be left. Of a message
     /// that was told it waits for ever.
     ///
+    /// (A [pipe](crate::Context::pipe) does such work with its outcome for the actor, and is
+    /// counted in the log where a drain leaves it undone.)
+    ///
     /// ```
     /// use std::time::Duration;
     ///

@@ -67,7 +67,7 @@ pub enum AllocateError {
         down: NodeDown,
     },
     /// The node was asked and did not answer. What it may have given it has back by itself.
-    #[error("the node {node} did not answer when it was asked for memory: {cause}")]
+    #[error("the node {node} gave no answer about memory: {cause}")]
     NoAnswer {
         /// The name of the node.
         node: Arc<str>,
@@ -85,11 +85,11 @@ pub enum AllocateError {
 
 impl AllocateError {
     /// Returns true if trying again can help, later: at the next run of a node that is down, too.
-    /// After [`NoAnswer`](Self::NoAnswer) as its cause says ([`AskCause::is_retryable`]).
+    /// Nothing is given twice: what was given without an answer has gone back.
     pub fn is_retryable(&self) -> bool {
         match self {
-            AllocateError::NoAnswer { cause, .. } => cause.is_retryable(),
-            AllocateError::OutOfMemory { .. }
+            AllocateError::NoAnswer { .. }
+            | AllocateError::OutOfMemory { .. }
             | AllocateError::NotOffered { .. }
             | AllocateError::OverQuota { .. }
             | AllocateError::Refused { .. }
@@ -104,7 +104,10 @@ impl AllocateError {
 /// It is not known that the memory of a [`PeerRegion`](crate::PeerRegion) is back at its node. It
 /// goes back all the same: when that node learns of it, or finds this one down.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the memory of {node} is given back, and it is not known when it is there: {cause}")]
+#[error(
+    "the memory of {node} is given back, and it is not known when it is there: {cause}; there is \
+    nothing to do"
+)]
 #[non_exhaustive]
 pub struct ReleaseError {
     /// The name of the node.

@@ -26,9 +26,10 @@ use super::TellError;
 /// | its `fetch_add`, `compare_exchange` | read errors, `Unknown`, `OtherExecutor` |
 ///
 /// Read errors are `OutOfRange`, `NoAccess`, `Revoked`, `NodeDown`, `Unsupported`, `Unable`,
-/// `NoNetwork` and `Shutdown`; of a region of this node `OutOfRange`, `NoAccess` and `Revoked`, and
-/// no operation on it is `Unknown`. To make a region fails with an [`AllocateError`], and to give
-/// it back to its node with a [`ReleaseError`].
+/// `NoNetwork` and `Shutdown`; of a region of this node `OutOfRange`, `NoAccess` and `Revoked`
+/// (what is atomic on it may be for an `OtherExecutor`, too), and no operation on it is `Unknown`.
+/// To make a region fails with an [`AllocateError`], and to give it back to its node with a
+/// [`ReleaseError`].
 ///
 /// [`AllocateError`]: super::AllocateError
 /// [`Lease::share`]: crate::Lease::share
@@ -72,12 +73,15 @@ pub enum RegionError {
     #[error("the region was not shared to {0}: share it with more `Access`")]
     NoAccess(&'static str),
     /// It is not shared any more: it was revoked, or its owner dropped it. It stays so.
-    #[error("the region is not shared any more: ask its owner for another share")]
+    #[error(
+        "the region is not shared any more: ask its owner for another share, or allocate another \
+        `PeerRegion`"
+    )]
     Revoked,
     /// Its node is down, or the run of it that had the region is over.
     #[error(
-        "the node {node} is down: {down}; a region ends with the run of its node, so ask its \
-        owner, by its name, for the next one when that runs again"
+        "the node {node} is down: {down}; try again if it was only silent, and after a restart \
+        ask the region's owner, by its name, for the next one"
     )]
     NodeDown {
         /// The name of the node.

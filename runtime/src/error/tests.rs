@@ -144,7 +144,7 @@ fn memory_is_asked_for_again_where_that_can_help() {
         (AllocateError::NodeDown { node: node(), down: down(NodeDownCause::Left) }, true),
         (AllocateError::NodeDown { node: node(), down: down(NodeDownCause::Restarted) }, true),
         (AllocateError::NodeDown { node: node(), down: down(silent) }, true),
-        (AllocateError::NoAnswer { node: node(), cause: AskCause::NoReply }, false),
+        (AllocateError::NoAnswer { node: node(), cause: AskCause::NoReply }, true),
         (AllocateError::NoAnswer { node: node(), cause: unsent }, true),
         (AllocateError::OutOfMemory { bytes: 1 }, true),
         (AllocateError::OverQuota { node: node(), left: 1 }, true),

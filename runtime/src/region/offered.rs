@@ -31,7 +31,8 @@ const PAGE_BYTES: u64 = 4096;
 /// [released](Self::release) the memory is given back. Its elements are read and written by
 /// [`remote`](Self::remote), a [`RemoteRegion`] with all access. Clones of that may be made and
 /// sent, and own nothing: they have [`RegionError::Revoked`](crate::RegionError::Revoked) when this
-/// has gone.
+/// has gone. So they have when its node has taken this one to be down, which a silence of
+/// `down_after` suffices for: then allocate another one.
 pub struct PeerRegion<T> {
     region: RemoteRegion<T>,
     /// As its node gave it.

@@ -197,9 +197,9 @@ impl<T: Pod> RemoteRegion<T> {
     /// for what comes from their node, and over RDMA the device has put them there: no copy is
     /// made, and no memory taken once there is some. It counts in
     /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) until what this returns is
-    /// dropped, and views of one node have 48 MiB of it at most, those of all nodes half of it.
-    /// Fewer bytes, those for which there is no room, and those of a region of this node are
-    /// [read](Self::read): the view [is a copy](RegionView::is_copied).
+    /// dropped, and views of one node have 48 MiB of it at most in all, those of all nodes together
+    /// half of `landing_bytes_max`. Fewer bytes, those for which there is no room, and those of a
+    /// region of this node are [read](Self::read): the view [is a copy](RegionView::is_copied).
     ///
     /// # Errors
     /// As of [`read`](Self::read).
