@@ -363,9 +363,9 @@ pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.a
 /// answers have room on the connection, whatever else it carries: neither side waits for the other
 /// to read.
 pub const SHARING_UNANSWERED_MAX: usize = 256;
-/// Messages about shared memory that may wait to be sent to one peer, beyond which it has let go of
-/// nothing for long: its queue pair is given up.
-pub const SHARING_BACKLOG_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
+/// Shares that were taken back from one peer, while that has let go of none, beyond which its queue
+/// pair is given up.
+pub const ENDS_IGNORED_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
 /// Time after which a peer that does not say that it has no operation under way on a share that has
 /// ended is waited for no more. What it still begins ends its own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);

@@ -112,7 +112,6 @@ values! {
     Array([u64; 3]): [[0, 1 << 32, u64::MAX]];
     Nothing([u64; 0]): [[]];
     Empty(PhantomData<u64>): [PhantomData];
-    EmptyOfWide(PhantomData<usize>): [PhantomData];
     Tuple((u8, i64, char, bool, f64, u16, u128, i8)): [
         (u8::MAX, i64::MIN, char::MAX, true, -0.0, u16::MAX, u128::MAX, i8::MIN),
     ];

@@ -30,6 +30,8 @@ pub(super) struct Grants {
     registering: Option<Registering>,
     /// Time at which the peer was last told that this side is at it.
     told: Option<Instant>,
+    /// Shares that were taken back since the peer has last let go of one.
+    ignored: usize,
 }
 
 /// A share whose memory a device is locking.
@@ -123,6 +125,7 @@ impl Grants {
     /// it is dropped when that is done.
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
+        self.ignored = 0;
         take(&mut self.granted)
     }
 
@@ -230,6 +233,7 @@ impl State {
         means: &Arc<Means>,
         share: ShareId,
     ) -> Option<Granted> {
+        self.grants.ignored = 0;
         let granted = self.grants.granted.remove(&share)?;
         if granted.is_asked_again {
             if let Stage::Connected(pair) = &self.stage {
@@ -329,7 +333,7 @@ impl Reach {
     }
 
     fn take_back_late(&self) {
-        let over = {
+        let (over, leftovers) = {
             let state = &mut *self.state.lock();
             let is_over = |ended: Instant| {
                 ended.elapsed() >= limits::REVOKE_PATIENCE && !planted!(KeptAfterEnd)
@@ -338,9 +342,18 @@ impl Reach {
             let over = granted.filter(|(_, granted)| granted.ended.is_some_and(is_over));
             let over: Vec<_> = over.map(|(share, _)| *share).collect();
             let over = over.into_iter().filter_map(|share| Some((share, state.take_back(share)?)));
-            let over = over.collect();
-            Leftovers::of_grants(over, state.means.as_ref())
+            let over: BTreeMap<_, _> = over.collect();
+            // So many only a peer ignores that lets go of nothing: it keeps as many REVOKEs here.
+            state.grants.ignored += over.len();
+            let is_deaf = state.grants.ignored > limits::ENDS_IGNORED_MAX;
+            let reason = || "the peer lets go of nothing".into();
+            let leftovers = is_deaf.then(|| state.give_up(reason(), false));
+            (Leftovers::of_grants(over, state.means.as_ref()), leftovers)
         };
+        if leftovers.is_some() {
+            self.changed.notify_waiters();
+        }
+        drop(leftovers);
         if !over.granted.is_empty() {
             self.outgoing.notify_one();
         }
@@ -351,7 +364,7 @@ impl Reach {
 impl Grantee for Reach {
     /// Tells the peer that this share of this node ends (RE-3).
     fn revoke(&self, share: ShareId) {
-        let (means, leftovers) = {
+        let means = {
             let state = &mut *self.state.lock();
             let number = state.number;
             let is_it =
@@ -359,25 +372,19 @@ impl Grantee for Reach {
             if let Some(granted) = state.grants.granted.get_mut(&share) {
                 state.outbox.extend(granted.recall(share));
                 granted.ended.get_or_insert_with(Instant::now);
-                // So many only a peer leaves that lets go of nothing.
-                let is_full = state.outbox.len() > limits::SHARING_BACKLOG_MAX;
-                let reason = || "the peer lets go of nothing".into();
-                (state.means.clone(), is_full.then(|| state.give_up(reason(), false)))
+                state.means.clone()
             } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
                 registering.is_answered = true;
                 state.outbox.push(Sharing::Denied { share, reason: String::new() });
-                (None, None)
+                None
             } else {
                 // One that waits is answered in its turn.
                 return;
             }
         };
-        if leftovers.is_some() {
-            self.changed.notify_waiters();
-        } else if let Some(means) = means {
+        if let Some(means) = means {
             self.take_back_in_time(&means);
         }
-        drop(leftovers);
         self.outgoing.notify_one();
     }
 

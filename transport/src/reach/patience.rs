@@ -92,7 +92,10 @@ impl State {
     pub(super) fn is_stuck(&self) -> bool {
         let is_late = |since| self.patience.is_over(since, ONE_SIDED_PATIENCE);
         let brings_nothing = |since| self.patience.is_over_by_driver(since, ONE_SIDED_PATIENCE);
-        self.unanswered.iter().any(|it| it.count > 0 && is_late(it.since))
+        // A peer's driver ends what is under way on what it is to let go of.
+        let [asks, revokes] = &self.unanswered;
+        (asks.count > 0 && is_late(asks.since))
+            || (revokes.count > 0 && brings_nothing(revokes.since))
             || match &self.stage {
                 Stage::Wanted(since) | Stage::Offered(since, _) => is_late(*since),
                 Stage::Connected(pair) if pair.is_left() => true,

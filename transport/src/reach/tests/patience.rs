@@ -97,15 +97,17 @@ fn a_stalled_peer_does_not_keep_what_has_ended() {
         };
         // It hears of each of them: an honest peer uses none.
         assert_eq!(said, 2 * limits::SHARING_UNANSWERED_MAX);
-        for _ in 0..limits::SHARING_BACKLOG_MAX - said {
+        for _ in said + limits::SHARING_UNANSWERED_MAX..limits::ENDS_IGNORED_MAX {
             let share = share(&shares);
             reach.handle(Sharing::Ask(share.id())).unwrap();
             reach.outgoing().await;
         }
+        tokio::time::sleep(limits::REVOKE_PATIENCE + LOOK).await;
         assert!(matches!(reach.state.lock().stage, Stage::Connected(_)));
         reach.handle(Sharing::Ask(kept.id())).unwrap();
         reach.outgoing().await;
         drop(kept);
+        tokio::time::sleep(limits::REVOKE_PATIENCE + LOOK).await;
         let state = reach.state.lock();
         assert!(matches!(state.stage, Stage::Closed) && state.outbox.len() == 1, "it is a bound");
     });
@@ -143,6 +145,31 @@ fn a_queue_pair_without_a_driver_is_given_up() {
         offer(&reach, 2).await;
         assert!(matches!(reach.state.lock().stage, Stage::Connected(_)));
         reach.look(true);
+        assert!(matches!(reach.state.lock().stage, Stage::Closed));
+    });
+}
+
+/// RE-12: a peer that stands still in the midst of what it is to let go of is waited for, however
+/// late its heartbeats say so; one that does not answer an ASK is not waited for as long.
+#[test]
+fn a_stall_that_is_known_late_costs_no_queue_pair() {
+    sim::run(1, |world| async move {
+        let beat = Duration::from_secs(10);
+        let (reach, shares) = acceptor(&world, Posts::Kept);
+        reach.expect_beats(beat);
+        offer(&reach, 1).await;
+        let share = share(&shares);
+        reach.handle(Sharing::Ask(share.id())).unwrap();
+        reach.outgoing().await;
+        drop(share);
+        assert!(format!("{:?}", reach.outgoing().await).contains("Revoke"));
+        look_for(&reach, 3 * beat).await;
+        for _ in 0..100 {
+            tokio::time::sleep(LOOK).await;
+            reach.look(false);
+        }
+        assert!(matches!(reach.state.lock().stage, Stage::Connected(_)));
+        look_for(&reach, limits::ONE_SIDED_PATIENCE + beat).await;
         assert!(matches!(reach.state.lock().stage, Stage::Closed));
     });
 }
