@@ -154,9 +154,9 @@ mod switch {
         KeyOfEarlierGrant,
         /// A share is let go of while operations on it are under way.
         EarlyRevoked,
-        /// What has ended is not taken back from a peer that does not let go of it.
+        /// An ended share is not taken back from a peer that does not let go of it.
         KeptAfterEnd,
-        /// Who asked again for what is taken back is not answered.
+        /// A peer that asked again for a share is not answered when that is taken back.
         SilentTakeBack,
         /// Peers join the turn of an executor while another one waits.
         NoTurn,
@@ -164,7 +164,7 @@ mod switch {
         EarlyUnknown,
         /// Time counts in which the peer's driver stands still.
         StalledCounts,
-        /// What tasks view has no bound.
+        /// Views have no bound.
         ViewsUnbounded,
     }
 

@@ -27,7 +27,7 @@ use crate::shared::note_operation;
 /// Nodes that use it have the byte order of its owner.
 ///
 /// # Bounds
-/// What is longer than 256 KiB goes in several operations, in 2 MiB of memory for each link.
+/// More than 256 KiB go in several operations, in 2 MiB of memory for each link.
 /// Nothing has a time-out of its own: an operation waits until there is a link or the node is
 /// down, which takes the node's `down_after` at most; and then for its outcome, as long as the link
 /// lives and brings something of what goes over it, and for 8 s and four heartbeats where it brings

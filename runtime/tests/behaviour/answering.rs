@@ -335,7 +335,7 @@ pub async fn it_is_told_when_the_asker_gives_up(world: &World) {
     alpha.shutdown(PATIENCE).await;
     assert_eq!(happened.recv().await, Some(("gone", 5)));
     assert!(asked.await.unwrap().is_err());
-    // Of what was told there is no asker to give up.
+    // A tell has no asker that could give up.
     near.tell(Wait { number: 6 }).await.unwrap();
     assert_eq!(happened.recv().await, Some(("begun", 6)));
     end([alpha, beta]).await;

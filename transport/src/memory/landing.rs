@@ -29,7 +29,7 @@ const SMALLEST: usize = 4096;
 pub(crate) struct Landing {
     sizes: BTreeMap<usize, Size>,
     account: Account,
-    /// What tasks view of it.
+    /// The bytes of it that tasks view.
     viewed: Account,
     /// How often the budget had refused somebody at the last look.
     refused: u64,
@@ -88,7 +88,7 @@ impl Landing {
     pub(crate) fn room(&mut self, bytes: usize, freed: &mut Vec<Slot>) -> Option<Room> {
         let size = size_of(bytes);
         let over = (self.account.taken() as usize + size).saturating_sub(LANDING_BYTES_MAX);
-        // What tasks view has its own bound, and is none that messages have to leave to others.
+        // Views have their own bound, and messages do not leave as much to others for them.
         let viewed = self.viewed.taken();
         let taken = if over == 0 { self.account.take_beside(size as u64, viewed) } else { None };
         if let Some(taken) = taken {

@@ -39,7 +39,7 @@ fn land(landing: &mut Landing, bytes: usize) -> Option<Runway> {
     }
 }
 
-/// What a link has: its number, the size of the memory, and what a view takes of its room.
+/// Memory that a link has: its number, its size, and what a view takes of its room.
 type Had = (usize, usize, Lease, Option<BudgetShare>);
 
 /// Bytes that the link of this number has, of views or of messages.
@@ -55,7 +55,7 @@ fn check_refusal(held: &[Had], nth: usize, bytes: usize, budget: &Budget) {
         let of = [0, 1, 2].map(|of| sum_of(held, of, views));
         if views { of.iter().sum() } else { of[nth] }
     });
-    // What others do not use is there until they hear of this.
+    // Unused memory of others is there until they hear of this.
     let others = budget.taken() as usize - views - has;
     let own = has + size_of(bytes);
     let fits = own <= LANDING_BYTES_MAX - VIEWED_BYTES_MAX;

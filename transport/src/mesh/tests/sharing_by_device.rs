@@ -223,7 +223,7 @@ fn executors_take_turns_at_random() {
                 }
                 longest = longest.max(ms);
             }
-            // What a link holds that is lost it holds until that is found out.
+            // A lost link holds what it has until the loss is found out.
             assert!(is_severed || longest <= 3_500, "refused for {longest} ms, seed {seed}");
             let count = owned.word(0);
             assert!(count >= ended[0] && count <= ended[0] + ended[1], "{count} of {ended:?}");

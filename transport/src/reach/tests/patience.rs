@@ -17,6 +17,29 @@ fn run_ready(runtime: &tokio::runtime::Runtime) {
     std::thread::scope(|scope| scope.spawn(|| runtime.block_on(ready)).join().unwrap());
 }
 
+/// Posts a read on a queue pair that is driven on this runtime, which runs only while this does.
+async fn read_by(
+    reach: &Arc<Reach>,
+    links: &tokio::runtime::Runtime,
+) -> oneshot::Receiver<Finished> {
+    {
+        let mut state = reach.state.lock();
+        let means = Arc::get_mut(state.means.as_mut().unwrap()).unwrap();
+        means.runtime = links.handle().clone();
+    }
+    let mut connected = pin!(ready(reach));
+    let ready = loop {
+        run_ready(links);
+        if let Some(ready) = timeout(LOOK, connected.as_mut()).now_or_never() {
+            break ready.unwrap();
+        }
+        sleep_a_moment().await;
+    };
+    let piece = ready.try_piece(8).unwrap();
+    let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
+    ready.post(vec![Wanted { act, piece }]).unwrap().remove(0)
+}
+
 /// RE-12: a program blocks the runtime on which queue pairs are driven for longer than anything is
 /// waited for. What came meanwhile is found when it goes on. Before, the queue pair was given up
 /// without a look at it, and what had been done ended as unknown.
@@ -26,23 +49,7 @@ fn a_program_that_blocks_its_runtime_keeps_its_queue_pairs() {
     sim::run(1, |world| async move {
         let links = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Done);
-        {
-            let mut state = reach.state.lock();
-            let means = Arc::get_mut(state.means.as_mut().unwrap()).unwrap();
-            means.runtime = links.handle().clone();
-        }
-        let connected = ready(&reach);
-        let mut connected = pin!(connected);
-        let ready = loop {
-            run_ready(&links);
-            if let Some(ready) = timeout(LOOK, connected.as_mut()).now_or_never() {
-                break ready.unwrap();
-            }
-            sleep_a_moment().await;
-        };
-        let piece = ready.try_piece(8).unwrap();
-        let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
-        let finished = ready.post(vec![Wanted { act, piece }]).unwrap().remove(0);
+        let finished = read_by(&reach, &links).await;
         look_for(&reach, 10 * limits::ONE_SIDED_PATIENCE).await;
         run_ready(&links);
         let (status, came) = finished.await.expect("it was done");
@@ -120,23 +127,7 @@ fn a_queue_pair_without_a_driver_is_given_up() {
     sim::run(1, |world| async move {
         let links = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Kept);
-        {
-            let mut state = reach.state.lock();
-            let means = Arc::get_mut(state.means.as_mut().unwrap()).unwrap();
-            means.runtime = links.handle().clone();
-        }
-        let connected = ready(&reach);
-        let mut connected = pin!(connected);
-        let ready = loop {
-            run_ready(&links);
-            if let Some(ready) = timeout(LOOK, connected.as_mut()).now_or_never() {
-                break ready.unwrap();
-            }
-            sleep_a_moment().await;
-        };
-        let piece = ready.try_piece(8).unwrap();
-        let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
-        let finished = ready.post(vec![Wanted { act, piece }]).unwrap().remove(0);
+        let finished = read_by(&reach, &links).await;
         links.shutdown_background();
         reach.look(true);
         assert!(finished.await.is_err());
