@@ -12,6 +12,7 @@ mod range;
 mod remote;
 mod slice;
 mod view;
+mod writer;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -36,6 +37,7 @@ pub use remote::RemoteRegion;
 use remote::Whereabouts;
 pub use slice::RegionSlice;
 pub use view::RegionView;
+pub use writer::{RegionDraft, RegionWriter};
 
 /// Bytes of the largest region, so that no number of bytes wraps around: half of what there may be
 /// in one allocation.

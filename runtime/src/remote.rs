@@ -36,8 +36,9 @@ pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
-    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, Fetched, LocalShares,
-    PendingReply, Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory, Unsent, Waiter,
+    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, Draft, Fetched,
+    LocalShares, PendingReply, Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory,
+    SharedWriter, Unsent, Waiter,
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};
 pub(crate) use ringpost_transport::host::{

@@ -82,6 +82,7 @@ macro_rules! for_each_case {
             regions: an_actor_is_told_after_the_write;
             regions: counters_of_a_region_are_shared_by_two_nodes;
             regions: elements_are_viewed_where_they_have_landed;
+            regions: elements_are_drafted_and_written;
             regions: elements_of_any_plain_type_are_copied_whole;
             regions: what_a_region_does_not_allow_is_an_error_that_says_so;
             sending: a_confirmed_tell_waits_for_its_fate;

@@ -35,7 +35,7 @@ pub use archive::{Archive, ArchiveFailed, Archived};
 pub use remote_sender::RemoteSender;
 #[cfg(test)]
 pub(crate) use shared_memory::take_left;
-pub use shared_memory::{AccessError, Fetched, LocalShares, SharedMemory};
+pub use shared_memory::{AccessError, Draft, Fetched, LocalShares, SharedMemory, SharedWriter};
 pub use waiter::Waiter;
 
 /// A node's place in the network. Clones are the same endpoint.

@@ -69,10 +69,10 @@ use tokio::task::AbortHandle;
 
 use aside::drop_aside;
 pub(crate) use aside::within;
-pub(crate) use fetching::Viewed;
+pub(crate) use fetching::{Drafted, NotStored, Viewed};
 use granting::{Granted, Grants};
 pub(crate) use lending::{LendingRoom, LentMemory, PeerRoom};
-pub(crate) use operating::{Act, NotPosted, Ready, Unready, Wanted};
+pub(crate) use operating::{Act, NotPosted, PairId, Ready, Unready, Wanted};
 use pair::Pair;
 pub(crate) use pair::{Came, Finished};
 use patience::{Patience, Since};

@@ -23,7 +23,10 @@ use super::TellError;
 /// | [`RemoteRegion`]: `get`, `read`, `read_many`, `view` | *read errors*, see below |
 /// | its `read_into` | read errors, `LengthMismatch` |
 /// | its `set`, `write`, and `write_and_tell` in [`NotWritten`] | read errors, `Unknown` |
-/// | its `fetch_add`, `compare_exchange` | read errors, `Unknown`, `OtherExecutor` |
+/// | [`RegionWriter`]: `write`, `write_draft` | read errors, `Unknown` |
+/// | its `draft` | read errors |
+/// | its `flush` | `Unknown` |
+/// | [`RemoteRegion`]: `fetch_add`, `compare_exchange` | read errors, `Unknown`, `OtherExecutor` |
 ///
 /// Read errors are `OutOfRange`, `NoAccess`, `Revoked`, `NodeDown`, `Unsupported`, `Unable`,
 /// `NoNetwork` and `Shutdown`; of a region of this node `OutOfRange`, `NoAccess` and `Revoked`
@@ -39,6 +42,7 @@ use super::TellError;
 /// [`Region::share`]: crate::Region::share
 /// [`Region::share_range`]: crate::Region::share_range
 /// [`RegionSlice`]: crate::RegionSlice
+/// [`RegionWriter`]: crate::RegionWriter
 /// [`ReleaseError`]: super::ReleaseError
 /// [`RemoteRegion`]: crate::RemoteRegion
 /// [`RemoteRegion::slice`]: crate::RemoteRegion::slice

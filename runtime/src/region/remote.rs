@@ -13,6 +13,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 use super::range::{self, out_of_range, place};
 use super::view::RegionView;
+use super::writer::RegionWriter;
 use crate::actor::{Accepts, ActorRef};
 use crate::error::{RegionError, WriteAndTellError};
 use crate::message::Message;
@@ -102,14 +103,14 @@ impl<T> RemoteRegion<T> {
     }
 
     /// Returns the memory, and the byte in it at which these elements begin.
-    fn find(&self, range: &Range<usize>) -> Result<(&SharedMemory, u64), RegionError> {
+    pub(super) fn find(&self, range: &Range<usize>) -> Result<(&SharedMemory, u64), RegionError> {
         let at = place::<T>(range, self.len())?;
         let memory = self.memory.as_ref().ok_or(RegionError::NoNetwork)?;
         let base = self.place.at.saturating_mul(size_of::<T>() as u64);
         Ok((memory, base.saturating_add(at)))
     }
 
-    fn error(&self, range: Range<usize>, error: AccessError) -> RegionError {
+    pub(super) fn error(&self, range: Range<usize>, error: AccessError) -> RegionError {
         let node = || self.place.node.as_str().into();
         match error {
             AccessError::NoAccess(what) => RegionError::NoAccess(what),
@@ -262,7 +263,7 @@ impl<T: Pod> RemoteRegion<T> {
 
     /// Writes `elements` to those from `at` on. They are there when this returns: what is sent
     /// after it finds them. (Over RDMA a word is read behind them, which no device answers before
-    /// the memory has them.)
+    /// the memory has them. A [`writer`](Self::writer) does so once for many writes.)
     ///
     /// # Errors
     /// [`RegionError`], as its table says of writes. After [`Unknown`](RegionError::Unknown) some
@@ -277,9 +278,12 @@ impl<T: Pod> RemoteRegion<T> {
         let written = memory.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.error(range, error))
     }
-}
 
-impl<T: Pod> RemoteRegion<T> {
+    /// Returns what writes several times and makes sure of it once, or without a copy.
+    pub fn writer(&self) -> RegionWriter<T> {
+        RegionWriter::new(self, self.memory.as_ref().map(SharedMemory::writer))
+    }
+
     /// Writes `elements` to those from `at` on, and then tells an actor, of whatever node: when it
     /// handles the message, they are there.
     ///

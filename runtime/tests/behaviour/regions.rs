@@ -416,6 +416,53 @@ pub async fn elements_are_viewed_where_they_have_landed(world: &World) {
     }
 }
 
+/// Elements are written by one who flushes at the end, from where a device takes them.
+// Promised in docs/SEMANTICS.md.
+pub async fn elements_are_drafted_and_written(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let there = keeper(&beta, 200_000).await;
+    let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
+    let Shared { cells, .. } = keeper.lend().await.unwrap().unwrap();
+    let mut writer = cells.writer();
+    writer.flush().await.unwrap();
+    for (at, len) in [(0, 200_000), (7, 1), (3, 8_192), (100_000, 40_000), (0, 0)] {
+        let mut draft = writer.draft(len).await.unwrap();
+        assert_eq!(draft.len(), len);
+        assert_eq!(draft.is_copied(), len < 8_192, "{len}");
+        draft.fill((at + len) as u64);
+        writer.write_draft(at, draft).await.unwrap();
+    }
+    writer.write(199_998, &[1, 2]).await.unwrap();
+    writer.flush().await.unwrap();
+    let all = cells.read(..).await.unwrap();
+    let mut expected = vec![200_000; 199_998];
+    expected.extend([1, 2]);
+    expected[7] = 8;
+    expected[3..8_195].fill(8_195);
+    expected[100_000..140_000].fill(140_000);
+    assert!(all == expected);
+    // What does not fit is refused before it is begun.
+    let beyond = writer.draft(200_001).await.unwrap_err();
+    assert!(matches!(beyond, RegionError::OutOfRange { .. }), "{beyond}");
+    let draft = writer.draft(100_000).await.unwrap();
+    let beyond = writer.write_draft(100_001, draft).await.unwrap_err();
+    assert!(matches!(beyond, RegionError::OutOfRange { .. }), "{beyond}");
+    // A region of this node is written at once.
+    let owned = alpha.region::<[u8; 3]>(100_000).unwrap();
+    let triples = owned.share(Access::READ | Access::WRITE).unwrap();
+    let mut writer = triples.writer();
+    let mut draft = writer.draft(50_000).await.unwrap();
+    assert!(draft.is_copied());
+    draft.fill([1, 2, 3]);
+    writer.write_draft(50_000, draft).await.unwrap();
+    assert_eq!(owned.read(49_999..50_001).unwrap(), [[0; 3], [1, 2, 3]]);
+    owned.revoke_all().await;
+    assert_eq!(writer.write(0, &[[1; 3]]).await, Err(RegionError::Revoked));
+    writer.flush().await.unwrap();
+    drop(there);
+    end([alpha, beta]).await;
+}
+
 /// Views a region that it is given.
 #[actor]
 struct Looker;

@@ -14,9 +14,10 @@
 //!                              prints `lent` and how many were
 //! pace giant ADDRESS           prints `told N` when N tells of 60 MiB were handled
 //! pace region ADDRESS          prints `mib_per_s` and its value, of reads of 1 MiB of a region
-//! pace access ADDRESS read|write BYTES
+//! pace access ADDRESS read|write|write-on BYTES
 //!                              prints `read_us` or `write_us` and its value, the median of so many
-//!                              bytes of a region, one operation after the other
+//!                              bytes of a region, one operation after the other; `write-on` as a
+//!                              writer that is not flushed in between
 //! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
 //! ```
 
@@ -32,7 +33,7 @@ use tracing_subscriber::EnvFilter;
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
-    pace small|large|huge|giant|region ADDRESS | pace access ADDRESS read|write BYTES | \
+    pace small|large|huge|giant|region ADDRESS | pace access ADDRESS read|write|write-on BYTES | \
     pace lent ADDRESS BYTES FROM|never | pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
@@ -320,6 +321,7 @@ async fn access(address: &str, what: &str, bytes: &str) -> Outcome {
         tokio::time::timeout(PATIENCE, access_median(&region, &kind, len)).await
     });
     let median = median.await???;
+    let what = if what == "read" { "read" } else { "write" };
     println!("{what}_us {:.2}", median.as_nanos() as f64 / 1000.0);
     node.shutdown(PATIENCE).await;
     Ok(())
@@ -337,20 +339,30 @@ async fn access_median(
     }
     let small = len * 8 <= SMALL_ACCESS_BYTES_MAX;
     let (warm, counted) = if small { SMALL_ACCESSES } else { LARGE_ACCESSES };
-    let mut times = Vec::with_capacity(counted);
+    let (mut times, mut writer) = (Vec::with_capacity(counted), region.writer());
     for nth in 0..warm + counted {
         let start = Instant::now();
         match what {
             "read" if small => region.read_into(0..len, &mut elements).await?,
             // Where the device puts them, as async-rdma does.
             "read" => drop(region.view(0..len).await?),
-            "write" => region.write(0, &elements).await?,
+            "write" if small => region.write(0, &elements).await?,
+            "write-on" if small => writer.write(0, &elements).await?,
+            // From where the device takes them.
+            "write" | "write-on" => {
+                let draft = writer.draft(len).await?;
+                writer.write_draft(0, draft).await?;
+                if what == "write" {
+                    writer.flush().await?;
+                }
+            }
             _ => return Err(USAGE.into()),
         }
         if nth >= warm {
             times.push(start.elapsed());
         }
     }
+    writer.flush().await?;
     times.sort_unstable();
     Ok(times[counted / 2])
 }

@@ -1,6 +1,7 @@
 //! Memory that a node shares, as tasks of other nodes use it.
 
 mod transfer;
+mod writer;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -22,10 +23,11 @@ use crate::limits::FETCH_FROM;
 use crate::link::LinkHandle;
 use crate::memory::{OutOfRange, Words};
 use crate::mesh::Peer;
-use crate::reach::{Act, Ready, Terms, Unready, Viewed, Wanted};
+use crate::reach::{Act, PairId, Ready, Terms, Unready, Viewed, Wanted};
 use crate::shares::{Holder, NotDone, Piece as SharedPiece, Share, Shares};
 
 use transfer::{Transfer, Unfinished, completed};
+pub use writer::{Draft, SharedWriter};
 
 /// Pause until a link is looked at again that leads to another run of the node and is about to end.
 const RUN_PAUSE: Duration = Duration::from_millis(10);
@@ -180,7 +182,7 @@ impl SharedMemory {
         let Some((piece, _holder)) = self.open_here()? else {
             for _ in 0..READS_MAX {
                 let parts = parts.iter_mut().map(|(at, into)| (*at, Bytes::Into(into)));
-                match self.transfer(parts.collect()).await {
+                match self.transfer(Transfer::read(parts.collect()), &mut None).await {
                     Err(AccessError::Unknown) => {}
                     ended => return ended,
                 }
@@ -207,7 +209,7 @@ impl SharedMemory {
     /// # Cancel safety
     /// May be dropped.
     pub async fn fetch(&self, at: u64, bytes: usize) -> Result<Option<Fetched>, AccessError> {
-        if bytes < FETCH_FROM || matches!(self.place, Place::Here(_)) {
+        if bytes < FETCH_FROM || self.is_here() {
             return Ok(None);
         }
         let ready = self.ready(false).await?;
@@ -223,11 +225,15 @@ impl SharedMemory {
     /// # Cancel safety
     /// When the future is dropped some of it may be written, now or later; nothing else is.
     pub async fn write(&self, at: u64, from: &[u8]) -> Result<(), AccessError> {
-        let Some((piece, _holder)) = self.open_here()? else {
-            return self.transfer(vec![(at, Bytes::From(from))]).await;
-        };
-        check_here(&piece, Kind::Write, at, from.len())?;
-        Ok(piece.memory.write(piece.at + at, from)?)
+        if self.is_here() {
+            return self.write_here(at, from);
+        }
+        self.transfer(Transfer::write(at, from, !from.is_empty()), &mut None).await
+    }
+
+    /// Returns what writes, and makes sure at the end that what it has written is there.
+    pub fn writer(&self) -> SharedWriter {
+        SharedWriter::new(self.clone())
     }
 
     /// Adds `n` to the word that begins at `at`, which wraps around. Returns what it was.
@@ -255,6 +261,16 @@ impl SharedMemory {
         new: u64,
     ) -> Result<u64, AccessError> {
         self.atomic(at, Kind::CompareAndSwap { expected, new }).await
+    }
+
+    fn is_here(&self) -> bool {
+        matches!(self.place, Place::Here(_))
+    }
+
+    fn write_here(&self, at: u64, from: &[u8]) -> Result<(), AccessError> {
+        let (piece, _holder) = self.open_here()?.ok_or(AccessError::NotShared)?;
+        check_here(&piece, Kind::Write, at, from.len())?;
+        Ok(piece.memory.write(piece.at + at, from)?)
     }
 
     /// Returns the memory, if it is of this node.
@@ -296,10 +312,13 @@ impl SharedMemory {
     }
 
     /// Moves bytes in as many operations as it takes, over one queue pair after the other.
-    async fn transfer(&self, parts: Vec<(u64, Bytes<'_>)>) -> Result<(), AccessError> {
-        let mut transfer = Transfer::new(parts);
-        // The queue pair of writes that are done when its fence was read.
-        let mut unfenced = None;
+    /// `unfenced` is the one that has executed writes of this task without a fence behind them
+    /// (RE-8); where it has ended, or is another one now, the end of those is unknown.
+    async fn transfer(
+        &self,
+        mut transfer: Transfer<'_>,
+        unfenced: &mut Option<PairId>,
+    ) -> Result<(), AccessError> {
         loop {
             let may_be_done = transfer.may_be_done();
             let ready = self.ready(false).await.map_err(|error| error.after(may_be_done))?;
@@ -307,19 +326,14 @@ impl SharedMemory {
                 let checked = check(&ready.terms, bytes.kind(), *at, bytes.len());
                 checked.map_err(|error| error.after(may_be_done))?;
             }
-            let pair = ready.pair();
-            let is_left = may_be_done && unfenced.as_ref().is_some_and(|other| *other != pair);
-            let is_unfenced = transfer.is_moved() && unfenced.as_ref() != Some(&pair);
-            if is_unfenced || is_left {
-                // RE-8: the fence of another queue pair says nothing of this one's writes.
-                #[cfg(test)]
-                LEFT.with(|left| left.set(left.get() + 1));
-                return Err(AccessError::Unknown);
-            }
-            unfenced = (transfer.writes() && ready.fence().is_some()).then_some(pair);
+            let before = if transfer.writes() { follow(unfenced, &ready)? } else { None };
             match transfer.run(&ready).await {
-                Ok(()) => return Ok(()),
-                Err(Unfinished::NotBegun) => {}
+                Ok(()) => {
+                    unfenced.take_if(|_| transfer.is_fenced());
+                    return Ok(());
+                }
+                Err(Unfinished::NotBegun) if transfer.may_be_done() => {}
+                Err(Unfinished::NotBegun) => *unfenced = before,
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
                 Err(Unfinished::Failed(error)) => return Err(error.after(transfer.may_be_done())),
             }
@@ -354,6 +368,23 @@ impl SharedMemory {
             }
         }
     }
+}
+
+/// Notes that writes without a fence are about to be executed by this queue pair, after those of
+/// `unfenced`. Returns the latter as it was.
+///
+/// # Errors
+/// [`AccessError::Unknown`]: they were executed by another one, whose fence is not read any more
+/// (RE-8).
+fn follow(unfenced: &mut Option<PairId>, ready: &Ready) -> Result<Option<PairId>, AccessError> {
+    let (pair, before) = (ready.pair(), unfenced.take());
+    if before.as_ref().is_some_and(|other| *other != pair) {
+        #[cfg(test)]
+        LEFT.with(|left| left.set(left.get() + 1));
+        return Err(AccessError::Unknown);
+    }
+    *unfenced = ready.fence().map(|_| pair);
+    Ok(before)
 }
 
 #[cfg(test)]

@@ -139,6 +139,13 @@ impl Landing {
         Some(self.sizes.get(&size)?.pool.lease(slot, bytes))
     }
 
+    /// Takes back memory in which nothing is read any more.
+    pub(crate) fn give(&self, Runway { slot, size }: Runway) {
+        if let Some(at) = self.sizes.get(&size) {
+            at.pool.give(slot);
+        }
+    }
+
     /// Records that memory of this size was not made, or that nothing has landed in it and it will
     /// not come back.
     pub(crate) fn lose(&mut self, size: usize) {

@@ -43,6 +43,11 @@ impl Pool {
         self.home.lock().spare.pop()
     }
 
+    /// Takes back a slot that was [taken](Self::take) and not leased.
+    pub(crate) fn give(&self, slot: Slot) {
+        self.home.lock().spare.push(slot);
+    }
+
     /// Returns the number of slots that are neither posted nor leased.
     pub fn spare(&self) -> usize {
         self.home.lock().spare.len()

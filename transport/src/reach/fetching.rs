@@ -1,7 +1,7 @@
-//! Fetches from the peer's memory to where the bytes stay: of a message that it has lent, or a part
-//! of a share. No task copies it.
+//! Bytes that no task copies: fetched from the peer's memory to where they stay, of a message that
+//! it has lent or of a share; and stored in a share from where a task has drafted them.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -20,23 +20,25 @@ use crate::mutants::planted;
 use crate::proto::fetches::Lent;
 use crate::proto::loans::NotLent;
 
-/// The bytes that are fetched.
+/// The bytes of the peer that are fetched, or stored.
 struct Source {
+    /// Read, or write.
+    kind: Kind,
     /// The queue pair by which they are reached, and their memory there.
     number: u32,
     key: Key,
     /// The first one of them in that memory.
     at: u64,
     bytes: usize,
-    /// The task that views them; none where they are a message.
+    /// The task that views or stores them; none where they are a message.
     viewer: Option<Viewer>,
 }
 
-/// A task that views a part of a share.
+/// A task that views or stores a part of a share.
 struct Viewer {
     share: ShareId,
-    /// What it takes of the room of views, as long as anything lands. It has this, too, while it
-    /// waits.
+    /// What it takes of the room of views, as long as anything is under way. It has this, too,
+    /// while it waits.
     taken: Arc<BudgetShare>,
 }
 
@@ -44,7 +46,7 @@ impl Source {
     fn message(lent: Lent) -> Self {
         let (number, base) = lent.at.key;
         let (key, bytes) = (Key { number, base }, lent.bytes as usize);
-        Source { number: lent.at.pair, key, at: 0, bytes, viewer: None }
+        Source { kind: Kind::Read, number: lent.at.pair, key, at: 0, bytes, viewer: None }
     }
 
     /// Returns how many bytes one operation moves. A message has operations of its own; those of a
@@ -87,6 +89,55 @@ impl Deref for Viewed {
     }
 }
 
+/// Bytes that a task means to [store](Ready::store), in memory from which a device takes them: zeros
+/// at first, or what the last one has left. They count as [`Viewed`] does until this is dropped.
+pub(crate) struct Drafted {
+    berth: Berth,
+    bytes: usize,
+    taken: Arc<BudgetShare>,
+}
+
+/// Memory of a queue pair, which has it back when this is dropped.
+struct Berth {
+    reach: Arc<Reach>,
+    number: u32,
+    /// `None` while it is used, and where it was lost.
+    runway: Option<Runway>,
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        let runway = self.runway.take();
+        if let Some(runway) = runway
+            && let Some(pair) = self.reach.state.lock().pair(self.number)
+        {
+            pair.landing.give(runway);
+        }
+    }
+}
+
+impl Deref for Drafted {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.berth.runway.as_ref().map_or(&[], |runway| &runway.slot[..self.bytes])
+    }
+}
+
+impl DerefMut for Drafted {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.berth.runway.as_mut().map_or(&mut [], |runway| &mut runway.slot[..self.bytes])
+    }
+}
+
+/// The reason for which a draft was not stored.
+pub(crate) enum NotStored {
+    /// No byte was written. Its memory is of another queue pair, or that takes none now.
+    NotBegun(Drafted),
+    /// Some of it may be written, now or later.
+    Unknown,
+}
+
 impl Ready {
     /// Fetches these bytes of the share, which lie in it and may be read (RE-2). Returns nothing
     /// where there is no memory for them to land in, or something failed: then a read says what.
@@ -94,21 +145,91 @@ impl Ready {
     /// # Cancel safety
     /// Operations under way then give back their memory when they end, and no more is begun.
     pub(crate) async fn fetch(&self, at: u64, bytes: usize) -> Option<Viewed> {
+        let taken = self.take_viewed(bytes)?;
+        let (done, fetched) = oneshot::channel();
+        let source = self.source((Kind::Read, at, bytes), &taken);
+        self.reach.fetch_source(source, move |outcome| drop(done.send(outcome)));
+        let lease = fetched.await.ok()?.ok()?;
+        Some(Viewed { lease, _taken: taken })
+    }
+
+    /// Returns memory from which so many bytes can be [stored](Self::store). Returns nothing where
+    /// there is none.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub(crate) async fn draft(&self, bytes: usize) -> Option<Drafted> {
+        let taken = self.take_viewed(bytes)?;
+        let (found, means) = {
+            let state = &mut *self.reach.state.lock();
+            let landing = &mut state.pair(self.number)?.landing;
+            (landing.take_for_view(landing_size_of(bytes)), state.means.clone()?)
+        };
+        let berth = |reach, number, runway| Berth { reach, number, runway: Some(runway) };
+        if let Some(runway) = found {
+            let berth = berth(self.reach.clone(), self.number, runway);
+            return Some(Drafted { berth, bytes, taken });
+        }
+        let source = self.source((Kind::Write, 0, bytes), &taken);
+        let fetching = Fetching::new(self.reach.clone());
+        let (done, made) = oneshot::channel();
+        means.runtime.spawn(async move {
+            let made = fetching.0.runway(&source).await.ok();
+            let made = made.map(|(it, _)| berth(fetching.0.clone(), source.number, it));
+            drop(fetching);
+            drop(done.send(made));
+        });
+        let berth = made.await.ok()??;
+        Some(Drafted { berth, bytes, taken })
+    }
+
+    /// Writes a draft to the bytes of the share from `at` on, which lie in it and may be written
+    /// (RE-2). They are there when a fence was read that was posted later (RE-8).
+    ///
+    /// # Errors
+    /// [`NotStored`].
+    ///
+    /// # Cancel safety
+    /// Operations under way then give back their memory when they end, and no more is begun.
+    pub(crate) async fn store(&self, at: u64, draft: Drafted) -> Result<(), NotStored> {
+        let is_mine =
+            draft.berth.number == self.number && Arc::ptr_eq(&draft.berth.reach, &self.reach);
+        let means = self.reach.state.lock().means.clone().filter(|_| is_mine);
+        let Drafted { mut berth, bytes, taken } = draft;
+        let (Some(means), Some(runway)) = (means, berth.runway.take()) else {
+            return Err(NotStored::NotBegun(Drafted { berth, bytes, taken }));
+        };
+        let source = self.source((Kind::Write, at, bytes), &taken);
+        let (fetching, room) = (Fetching::new(self.reach.clone()), self.room.clone());
+        let (done, stored) = oneshot::channel();
+        means.runtime.spawn(async move {
+            let Moved { runway, is_begun, has_failed } =
+                fetching.0.move_all(runway, &room, &source).await;
+            berth.runway = runway;
+            drop(fetching);
+            drop(done.send((berth, is_begun, has_failed)));
+        });
+        match stored.await {
+            Ok((_, _, false)) => Ok(()),
+            Ok((berth, false, true)) => Err(NotStored::NotBegun(Drafted { berth, bytes, taken })),
+            _ => Err(NotStored::Unknown),
+        }
+    }
+
+    fn source(&self, (kind, at, bytes): (Kind, u64, usize), taken: &Arc<BudgetShare>) -> Source {
+        let viewer = Some(Viewer { share: self.share, taken: taken.clone() });
+        Source { kind, number: self.number, key: self.terms.key, at, bytes, viewer }
+    }
+
+    /// Takes room for a view or a draft.
+    fn take_viewed(&self, bytes: usize) -> Option<Arc<BudgetShare>> {
         if bytes > VIEWED_BYTES_MAX {
             return None;
         }
         let viewed = self.reach.state.lock().means.as_ref()?.room.viewed.clone();
         let taken = viewed.take_spare(landing_size_of(bytes) as u64)?;
-        if viewed.taken() > VIEWED_BYTES_MAX as u64 && !planted!(ViewsUnbounded) {
-            return None;
-        }
-        let taken = Arc::new(taken);
-        let viewer = Some(Viewer { share: self.share, taken: taken.clone() });
-        let (done, fetched) = oneshot::channel();
-        let source = Source { number: self.number, key: self.terms.key, at, bytes, viewer };
-        self.reach.fetch_source(source, move |outcome| drop(done.send(outcome)));
-        let lease = fetched.await.ok()?.ok()?;
-        Some(Viewed { lease, _taken: taken })
+        let fits = viewed.taken() <= VIEWED_BYTES_MAX as u64 || planted!(ViewsUnbounded);
+        fits.then(|| Arc::new(taken))
     }
 }
 
@@ -140,12 +261,14 @@ impl Reach {
 
     async fn fetch_all(&self, source: &Source) -> Result<Lease, NotLent> {
         let (runway, room) = self.runway(source).await?;
-        let size = runway.size();
-        let fetched = self.fetch_into(runway, &room, source).await;
-        if matches!(fetched, Err(NotFetched::Lost)) {
-            self.lose(source.number, size);
-        }
-        fetched.map_err(|_| NotLent::Failed)
+        let Moved { runway, has_failed, .. } = self.move_all(runway, &room, source).await;
+        let runway = runway.ok_or(NotLent::Failed)?;
+        let mut state = self.state.lock();
+        let pair = state.pair(source.number).ok_or(NotLent::Failed)?;
+        let lease = pair.landing.lease(runway, source.bytes).ok_or(NotLent::Failed)?;
+        drop(state);
+        // Else the memory serves the next one.
+        if has_failed { Err(NotLent::Failed) } else { Ok(lease) }
     }
 
     /// Records that nothing lands in memory of this size, which is gone.
@@ -166,57 +289,50 @@ impl Reach {
         self.state.lock().drop_unused()
     }
 
-    /// Fetches what is to be fetched. When this returns no read of it is under way (LO-1).
-    async fn fetch_into(
-        &self,
-        mut runway: Runway,
-        room: &Arc<Semaphore>,
-        source: &Source,
-    ) -> Result<Lease, NotFetched> {
-        let (bytes, size) = (source.bytes, runway.slot.len());
-        debug_assert!(bytes <= size, "it has room for all of it");
+    /// Moves the bytes to or from the first ones of `runway`. When this returns no operation of it
+    /// is under way (LO-1).
+    async fn move_all(&self, mut runway: Runway, room: &Arc<Semaphore>, source: &Source) -> Moved {
+        let (bytes, size) = (source.bytes, runway.size());
+        let length = runway.slot.len();
+        debug_assert!(bytes <= length, "it has room for all of it");
         let mut rest = Some(runway.slot);
-        let (mut parts, mut at, mut failed) = (Vec::new(), 0, false);
-        while at < bytes && !failed {
+        let (mut parts, mut at, mut has_failed) = (Vec::new(), 0, false);
+        while at < bytes && !has_failed {
             let part = source.operation_bytes().min(bytes - at);
-            let Some(permit) = source.permit(room, part).await else {
-                failed = true;
-                break;
-            };
-            // What lies beyond the last one is not read into.
-            let Some((slot, behind)) = rest.take().map(|it| cut(it, part.next_multiple_of(16)))
-            else {
-                failed = true;
+            let permit = source.permit(room, part).await;
+            // What lies beyond the last one is not used.
+            let cut = rest.take().map(|it| cut(it, part.next_multiple_of(16)));
+            let (Some(permit), Some((slot, behind))) = (permit, cut) else {
+                has_failed = true;
                 break;
             };
             rest = behind;
-            let posted = self.post_fetch(source, (at, part), slot, permit);
-            failed = posted.is_err();
+            let posted = self.post_in_place(source, (at, part), slot, permit);
+            has_failed = posted.is_err();
             parts.extend(posted);
             at += part;
         }
+        let is_begun = !parts.is_empty();
         let mut slots = Vec::with_capacity(parts.len() + 1);
         for part in parts {
             if let Ok((status, slot)) = part.await {
-                failed |= status != Status::Success;
+                has_failed |= status != Status::Success;
                 slots.push(slot);
             }
         }
         slots.extend(rest);
         // They were cut from one slot, in this order; where one has not come back all are lost.
-        let slots = slots.into_iter().map(Ok);
-        let whole =
-            slots.reduce(|front, behind| join(front?, behind?)).ok_or(NotFetched::Lost)??;
-        if whole.len() != size {
-            return Err(NotFetched::Lost);
+        let whole = slots.into_iter().map(Some).reduce(|front, behind| front?.join(behind?).ok());
+        match whole.flatten().filter(|whole| whole.len() == length) {
+            Some(whole) => {
+                runway.slot = whole;
+                Moved { runway: Some(runway), is_begun, has_failed }
+            }
+            None => {
+                self.lose(source.number, size);
+                Moved { runway: None, is_begun, has_failed: true }
+            }
         }
-        runway.slot = whole;
-        let mut state = self.state.lock();
-        let pair = state.pair(source.number).ok_or(NotFetched::Lost)?;
-        let lease = pair.landing.lease(runway, bytes).ok_or(NotFetched::Lost)?;
-        drop(state);
-        // Else it serves the next one.
-        if failed { Err(NotFetched::Unused) } else { Ok(lease) }
     }
 
     /// Returns memory for what is fetched, and the room for operations of its queue pair. New
@@ -293,8 +409,8 @@ impl Reach {
         Ok(pair.landing.add(slot, size))
     }
 
-    /// Posts the read of so many bytes from `at` on.
-    fn post_fetch(
+    /// Posts the operation on so many bytes from `at` on.
+    fn post_in_place(
         &self,
         source: &Source,
         part: (usize, usize),
@@ -305,7 +421,7 @@ impl Reach {
         if let Some(share) = source.share() {
             state.hold(share, source.key).ok_or(NotLent::Failed)?;
         }
-        let posted = state.post_read(source, part, slot, permit);
+        let posted = state.post_in_place(source, part, slot, permit);
         if posted.is_err()
             && let Some(share) = source.share()
         {
@@ -315,12 +431,14 @@ impl Reach {
     }
 }
 
-/// The reason for which nothing was fetched.
-enum NotFetched {
-    /// The memory that was to be landed in does not come back.
-    Lost,
-    /// It has come back.
-    Unused,
+/// What came of moving bytes.
+struct Moved {
+    /// The memory; `None` where it does not come back.
+    runway: Option<Runway>,
+    /// Some were moved, or may be.
+    is_begun: bool,
+    /// Not all were moved.
+    has_failed: bool,
 }
 
 /// The memory that something can land in.
@@ -332,8 +450,8 @@ enum Found {
 }
 
 impl State {
-    /// Posts a read for which there is a permit.
-    fn post_read(
+    /// Posts an operation for which there is a permit.
+    fn post_in_place(
         &mut self,
         source: &Source,
         (at, wanted): (usize, usize),
@@ -343,13 +461,14 @@ impl State {
         let now = self.patience.now();
         let pair = self.pair(source.number).ok_or(NotLent::Failed)?;
         let (key, at) = (source.key, source.at + at as u64);
-        let mut batch = vec![Operation { slot, bytes: wanted as u32, key, at, kind: Kind::Read }];
+        let (bytes, kind) = (wanted as u32, source.kind);
+        let mut batch = vec![Operation { slot, bytes, key, at, kind }];
         // There is a permit for each operation that it takes, so what it refuses is the memory.
         if let Err(error) = pair.one_sided.post(&mut batch) {
             return Err(self.not_fetched(source, &error.to_string()));
         }
         let (done, fetched) = oneshot::channel();
-        let purpose = Purpose::Fetch(done);
+        let purpose = Purpose::InPlace(done);
         pair.note_posted([Posted { permit, share: source.share(), purpose }], now);
         self.used = true;
         Ok(fetched)
@@ -403,10 +522,6 @@ fn cut(slot: Slot, bytes: usize) -> (Slot, Option<Slot>) {
     }
     let (front, behind) = slot.split(bytes);
     (front, Some(behind))
-}
-
-fn join(front: Slot, behind: Slot) -> Result<Slot, NotFetched> {
-    front.join(behind).map_err(|_| NotFetched::Lost)
 }
 
 /// A fetch under way, in the count of those.

@@ -19,7 +19,7 @@ pub(crate) struct Ready {
     pub(super) reach: Arc<Reach>,
     pub(super) number: u32,
     pub(super) share: ShareId,
-    room: Arc<Semaphore>,
+    pub(super) room: Arc<Semaphore>,
     fence: Option<Key>,
     pub(crate) terms: Terms,
 }

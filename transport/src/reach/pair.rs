@@ -88,11 +88,11 @@ pub(super) struct Posted {
 pub(super) enum Purpose {
     /// A task wants so many bytes at the front of the slot.
     Access { wanted: usize, done: oneshot::Sender<Finished> },
-    /// It brings a part of what stays in the slot.
-    Fetch(oneshot::Sender<Fetched>),
+    /// It moves what stays in the slot.
+    InPlace(oneshot::Sender<Fetched>),
 }
 
-/// How the operation of a fetch ended, and its slot.
+/// How an operation ended that moves what stays in its slot, and the slot.
 pub(super) type Fetched = (Status, Slot);
 
 /// The outcome of an operation, for the task that waits: told without the state's lock.
@@ -105,7 +105,7 @@ pub(super) enum Brought {
         is_short: bool,
         permit: OwnedSemaphorePermit,
     },
-    Fetch(oneshot::Sender<Fetched>, Fetched, OwnedSemaphorePermit),
+    InPlace(oneshot::Sender<Fetched>, Fetched, OwnedSemaphorePermit),
 }
 
 impl Brought {
@@ -116,7 +116,7 @@ impl Brought {
                 drop(task.send((status, came)));
                 permit
             }
-            Brought::Fetch(task, fetched, permit) => {
+            Brought::InPlace(task, fetched, permit) => {
                 drop(task.send(fetched));
                 permit
             }
@@ -445,7 +445,9 @@ impl Reach {
         }
         let (wanted, done) = match purpose {
             Purpose::Access { wanted, done } => (wanted, done),
-            Purpose::Fetch(done) => return Some(Brought::Fetch(done, (status, slot), permit)),
+            Purpose::InPlace(done) => {
+                return Some(Brought::InPlace(done, (status, slot), permit));
+            }
         };
         let pair = state.pair(number)?;
         let is_wanted = wanted > 0 && status == Status::Success && !done.is_closed();

@@ -41,6 +41,8 @@ pub(super) async fn completed(finished: oneshot::Receiver<Finished>) -> Result<C
 /// Bytes to be moved, each part from its place on, in order.
 pub(super) struct Transfer<'a> {
     parts: Vec<(u64, Bytes<'a>)>,
+    /// The fence is read behind them, where there is one (RE-8).
+    is_fenced: bool,
     done: Mark,
     /// An operation of it was posted.
     is_begun: bool,
@@ -80,8 +82,14 @@ impl Step {
 }
 
 impl<'a> Transfer<'a> {
-    pub(super) fn new(parts: Vec<(u64, Bytes<'a>)>) -> Self {
-        Transfer { parts, done: Mark { part: 0, byte: 0 }, is_begun: false }
+    pub(super) fn read(parts: Vec<(u64, Bytes<'a>)>) -> Self {
+        Transfer { parts, is_fenced: false, done: Mark { part: 0, byte: 0 }, is_begun: false }
+    }
+
+    /// Bytes to be written; with those of this task before them they are done at the end, if it
+    /// `is_fenced`.
+    pub(super) fn write(at: u64, from: &'a [u8], is_fenced: bool) -> Self {
+        Transfer { is_fenced, ..Transfer::read(vec![(at, Bytes::From(from))]) }
     }
 
     pub(super) fn parts(&self) -> &[(u64, Bytes<'a>)] {
@@ -93,15 +101,15 @@ impl<'a> Transfer<'a> {
         self.parts.iter().any(|(_, bytes)| bytes.kind() == Kind::Write)
     }
 
+    /// Returns true if it ends with a fence, where there is one.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.is_fenced
+    }
+
     /// Returns true if it writes, and some of that may be written: a write that is refused may have
     /// met the end of the share under way (PV-18).
     pub(super) fn may_be_done(&self) -> bool {
         self.is_begun && self.writes()
-    }
-
-    /// Returns true if all of it has been moved, and the fence at most is left.
-    pub(super) fn is_moved(&self) -> bool {
-        self.is_begun && self.skip_empty(self.done).part == self.parts.len()
     }
 
     fn skip_empty(&self, mut mark: Mark) -> Mark {
@@ -115,8 +123,7 @@ impl<'a> Transfer<'a> {
     fn step(&self, from: Mark, ready: &Ready, longest: usize) -> Option<Step> {
         let from = self.skip_empty(from);
         let Some((at, bytes)) = self.parts.get(from.part) else {
-            let wrote = self.parts.iter().any(|(_, it)| it.kind() == Kind::Write && it.len() > 0);
-            let fence = ready.fence().filter(|_| wrote && from.byte == 0)?;
+            let fence = ready.fence().filter(|_| self.is_fenced && from.byte == 0)?;
             return Some(Step { act: fence, from, to: Mark { byte: 1, ..from } });
         };
         let at = at + from.byte as u64;

@@ -17,7 +17,6 @@ use crate::fabric::one_sided::{
 use crate::fabric::{
     self, Fabric, FabricError, Limits, PostError, Protection, QueuePairConfig, Status,
 };
-use crate::limits;
 use crate::memory::{Buffer, Region, Slot, Words};
 
 /// A fabric of one such device.
@@ -57,17 +56,14 @@ impl Fabric for LazyDevice {
     }
 
     fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
-        let twice = 2 * config.operations;
-        let opening = self.below.open_one_sided(OneSidedConfig { operations: twice, ..config })?;
-        let slots = self.alloc(twice as usize * limits::ONE_SIDED_BYTES_MAX)?;
-        let slots = slots.into_slots(limits::ONE_SIDED_BYTES_MAX);
-        Ok(Box::new(LazyOpening { opening, slots, device: self.clone() }))
+        let operations = 3 * config.operations;
+        let opening = self.below.open_one_sided(OneSidedConfig { operations, ..config })?;
+        Ok(Box::new(LazyOpening { opening, device: self.clone() }))
     }
 }
 
 struct LazyOpening {
     opening: Box<dyn Opening>,
-    slots: Vec<Slot>,
     device: LazyDevice,
 }
 
@@ -85,24 +81,26 @@ impl Opening for LazyOpening {
         peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        let LazyOpening { opening, slots, device } = *self;
+        let LazyOpening { opening, device } = *self;
         let connecting = opening.connect(peer, way);
         async move {
             let below = connecting.await?;
             let (order, waker) = (VecDeque::new(), None);
             let (late, outcomes) = (Vec::new(), VecDeque::new());
-            let lazy = Lazy { below, device, slots, late, order, outcomes, waker };
+            let lazy = Lazy { below, device, late, order, outcomes, waker };
             Ok(Box::new(lazy) as Box<dyn OneSided>)
         }
         .boxed()
     }
 }
 
+/// Writes after which the memory has them, though nothing is read behind them.
+const LATE_MAX: usize = 16;
+
 struct Lazy {
     below: Box<dyn OneSided>,
     device: LazyDevice,
-    slots: Vec<Slot>,
-    /// Writes that were said to be done.
+    /// Writes that were said to be done: [`LATE_MAX`] at most.
     late: Vec<Operation>,
     /// Operations without an outcome, in order (PV-14).
     order: VecDeque<Expected>,
@@ -150,16 +148,18 @@ impl OneSided for Lazy {
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         self.device.doorbells.lock().push(batch.len());
         for operation in batch.drain(..) {
-            if operation.kind != Kind::Write {
+            if operation.kind != Kind::Write || self.late.len() == LATE_MAX {
                 self.order.extend(self.late.iter().map(|_| Expected::Late));
+                self.below.post(&mut self.late)?;
+            }
+            if operation.kind != Kind::Write {
                 self.order.push_back(Expected::Below);
-                let mut all = std::mem::take(&mut self.late);
-                all.push(operation);
-                self.below.post(&mut all)?;
+                self.below.post(&mut vec![operation])?;
                 continue;
             }
             let Operation { slot, bytes, key, at, kind } = operation;
-            let mut own = self.slots.pop().unwrap();
+            let length = (bytes as usize).next_multiple_of(16).max(16);
+            let mut own = Region::heap(length).into_slots(length).remove(0);
             own[..bytes as usize].copy_from_slice(&slot[..bytes as usize]);
             self.late.push(Operation { slot: own, bytes, key, at, kind });
             self.order.push_back(Expected::Write(slot));
@@ -177,7 +177,7 @@ impl OneSided for Lazy {
         for outcome in below {
             let is_done = matches!(outcome, Outcome::Done { .. });
             match (outcome, is_done.then(|| self.order.pop_front()).flatten()) {
-                (Outcome::Done { slot, .. }, Some(Expected::Late)) => self.slots.push(slot),
+                (Outcome::Done { slot, .. }, Some(Expected::Late)) => drop(slot),
                 (outcome, _) => self.outcomes.push_back(outcome),
             }
             self.tell_writes();

@@ -7,6 +7,7 @@ use super::sharing::{Owned, reached};
 use super::simulated::sim_config;
 use super::*;
 use crate::endpoint::{AccessError, SharedMemory};
+use crate::entropy::Entropy;
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
 use crate::limits::{FETCH_FROM, ONE_SIDED_BYTES_MAX};
@@ -30,6 +31,8 @@ struct Met {
     /// Reads by a fetch, and those that were to be one and had to be read otherwise.
     fetched: u32,
     not_fetched: u32,
+    /// Pieces that were written by drafts.
+    drafted: u32,
     /// Queue pairs that were lost while their link lived, and writes that were begun on one of them
     /// and would have gone on over the next.
     queue_pairs_lost: u32,
@@ -54,12 +57,15 @@ fn memory_is_what_a_model_is_whatever_is_lost() {
     }
     println!("{met:?} in {seeds} seeds");
     let Met { done, unknown_done, unknown_undone, reads_over_loss, .. } = met;
-    let Met { queue_pairs_lost, writes_over_two, rested, kept, fetched, not_fetched, .. } = met;
+    let Met { queue_pairs_lost, writes_over_two, rested, kept, fetched, .. } = met;
+    let Met { not_fetched, drafted, .. } = met;
     if seeds >= SEEDS {
         for count in [done, unknown_done, unknown_undone, reads_over_loss] {
             assert!(count > 5, "{met:?}");
         }
-        for count in [queue_pairs_lost, writes_over_two, rested, kept, fetched, not_fetched] {
+        for count in
+            [queue_pairs_lost, writes_over_two, rested, kept, fetched, not_fetched, drafted]
+        {
             assert!(count > 5, "{met:?}");
         }
     }
@@ -151,6 +157,34 @@ async fn fetch(memory: &SharedMemory, at: usize, expected: &[u8], met: &mut Met)
     }
 }
 
+/// Writes what is wanted between these bytes in pieces, some of them by drafts, and flushes it. An
+/// error says that some may be written.
+async fn write_together(
+    memory: &SharedMemory,
+    (mut at, wanted): (usize, &[u8]),
+    entropy: &Entropy,
+) -> (Result<(), AccessError>, u32) {
+    let (mut writer, mut ended, mut drafted) = (memory.writer(), Ok(()), 0);
+    let mut rest = wanted;
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(entropy.below(rest.len() as u64) as usize + 1);
+        let draft = if entropy.below(2) == 0 { memory.draft(piece.len()).await } else { Ok(None) };
+        let written = match draft {
+            Ok(Some(mut draft)) => {
+                drafted += 1;
+                draft.copy_from_slice(piece);
+                writer.write_draft(at as u64, draft).await
+            }
+            _ => writer.write(at as u64, piece).await,
+        };
+        ended = ended.and(written);
+        (at, rest) = (at + piece.len(), behind);
+    }
+    let flushed = writer.flush().await;
+    let ended = ended.and(flushed);
+    (ended.map_err(|_| AccessError::Unknown), drafted)
+}
+
 /// Returns what an operation has left of which the end is unknown: of each byte what was there, or
 /// what was wanted.
 async fn end_of_unknown(
@@ -191,7 +225,7 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
         let mut wanted = model.clone();
         let links = beta.watcher.texts().len();
         let mut is_long = false;
-        let ended = match below(4) {
+        let ended = match below(5) {
             0 => {
                 let mut found = vec![0; length];
                 let before = beta.watcher.texts().len();
@@ -206,10 +240,17 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
                 is_long = length > ONE_SIDED_BYTES_MAX;
                 memory.write(at as u64, &wanted[at..at + length]).await
             }
+            2 => {
+                wanted[at..at + length].fill(number as u8 + 1);
+                let piece = (at, &wanted[at..at + length]);
+                let (ended, drafted) = write_together(&memory, piece, &world.entropy()).await;
+                met.drafted += drafted;
+                ended
+            }
             kind => {
                 let place = word..word + 8;
                 let old = u64::from_ne_bytes(model[place.clone()].try_into().unwrap());
-                let is_add = kind == 2;
+                let is_add = kind == 3;
                 let new = if is_add { old.wrapping_add(3) } else { number.into() };
                 wanted[place].copy_from_slice(&new.to_ne_bytes());
                 let done = match is_add {
@@ -247,6 +288,8 @@ const STRIPE: usize = 1_500_000;
 #[derive(Debug, Default)]
 struct Striped {
     written: u32,
+    together: u32,
+    drafted: u32,
     read: u32,
     added: u32,
     unknown: u32,
@@ -267,7 +310,7 @@ async fn stripe(world: World, (owner, memory): (Arc<Words>, SharedMemory), from:
         let length = below(long.min(STRIPE - at) + 1);
         let mut wanted = model.clone();
         let place = (from + at) as u64;
-        let ended = match below(4) {
+        let ended = match below(5) {
             0 => {
                 let mut found = vec![0; length];
                 read(&memory, place, &mut found, &mut met.unknown).await;
@@ -280,6 +323,14 @@ async fn stripe(world: World, (owner, memory): (Arc<Words>, SharedMemory), from:
                 wanted[at..at + 8].copy_from_slice(&old.wrapping_add(3).to_ne_bytes());
                 met.added += 1;
                 memory.fetch_add(place, 3).await.map(|found| assert_eq!(found, old))
+            }
+            2 => {
+                wanted[at..at + length].fill(number);
+                met.together += 1;
+                let piece = (from + at, &wanted[at..at + length]);
+                let (ended, drafted) = write_together(&memory, piece, &world.entropy()).await;
+                met.drafted += drafted;
+                ended
             }
             _ => {
                 wanted[at..at + length].fill(number);
@@ -344,6 +395,8 @@ fn memory_is_what_its_writers_say_however_many_wait() {
         });
         for of in all {
             met.written += of.written;
+            met.together += of.together;
+            met.drafted += of.drafted;
             met.read += of.read;
             met.added += of.added;
             met.unknown += of.unknown;
@@ -351,8 +404,9 @@ fn memory_is_what_its_writers_say_however_many_wait() {
         met.left += crate::endpoint::take_left();
     }
     println!("{met:?} in {seeds} seeds");
-    let Striped { written, read, added, unknown, left } = met;
-    assert!(cases.is_some() || [written, read, added, unknown].iter().all(|count| *count > 50));
+    let Striped { written, together, drafted, read, added, unknown, left } = met;
+    let counts = [written, together, drafted, read, added, unknown];
+    assert!(cases.is_some() || counts.iter().all(|count| *count > 50), "{met:?}");
     assert!(cases.is_some() || left > 2, "{left}");
 }
 
@@ -407,8 +461,12 @@ fn dropped_operations_give_their_slots_back() {
                 let bytes = vec![round as u8; BYTES];
                 let mut into = vec![0; BYTES];
                 let work = async {
-                    match round % 4 {
+                    match round % 5 {
                         0 => memory.write(0, &bytes).await.map(drop),
+                        4 => match memory.draft(BYTES).await? {
+                            Some(draft) => memory.writer().write_draft(0, draft).await,
+                            None => Ok(()),
+                        },
                         1 => memory.read(0, &mut into).await,
                         2 => {
                             drop(memory.fetch(0, BYTES).await);

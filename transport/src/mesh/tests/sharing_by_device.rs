@@ -46,6 +46,80 @@ fn a_write_is_in_the_memory_when_it_has_returned() {
     });
 }
 
+/// RE-8: what a writer has written is there when it was flushed, and may not be before that; where
+/// the queue pair is lost in between nobody knows, and it begins anew.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn what_a_writer_has_written_is_there_when_it_was_flushed() {
+    sim::run(5, |world| async move {
+        let (alpha, _) = node(&world, "alpha", &["mlx5_0"], false).await;
+        let (beta, devices) = node(&world, "beta", &["mlx5_0"], false).await;
+        beta.mesh.ready(1).await;
+        let owned = Owned::new(&alpha, 400_000, Access::WRITE);
+        let memory = reached(&beta, &alpha, owned.share.id());
+        let mut writer = memory.writer();
+        writer.flush().await.unwrap();
+        let found = || {
+            let mut found = vec![0; 200_000];
+            owned.memory.read(0, &mut found).unwrap();
+            found
+        };
+        let mut late = 0;
+        for round in 1..=10u8 {
+            for part in 0..4 {
+                writer.write(part * 10_000, &[round; 10_000]).await.unwrap();
+            }
+            let mut draft = memory.draft(160_000).await.unwrap().expect("there is room");
+            draft.fill(round);
+            writer.write_draft(40_000, draft).await.unwrap();
+            late += u32::from(found() != [round; 200_000]);
+            writer.flush().await.unwrap();
+            assert!(found() == [round; 200_000], "round {round}");
+        }
+        assert!(late > 0, "the device takes its time");
+        // A flush is one doorbell, and none where there is nothing to flush.
+        let count = devices[0].doorbells.lock().len();
+        writer.flush().await.unwrap();
+        writer.write(0, &[77; 8]).await.unwrap();
+        writer.flush().await.unwrap();
+        assert_eq!(devices[0].doorbells.lock()[count..], [1, 1]);
+        // What is refused before it begins leaves the writer as it is.
+        writer.write(8, &[78; 8]).await.unwrap();
+        let refused = writer.write(400_000, &[1]).await;
+        assert!(matches!(refused, Err(AccessError::OutOfRange(_))), "{refused:?}");
+        let draft = memory.draft(100_000).await.unwrap().expect("there is room");
+        let refused = writer.write_draft(399_000, draft).await;
+        assert!(matches!(refused, Err(AccessError::OutOfRange(_))), "{refused:?}");
+        writer.flush().await.unwrap();
+        assert_eq!(found()[..16], [[77; 8], [78; 8]].concat());
+        // Another queue pair cannot say what became of what the last one wrote.
+        let reach = beta.link("alpha").await.unwrap().reach().clone();
+        for nth in 0..4 {
+            writer.write(0, &[nth; 8]).await.unwrap();
+            let draft = memory.draft(100_000).await.unwrap().expect("there is room");
+            assert!(reach.fail_queue_pair());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let ended = match nth {
+                0 => writer.flush().await,
+                1 => writer.write(8, &[1; 8]).await,
+                2 => writer.write_draft(8, draft).await,
+                _ => {
+                    // A writer that has written nothing yet writes a draft of the last queue pair.
+                    let mut other = memory.writer();
+                    other.write_draft(0, draft).await.unwrap();
+                    other.flush().await.unwrap();
+                    writer.flush().await
+                }
+            };
+            assert_eq!(ended, Err(AccessError::Unknown), "{nth}");
+            writer.flush().await.unwrap();
+        }
+        owned.share.end().await;
+        assert_eq!(writer.write(0, &[1]).await, Err(AccessError::NotShared));
+        writer.flush().await.unwrap();
+    });
+}
+
 /// PV-16, SM-3: what is atomic is done by one device, or by the processor, and by others only when
 /// none of its peers is granted it any more; what is not atomic is done by all.
 // Promised in docs/SEMANTICS.md.

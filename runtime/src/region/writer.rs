@@ -1,0 +1,172 @@
+//! Writes to another node's region that are made sure of together.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use bytemuck::Pod;
+
+use super::range;
+use super::remote::RemoteRegion;
+use crate::error::RegionError;
+use crate::remote::{Draft, SharedWriter};
+use crate::shared::note_operation;
+
+/// Writes elements of a region one after the other, and makes sure of all of them at the end. Made
+/// by [`RemoteRegion::writer`].
+///
+/// [`RemoteRegion::write`] makes sure of each write: over RDMA it reads a word behind it, which no
+/// device answers before the memory has what was written. This writes as the device does. Each call
+/// returns when the device of the region's node has taken the elements: operations that this node
+/// begins on the region later find them. When [`flush`](Self::flush) has returned everybody finds
+/// them, whatever tells them to look; where this is dropped without it, they are there some time
+/// later. Over TCP and on this node nothing is left for `flush` to do.
+///
+/// # Errors
+/// After [`RegionError::Unknown`] some of what was written since the last `flush` may not be there,
+/// and the writer begins anew; after every other error the call did nothing, and `flush` says what
+/// became of the calls before it.
+pub struct RegionWriter<T> {
+    region: RemoteRegion<T>,
+    /// `None` where the region has [no network](RegionError::NoNetwork).
+    writer: Option<SharedWriter>,
+}
+
+/// Elements that are to be written to a region: a slice to be filled, and given to
+/// [`RegionWriter::write_draft`]. Zeros at first, or what an earlier draft has left. Made by
+/// [`RegionWriter::draft`].
+pub struct RegionDraft<T>(Elements<T>);
+
+enum Elements<T> {
+    /// They are bytes of elements: see `is_made_of`.
+    Drafted(Draft),
+    Copied(Vec<T>),
+}
+
+impl<T: Pod> RegionWriter<T> {
+    pub(super) fn new(region: &RemoteRegion<T>, writer: Option<SharedWriter>) -> Self {
+        RegionWriter { region: region.clone(), writer }
+    }
+
+    /// Writes `elements` to those from `at` on.
+    ///
+    /// # Errors
+    /// [`RegionError`], as its table says of writes.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped some of them may be written: not later than `flush` returns.
+    pub async fn write(&mut self, at: usize, elements: &[T]) -> Result<(), RegionError> {
+        let range = range::following(at, elements.len());
+        let (_, at) = self.region.find(&range)?;
+        let writer = self.writer.as_mut().ok_or(RegionError::NoNetwork)?;
+        note_operation("write");
+        let written = writer.write(at, bytemuck::cast_slice(elements)).await;
+        written.map_err(|error| self.region.error(range, error))
+    }
+
+    /// Returns memory for `len` elements that are to be written. From 64 KiB on a device takes them
+    /// from there over RDMA, without a copy, and no memory is taken once there is some. It counts
+    /// as a [view](RemoteRegion::view) does until it was written or is dropped. Fewer bytes, those
+    /// for which there is no room, and those for a region of this node are memory of their own, and
+    /// [copied](RegionDraft::is_copied) as [`write`](Self::write) copies them.
+    ///
+    /// # Errors
+    /// [`RegionError`], as its table says of reads; [`RegionError::OutOfRange`] where the region
+    /// has fewer elements.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn draft(&self, len: usize) -> Result<RegionDraft<T>, RegionError> {
+        let (memory, _) = self.region.find(&(0..len))?;
+        let drafted = memory.draft(len.saturating_mul(size_of::<T>())).await;
+        Ok(RegionDraft(match drafted.map_err(|error| self.region.error(0..len, error))? {
+            Some(draft) if bytemuck::try_cast_slice::<u8, T>(&draft).is_ok() => {
+                Elements::Drafted(draft)
+            }
+            _ => Elements::Copied(vec![T::zeroed(); len]),
+        }))
+    }
+
+    /// Writes a draft to the elements from `at` on. Its memory serves the next one.
+    ///
+    /// # Errors
+    /// As of [`write`](Self::write). The draft is lost.
+    ///
+    /// # Cancel safety
+    /// As of `write`.
+    pub async fn write_draft(
+        &mut self,
+        at: usize,
+        draft: RegionDraft<T>,
+    ) -> Result<(), RegionError> {
+        let draft = match draft.0 {
+            Elements::Copied(elements) => return self.write(at, &elements).await,
+            Elements::Drafted(draft) => draft,
+        };
+        let range = range::following(at, draft.len() / size_of::<T>().max(1));
+        let (_, at) = self.region.find(&range)?;
+        let writer = self.writer.as_mut().ok_or(RegionError::NoNetwork)?;
+        note_operation("write");
+        let written = writer.write_draft(at, draft).await;
+        written.map_err(|error| self.region.error(range, error))
+    }
+
+    /// Waits until all is there that this has written, for everybody.
+    ///
+    /// # Errors
+    /// [`RegionError::Unknown`]: of what was written since the last call some may not be there.
+    ///
+    /// # Cancel safety
+    /// May be dropped, and called again.
+    pub async fn flush(&mut self) -> Result<(), RegionError> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let flushed = writer.flush().await;
+        flushed.map_err(|error| self.region.error(0..0, error))
+    }
+}
+
+impl<T> RegionWriter<T> {
+    /// Returns the region that it writes to.
+    pub fn region(&self) -> &RemoteRegion<T> {
+        &self.region
+    }
+}
+
+impl<T> RegionDraft<T> {
+    /// Returns true if its elements are copied when they are written, as
+    /// [`RegionWriter::write`] copies them.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.0, Elements::Copied(_))
+    }
+}
+
+impl<T: Pod> Deref for RegionDraft<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Elements::Drafted(bytes) => bytemuck::cast_slice(bytes),
+            Elements::Copied(elements) => elements,
+        }
+    }
+}
+
+impl<T: Pod> DerefMut for RegionDraft<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.0 {
+            Elements::Drafted(bytes) => bytemuck::cast_slice_mut(bytes),
+            Elements::Copied(elements) => elements,
+        }
+    }
+}
+
+impl<T> fmt::Debug for RegionWriter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RegionWriter(to {:?})", self.region)
+    }
+}
+
+impl<T: Pod + fmt::Debug> fmt::Debug for RegionDraft<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}

@@ -1,0 +1,137 @@
+//! Writes to shared memory that are not each made sure of, but all together at the end.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use super::transfer::Transfer;
+use super::{AccessError, SharedMemory, check, follow};
+use crate::fabric::one_sided::Kind;
+use crate::limits::FETCH_FROM;
+use crate::reach::{Drafted, NotStored, PairId};
+
+/// Writes to shared memory, one after the other. What it has written is there for all when
+/// [`flush`](Self::flush) has returned; operations that this node begins on the memory later find
+/// it at once (PV-14).
+///
+/// Where it reports [`AccessError::Unknown`], of all that was written since the last flush some may
+/// not be there, and it begins anew.
+pub struct SharedWriter {
+    memory: SharedMemory,
+    /// The queue pair that has executed writes since the last flush (RE-8).
+    unfenced: Option<PairId>,
+}
+
+/// Bytes that are to be written to another node's memory, where a device takes them from: at a
+/// multiple of 16. The memory is kept for the next ones when this is dropped.
+pub struct Draft(Drafted);
+
+impl SharedMemory {
+    /// Returns memory of so many bytes for what is to be written: no task copies them. It has zeros
+    /// in it, or what was in it before. Returns nothing where there is no room for it, or where it
+    /// would take longer than [`write`](Self::write) does.
+    ///
+    /// # Errors
+    /// [`AccessError`], of what a write would not get, either.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn draft(&self, bytes: usize) -> Result<Option<Draft>, AccessError> {
+        if bytes < FETCH_FROM || self.is_here() {
+            return Ok(None);
+        }
+        let ready = self.ready(false).await?;
+        Ok(ready.draft(bytes).await.map(Draft))
+    }
+}
+
+impl SharedWriter {
+    pub(super) fn new(memory: SharedMemory) -> Self {
+        SharedWriter { memory, unfenced: None }
+    }
+
+    /// Returns the memory that it writes to.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    /// Writes the bytes from `at` on.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped some of it may be written, at the next flush at the latest.
+    pub async fn write(&mut self, at: u64, from: &[u8]) -> Result<(), AccessError> {
+        if self.memory.is_here() {
+            return self.memory.write_here(at, from);
+        }
+        let written = self.memory.transfer(Transfer::write(at, from, false), &mut self.unfenced);
+        written.await.inspect_err(|error| self.note(error))
+    }
+
+    /// Writes a draft to the bytes from `at` on.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    ///
+    /// # Cancel safety
+    /// As of [`write`](Self::write).
+    pub async fn write_draft(&mut self, at: u64, draft: Draft) -> Result<(), AccessError> {
+        let ready = self.memory.ready(false).await?;
+        check(&ready.terms, Kind::Write, at, draft.len())?;
+        let before = follow(&mut self.unfenced, &ready)?;
+        match ready.store(at, draft.0).await {
+            Ok(()) => Ok(()),
+            Err(NotStored::NotBegun(draft)) => {
+                self.unfenced = before;
+                self.write(at, &draft).await
+            }
+            Err(NotStored::Unknown) => {
+                self.unfenced = None;
+                Err(AccessError::Unknown)
+            }
+        }
+    }
+
+    /// Waits until all is there that it has written.
+    ///
+    /// # Errors
+    /// [`AccessError::Unknown`].
+    ///
+    /// # Cancel safety
+    /// May be dropped: what was not made sure of is by the next call.
+    pub async fn flush(&mut self) -> Result<(), AccessError> {
+        if self.unfenced.is_none() {
+            return Ok(());
+        }
+        let flushed = self.memory.transfer(Transfer::write(0, &[], true), &mut self.unfenced).await;
+        flushed.map_err(|_| {
+            self.unfenced = None;
+            AccessError::Unknown
+        })
+    }
+
+    fn note(&mut self, error: &AccessError) {
+        self.unfenced.take_if(|_| *error == AccessError::Unknown);
+    }
+}
+
+impl Deref for Draft {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Draft {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Draft({} bytes)", self.len())
+    }
+}
