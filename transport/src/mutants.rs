@@ -166,11 +166,13 @@ mod switch {
         StalledCounts,
         /// Views have no bound.
         ViewsUnbounded,
+        /// The turn of an executor ends while an ASK of its waits for a device.
+        ForgottenAsk,
     }
 
     /// Those of one-sided access, each of which a test of this crate shows.
     #[cfg(test)]
-    pub(crate) const ONE_SIDED: [Mutant; 10] = [
+    pub(crate) const ONE_SIDED: [Mutant; 11] = [
         Mutant::FenceOfAnyPair,
         Mutant::UnfencedWrite,
         Mutant::KeyOfEarlierGrant,
@@ -181,6 +183,7 @@ mod switch {
         Mutant::EarlyUnknown,
         Mutant::StalledCounts,
         Mutant::ViewsUnbounded,
+        Mutant::ForgottenAsk,
     ];
 
     /// All that a network of honest nodes can show.

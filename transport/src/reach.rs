@@ -325,22 +325,21 @@ impl State {
         idle && self.outbox.is_empty() && !asks && !is_granting && self.lending.fetching == 0
     }
 
-    /// Takes what may be sent: of what the peer answers no more than it has room to answer. What
-    /// it waits for itself is never kept.
-    fn take_outgoing(&mut self) -> Vec<Sharing> {
-        let (unanswered, now) = (&mut self.unanswered, self.patience.now());
-        let (sent, kept): (Vec<_>, Vec<_>) = take(&mut self.outbox).into_iter().partition(|it| {
-            let Some(question) = it.question() else { return true };
+    /// Takes the next message that may be sent: of what the peer answers no more than it has room
+    /// to answer. What it waits for itself is never kept.
+    fn take_outgoing(&mut self) -> Option<Sharing> {
+        let unanswered = &mut self.unanswered;
+        let fits = |question| unanswered[question as usize].count < limits::SHARING_UNANSWERED_MAX;
+        let at = self.outbox.iter().position(|it| it.question().is_none_or(fits))?;
+        let message = self.outbox.remove(at);
+        if let Some(question) = message.question() {
             let unanswered = &mut unanswered[question as usize];
             if unanswered.count == 0 {
-                unanswered.since = now;
+                unanswered.since = self.patience.now();
             }
-            let fits = unanswered.count < limits::SHARING_UNANSWERED_MAX;
-            unanswered.count += usize::from(fits);
-            fits
-        });
-        self.outbox = kept;
-        sent
+            unanswered.count += 1;
+        }
+        Some(message)
     }
 
     /// Records that the peer answered an ASK or a REVOKE.
@@ -378,18 +377,35 @@ impl Reach {
         self.state.lock().stage = Stage::Barred;
     }
 
-    /// Waits until there is something to send, and takes it.
+    /// Waits until there is something to send, and takes the next message.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn outgoing(&self) -> Vec<Sharing> {
+    pub(crate) async fn next_outgoing(&self) -> Sharing {
         loop {
-            let messages = self.state.lock().take_outgoing();
-            if !messages.is_empty() {
-                return messages;
+            if let Some(message) = self.state.lock().take_outgoing() {
+                return message;
             }
             self.outgoing.notified().await;
         }
+    }
+
+    /// Waits until there is something to send, and takes all of it.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    #[cfg(test)]
+    pub(crate) async fn outgoing(&self) -> Vec<Sharing> {
+        let mut messages = vec![self.next_outgoing().await];
+        let mut state = self.state.lock();
+        messages.extend(std::iter::from_fn(|| state.take_outgoing()));
+        messages
+    }
+
+    /// Returns the time of the last look.
+    #[cfg(test)]
+    pub(crate) fn looked(&self) -> Option<tokio::time::Instant> {
+        self.state.lock().patience.looked
     }
 
     /// Gives up a queue pair that brings nothing (RE-6), and has a peer that waits wait on (RE-7).

@@ -11,10 +11,11 @@
 //!   is [recalled](Grantee::recall): those that were granted it let go of it when they have no
 //!   operation under way. Executors that were refused it, and asked again within
 //!   [`EXECUTOR_RESERVED`](limits::EXECUTOR_RESERVED), have their turns in the order of their first
-//!   refusals; a turn begins with one's first queue pair, and is kept for it that long. While
-//!   another one waits, queue pairs join a turn within [`EXECUTOR_KEPT`](limits::EXECUTOR_KEPT) of
-//!   its beginning, and none later: those that go on without a pause, however many, do not get it
-//!   back before the others had their turns. What this node does itself takes its turn with the
+//!   refusals; a turn begins with one's first queue pair, and is kept for it that long. A place and
+//!   a turn are kept also while an ASK of such a one waits for a device of this node. While another
+//!   one waits, queue pairs join a turn within [`EXECUTOR_KEPT`](limits::EXECUTOR_KEPT) of its
+//!   beginning, and none later: those that go on without a pause, however many, do not get it back
+//!   before the others had their turns. What this node does itself takes its turn with the
 //!   processor's.
 
 use std::collections::BTreeMap;
@@ -63,23 +64,35 @@ struct Bound {
     holders: usize,
     /// Time at which the first of them had it.
     begun: Instant,
-    /// Time until which it is kept for the executor, though no queue pair has it.
-    kept: Option<Instant>,
+    /// It is kept for the executor, though no queue pair has it.
+    kept: Option<Waiting>,
     /// Executors that were refused it, each once, in the order of their turns. There are as many as
     /// this node has devices, and its processor.
     waiting: Vec<Waiting>,
 }
 
+/// An executor that waits for its turn, or whose turn it is and that waits for a queue pair.
 struct Waiting {
     executor: Executor,
-    /// Time of its last refusal.
-    refused: Instant,
+    /// Time of its last refusal, or of the beginning of its turn.
+    since: Instant,
+    asking: Asking,
 }
 
+/// Stands for an ASK that has no answer yet: as long as it is kept the executor that was refused,
+/// or whose turn it is, is waited for.
+#[derive(Clone)]
+pub(crate) struct Asking(Arc<()>);
+
 impl Waiting {
-    /// Returns true if it has asked lately enough to be waited for.
+    fn new(executor: &Executor) -> Self {
+        let (since, asking) = (Instant::now(), Asking(Arc::default()));
+        Waiting { executor: executor.clone(), since, asking }
+    }
+
+    /// Returns true if it has asked lately enough to be waited for, or has no answer.
     fn asks_still(&self) -> bool {
-        self.refused.elapsed() < EXECUTOR_RESERVED
+        Arc::strong_count(&self.asking.0) > 1 || self.since.elapsed() < EXECUTOR_RESERVED
     }
 }
 
@@ -92,16 +105,16 @@ impl Bound {
     /// Gives it to the next one that waits, if no queue pair has it and it is kept for none.
     /// Returns false where it is of no executor then.
     fn settle(&mut self) -> bool {
-        let now = Instant::now();
-        if self.holders > 0 || self.kept.is_some_and(|until| now < until) {
+        if self.holders > 0 || self.kept.as_ref().is_some_and(Waiting::asks_still) {
             return true;
         }
         self.waiting.retain(Waiting::asks_still);
         if self.waiting.is_empty() {
             return false;
         }
-        self.executor = self.waiting.remove(0).executor;
-        self.kept = Some(now + EXECUTOR_RESERVED);
+        let next = self.waiting.remove(0);
+        self.executor = next.executor.clone();
+        self.kept = Some(Waiting { since: Instant::now(), ..next });
         true
     }
 
@@ -113,14 +126,21 @@ impl Bound {
         self.executor == *executor && (is_young || !other_waits() || planted!(NoTurn))
     }
 
-    /// Takes note that an executor was refused it.
-    fn note_refused(&mut self, executor: &Executor) {
-        self.waiting.retain(Waiting::asks_still);
-        let refused = Instant::now();
-        match self.waiting.iter_mut().find(|it| it.executor == *executor) {
-            Some(waiting) => waiting.refused = refused,
-            None => self.waiting.push(Waiting { executor: executor.clone(), refused }),
+    /// Takes note that an executor was refused it, or asks again in its turn. Returns its place.
+    fn note_asked(&mut self, executor: &Executor) -> Option<&Waiting> {
+        if self.is_for(executor) {
+            let kept = self.kept.as_mut()?;
+            kept.since = Instant::now();
+            return Some(kept);
         }
+        self.waiting.retain(Waiting::asks_still);
+        let known = self.waiting.iter().position(|it| it.executor == *executor);
+        let at = known.unwrap_or_else(|| {
+            self.waiting.push(Waiting::new(executor));
+            self.waiting.len() - 1
+        });
+        self.waiting[at].since = Instant::now();
+        self.waiting.get(at)
     }
 }
 
@@ -297,8 +317,8 @@ impl Shares {
             let Some(number) = state.by_id.get(&id).map(|shared| shared.piece.number()) else {
                 return;
             };
-            if let Some(bound) = state.bound(number).filter(|bound| !bound.is_for(executor)) {
-                bound.note_refused(executor);
+            if let Some(bound) = state.bound(number) {
+                bound.note_asked(executor);
             }
             let of_memory =
                 state.by_id.iter().filter(|(_, shared)| shared.piece.number() == number);
@@ -308,6 +328,22 @@ impl Shares {
             granted.collect()
         };
         granted.into_iter().for_each(|(id, grantee)| grantee.recall(id, executor));
+    }
+
+    /// Keeps the turn of an executor for an ASK that waits, for as long as what is returned is kept;
+    /// and its place, if another one keeps it from what is atomic, where the ASK `is_again`.
+    pub(crate) fn wait_for(
+        &self,
+        id: ShareId,
+        executor: &Executor,
+        is_again: bool,
+    ) -> Option<Asking> {
+        let state = &mut *self.state.lock();
+        let piece = &state.by_id.get(&id)?.piece;
+        let number = piece.access.atomic.then(|| piece.number())?;
+        let bound = state.bound(number)?;
+        let may_ask = (is_again || bound.is_for(executor)) && !planted!(ForgottenAsk);
+        may_ask.then(|| bound.note_asked(executor))?.map(|place| place.asking.clone())
     }
 
     /// Returns true if this executor would be the one of what is atomic on shared memory (SM-3).

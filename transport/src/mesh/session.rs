@@ -20,13 +20,16 @@ mod stalls;
 mod upgrade;
 mod usage;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
+use tokio::time::{
+    Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout, timeout_at,
+};
 
 use crate::bootstrap::{Beat, Channel, Failure, Message, Parting, Sharing};
 use crate::cause::{LinkCause, Violation};
@@ -64,6 +67,10 @@ pub(super) struct Session {
     heard: Instant,
     liveness: LinkLiveness,
     pace: Pace,
+    /// Time of the last look at one-sided access.
+    looked: Instant,
+    /// A message about memory was sent since the last look, which is sooner than the next one.
+    has_shared: bool,
     /// Messages that came since other links had their turn.
     messages: u32,
     /// Tasks that want to know when it answers.
@@ -95,8 +102,12 @@ impl Pace {
         Pace { interval, looks_per_beat, looks: 0 }
     }
 
+    fn between_looks(&self) -> Duration {
+        self.interval / self.looks_per_beat
+    }
+
     fn looks(&self) -> Interval {
-        let interval = self.interval / self.looks_per_beat;
+        let interval = self.between_looks();
         let mut look = interval_at(Instant::now() + interval, interval);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         look
@@ -140,6 +151,8 @@ impl Session {
             heard,
             liveness,
             pace,
+            looked: Instant::now(),
+            has_shared: false,
             messages: 0,
             probes,
             beats: 0,
@@ -223,7 +236,7 @@ impl Session {
         let reach = self.carrier.running.link.reach().clone();
         // A node that began to leave before this link was up has told its other peers already.
         if self.table.events.is_leaving()
-            && let Err(failure) = self.channel.send(&Message::Heartbeat(Beat::Leaving)).await
+            && let Err(failure) = self.send(&Message::Heartbeat(Beat::Leaving)).await
         {
             self.handle_failure(&failure);
         }
@@ -235,9 +248,15 @@ impl Session {
                 cause = self.carrier.running.ended() => return cause,
                 command = self.guard.command() => self.handle_command_and_read(command).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
-                messages = reach.outgoing(), if open => self.send_sharing(messages).await,
+                // One at a time: what else is due has its turn between two of them.
+                message = reach.next_outgoing(), if open && !self.has_shared => {
+                    self.send_sharing(message).await
+                }
                 // After what the peer said meanwhile: it may be all that shows that it lives.
                 _ = look.tick(), if open => self.look().await,
+                message = reach.next_outgoing(), if open && self.has_shared => {
+                    self.send_sharing(message).await
+                }
                 () = sleep_until(patience), if !open => {
                     self.give_up_waiting();
                     Ok(())
@@ -276,25 +295,43 @@ impl Session {
         match command {
             Command::Probe(answer) if self.over.is_none() => {
                 self.probes.push(answer);
-                self.channel.send(&Message::Heartbeat(Beat::Question)).await
+                self.send(&Message::Heartbeat(Beat::Question)).await
             }
             Command::Send(message) if self.over.is_none() => {
                 if let Message::WhoIs(name) = &message {
                     self.guard.peer().note_question(name);
                 }
-                self.channel.send(&message).await
+                self.send(&message).await
             }
             // A link is there already, or it is ending: there is nothing to be done.
             Command::Probe(_) | Command::Send(_) | Command::Abandon => Ok(()),
         }
     }
 
-    async fn send_sharing(&mut self, messages: Vec<Sharing>) -> Result<(), Failure> {
-        for message in messages {
-            self.channel.send(&Message::Sharing(message)).await?;
-        }
+    async fn send_sharing(&mut self, message: Sharing) -> Result<(), Failure> {
+        self.has_shared = true;
+        self.send(&Message::Sharing(message)).await?;
         self.carrier.running.link.signals().wake();
         Ok(())
+    }
+
+    /// Sends a message. However slowly the peer reads what it is sent, the session looks after
+    /// one-sided access meanwhile (RE-6).
+    ///
+    /// # Cancel safety
+    /// That of [`Channel::send`]: none.
+    async fn send(&mut self, message: &Message) -> Result<(), Failure> {
+        let mut sending = pin!(self.channel.send(message));
+        loop {
+            match timeout_at(self.looked + self.pace.between_looks(), &mut sending).await {
+                Ok(sent) => return sent,
+                Err(_) => {
+                    self.looked = Instant::now();
+                    let both_run = !self.liveness.is_stalled();
+                    self.carrier.running.link.look_at_reach(both_run);
+                }
+            }
+        }
     }
 
     async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
@@ -306,7 +343,7 @@ impl Session {
             Message::Heartbeat(beat) => return self.handle_beat(beat).await,
             Message::WhoIs(name) => {
                 let addresses = self.table.addresses_of(&name);
-                return self.channel.send(&Message::Known { name, addresses }).await;
+                return self.send(&Message::Known { name, addresses }).await;
             }
             Message::Known { name, addresses } => self.handle_known(&name, addresses),
             Message::Sharing(sharing) => {
@@ -334,7 +371,7 @@ impl Session {
                     self.guard.peer().note_leaving();
                 }
             }
-            Beat::Question => return self.channel.send(&Message::Heartbeat(Beat::Answer)).await,
+            Beat::Question => return self.send(&Message::Heartbeat(Beat::Answer)).await,
             Beat::Answer => self.handle_answer(),
             Beat::Idle if self.usage.rest != Rest::Agreed => return self.heed_idle().await,
             Beat::Better if self.usage.rest != Rest::Agreed => return self.heed_better().await,
@@ -398,7 +435,7 @@ impl Session {
         let link = &self.carrier.running.link;
         let agrees = self.usage.rest == Rest::Asked || (over && self.may_rest() && link.rest());
         if !agrees {
-            return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
+            return self.send(&Message::Heartbeat(Beat::Busy)).await;
         }
         self.usage.rest = Rest::Agreed;
         link.goodbye();
@@ -409,6 +446,7 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
+        (self.looked, self.has_shared) = (Instant::now(), false);
         self.carrier.running.link.look_at_reach(!self.liveness.is_stalled());
         if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }
@@ -445,7 +483,7 @@ impl Session {
             }
             false => Beat::Plain,
         };
-        self.channel.send(&Message::Heartbeat(beat)).await
+        self.send(&Message::Heartbeat(beat)).await
     }
 
     fn handle_failure(&mut self, failure: &Failure) {

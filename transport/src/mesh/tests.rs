@@ -41,6 +41,8 @@ mod sharing_by_device;
 #[cfg(feature = "sim")]
 mod simulated;
 #[cfg(feature = "sim")]
+mod slow_reader;
+#[cfg(feature = "sim")]
 mod stalls;
 #[cfg(feature = "sim")]
 mod strangers;
@@ -95,6 +97,12 @@ impl Host for Watcher {
 impl Watcher {
     fn texts(&self) -> Vec<String> {
         self.events.lock().iter().map(text).collect()
+    }
+
+    /// Waits until there were so many events.
+    #[cfg(feature = "sim")]
+    async fn until_count(&self, expected: usize) {
+        let _ = self.count.subscribe().wait_for(|count| *count >= expected).await;
     }
 
     /// Waits until the events are these.

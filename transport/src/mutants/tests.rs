@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::switch::{Mutant, ONE_SIDED, PLANTED_NAME};
 
-const SHOWN: [(Mutant, &str); 10] = [
+const SHOWN: [(Mutant, &str); 11] = [
     (
         Mutant::FenceOfAnyPair,
         "mesh::tests::sharing_at_random::memory_is_what_its_writers_say_however_many_wait",
@@ -29,6 +29,10 @@ const SHOWN: [(Mutant, &str); 10] = [
         "reach::tests::patience::a_peer_that_says_that_its_driver_does_not_run_is_waited_for",
     ),
     (Mutant::ViewsUnbounded, "reach::tests::views_have_half_of_what_lands"),
+    (
+        Mutant::ForgottenAsk,
+        "reach::tests::slow::shares::a_turn_waits_for_a_device_that_registers_another_share",
+    ),
 ];
 
 /// How long a test may take; one that waits for ever has failed.

@@ -18,15 +18,16 @@ use crate::fabric::one_sided::{Access, Executor, Grant, Granting, Key};
 use crate::id::ShareId;
 use crate::limits;
 use crate::mutants::planted;
-use crate::shares::{Grantee, Holder, Piece};
+use crate::shares::{Asking, Grantee, Holder, Piece};
 
 /// Shares of this node as far as the peer asked for them.
 #[derive(Default)]
 pub(super) struct Grants {
     /// Those that it was granted.
     pub(super) granted: BTreeMap<ShareId, Granted>,
-    /// Those that it waits for, in turn, while another one is registered (RE-7).
-    waiting: VecDeque<ShareId>,
+    /// Those that it waits for, in turn, while another one is registered (RE-7), and what keeps the
+    /// turn of its executor meanwhile (SM-3).
+    waiting: VecDeque<(ShareId, Option<Asking>)>,
     registering: Option<Registering>,
     /// Time at which the peer was last told that this side is at it.
     told: Option<Instant>,
@@ -41,6 +42,8 @@ struct Registering {
     share: ShareId,
     /// The peer has had its answer: the share ended meanwhile.
     is_answered: bool,
+    /// Keeps the place of an executor that is to ask again (SM-3).
+    asking: Option<Asking>,
 }
 
 /// A share that the peer was granted. Dropping it takes no time (RE-7).
@@ -125,6 +128,9 @@ impl Grants {
     /// it is dropped when that is done.
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
+        if let Some(registering) = &mut self.registering {
+            registering.asking = None;
+        }
         self.ignored = 0;
         take(&mut self.granted)
     }
@@ -149,29 +155,40 @@ impl Grants {
 }
 
 impl State {
-    /// Grants the peer a share of this node that it asked for, if there is such a one. Where there
-    /// is no queue pair the peer is about to hear that, and asks anew (RE-1).
-    pub(super) fn answer(&mut self, reach: &Arc<Reach>, means: &Arc<Means>, share: ShareId) {
-        if self.answer_again(means, share) {
-            return;
+    /// Answers a peer that asks for a share of this node.
+    pub(super) fn heed_ask(&mut self, reach: &Arc<Reach>, means: &Arc<Means>, share: ShareId) {
+        if !self.answer_again(means, share) {
+            self.answer(reach, means, (share, false));
         }
+    }
+
+    /// Grants the peer a share of this node that it asked for, if there is such a one; `is_again`,
+    /// if it did so to do what is atomic on it. Where there is no queue pair the peer is about to
+    /// hear that, and asks anew (RE-1).
+    fn answer(
+        &mut self,
+        reach: &Arc<Reach>,
+        means: &Arc<Means>,
+        (share, is_again): (ShareId, bool),
+    ) {
         let Stage::Connected(pair) = &mut self.stage else { return };
         let grants = &mut self.grants;
         // One that has ended is not found, also while the peer still holds it.
         if !means.shares.has(share) {
             return self.outbox.push(Sharing::Denied { share, reason: String::new() });
         }
+        let executor = pair.one_sided.executor();
         // (It is not opened before its turn: who has what is atomic would let go of it, SM-3.)
         if let Some(registering) = &grants.registering {
             // One that is asked for again has its answer to come.
             let is_it = !registering.is_answered
                 && (registering.share, registering.number) == (share, self.number);
-            if !is_it && !grants.waiting.contains(&share) {
-                grants.waiting.push_back(share);
+            if !is_it && grants.waiting.iter().all(|(waiting, _)| *waiting != share) {
+                let asking = means.shares.wait_for(share, &executor, is_again);
+                grants.waiting.push_back((share, asking));
             }
             return;
         }
-        let executor = pair.one_sided.executor();
         let opened = means.shares.open_for(share, &executor, &(reach.clone() as _));
         let Some((piece, holder)) = opened else {
             return self.outbox.push(Sharing::Denied { share, reason: String::new() });
@@ -186,7 +203,9 @@ impl State {
             }
             Granting::Slow(make) => {
                 let number = self.number;
-                grants.registering = Some(Registering { number, share, is_answered: false });
+                let waits = is_elsewhere.then(|| means.shares.wait_for(share, &executor, is_again));
+                let (is_answered, asking) = (false, waits.flatten());
+                grants.registering = Some(Registering { number, share, is_answered, asking });
                 let (reach, means) = (reach.clone(), means.clone());
                 let runtime = means.own.clone();
                 runtime.spawn_blocking(move || {
@@ -243,7 +262,7 @@ impl State {
                     self.recalls.push((share, executor));
                 }
             }
-            self.answer(reach, means, share);
+            self.answer(reach, means, (share, true));
         }
         Some(granted)
     }
@@ -269,14 +288,24 @@ impl State {
     }
 
     /// Takes what was registered, and returns it if it is not wanted any more.
-    fn take_registered(&mut self, made: Result<Granted, FabricError>) -> Option<Granted> {
+    fn take_registered(
+        &mut self,
+        means: &Means,
+        made: Result<Granted, FabricError>,
+    ) -> Option<Granted> {
         let registering = self.grants.registering.as_mut();
         let wanted = registering.filter(|it| it.number == self.number && !it.is_answered);
-        let Some(registering) = wanted.filter(|_| matches!(self.stage, Stage::Connected(_))) else {
+        let (Some(registering), Stage::Connected(pair)) = (wanted, &self.stage) else {
             return made.ok();
         };
         registering.is_answered = true;
         let share = registering.share;
+        if let Some(_asking) = registering.asking.take() {
+            // The peer has to ask again: the time in which it may begins now.
+            let executor = pair.one_sided.executor();
+            means.shares.wait_for(share, &executor, true);
+            self.recalls.push((share, executor));
+        }
         self.note_granted(share, made);
         None
     }
@@ -298,15 +327,15 @@ impl Reach {
     /// Takes what came of registering memory, and goes on with the next one. What is not wanted any
     /// more is given back first, by this thread.
     fn note_registered(self: &Arc<Self>, means: &Arc<Means>, made: Result<Granted, FabricError>) {
-        let unwanted = self.state.lock().take_registered(made);
+        let unwanted = self.state.lock().take_registered(means, made);
         drop(unwanted.map(|mut granted| granted.take()));
         {
             let mut state = self.state.lock();
             state.grants.registering = None;
             while state.grants.registering.is_none()
-                && let Some(share) = state.grants.waiting.pop_front()
+                && let Some((share, asking)) = state.grants.waiting.pop_front()
             {
-                state.answer(self, means, share);
+                state.answer(self, means, (share, asking.is_some()));
             }
         }
         self.recall_for_peer(means);
@@ -374,7 +403,7 @@ impl Grantee for Reach {
                 granted.ended.get_or_insert_with(Instant::now);
                 state.means.clone()
             } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
-                registering.is_answered = true;
+                (registering.is_answered, registering.asking) = (true, None);
                 state.outbox.push(Sharing::Denied { share, reason: String::new() });
                 None
             } else {

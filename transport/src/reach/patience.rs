@@ -21,7 +21,7 @@ use crate::mutants::planted;
 #[derive(Default)]
 pub(super) struct Patience {
     counted: Duration,
-    looked: Option<Instant>,
+    pub(super) looked: Option<Instant>,
     /// This side's driver ran since the last look.
     ran: bool,
     /// Wakes it.

@@ -54,7 +54,7 @@ impl Reach {
             Sharing::Unable { number, reason } => {
                 leftovers = state.heed_unable(number, reason);
             }
-            Sharing::Ask(share) => state.answer(self, &means, share),
+            Sharing::Ask(share) => state.heed_ask(self, &means, share),
             Sharing::Later => {
                 state.unanswered[Question::Ask as usize].since = state.patience.now();
             }

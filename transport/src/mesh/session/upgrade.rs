@@ -80,7 +80,7 @@ impl Session {
         let agrees =
             self.usage.rest == Rest::Asked || (self.upgrade.may_be_wanted() && self.may_upgrade());
         if !agrees {
-            return self.channel.send(&Message::Heartbeat(Beat::Busy)).await;
+            return self.send(&Message::Heartbeat(Beat::Busy)).await;
         }
         self.upgrade.is_cause = true;
         self.usage.rest = Rest::Agreed;

@@ -1,5 +1,7 @@
 //! A device that takes its time to lock memory, and to let go of it.
 
+mod shares;
+
 use std::sync::mpsc;
 
 use rkyv::util::AlignedVec;
@@ -130,80 +132,6 @@ pub(super) fn share(shares: &Arc<Shares>) -> Share {
     shares.share(&Arc::new(Words::zeroed(64).unwrap()), 0, 64, Access::ALL).unwrap()
 }
 
-/// RE-7: while a device locks memory the session goes on: it says so now and then, hears other
-/// questions, which have their turn, and answers when it is done.
-#[test]
-fn nothing_waits_for_a_device_that_locks_memory() {
-    sim::run(1, |world| async move {
-        let (reach, shares, device) = slow_side(&world).await;
-        let [first, second] = [share(&shares), share(&shares)];
-        for share in [&first, &second, &first] {
-            reach.handle(Sharing::Ask(share.id())).unwrap();
-        }
-        reach.look(true);
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Later]");
-        reach.look(true);
-        assert!(timeout(Duration::ZERO, reach.outgoing()).await.is_err(), "not so often");
-        assert!(!reach.rest(), "RE-5: the peer waits");
-        reach.handle(Sharing::Ask(ShareId(5))).unwrap();
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Denied]");
-        for _ in 0..2 {
-            assert_eq!(device.step(), "locked");
-            assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
-        }
-        assert!(reach.rest());
-        // SM-2: the end of a share waits for the device, and nothing else does.
-        let id = first.id();
-        let end = tokio::spawn(first.end());
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Revoke]");
-        reach.handle(Sharing::Revoked(id)).unwrap();
-        sleep_a_moment().await;
-        assert!(!end.is_finished(), "the device may still write");
-        assert_eq!(device.step(), "let go");
-        end.await.unwrap();
-        drop(device);
-    });
-}
-
-/// RE-7: a share that ends, or a queue pair, while a device locks memory for it, leaves nothing
-/// locked, and the peer has its one answer. There is one share at the device at a time, however
-/// many queue pairs the peer opens.
-#[test]
-fn what_ends_while_a_device_locks_memory_is_let_go() {
-    sim::run(1, |world| async move {
-        let (reach, shares, device) = slow_side(&world).await;
-        let [first, second] = [share(&shares), share(&shares)];
-        reach.handle(Sharing::Ask(first.id())).unwrap();
-        let end = tokio::spawn(first.end());
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Denied]");
-        assert_eq!(device.step(), "locked");
-        sleep_a_moment().await;
-        assert!(!end.is_finished());
-        assert_eq!(device.step(), "let go");
-        end.await.unwrap();
-        assert!(timeout(Duration::ZERO, reach.outgoing()).await.is_err(), "one answer");
-        // The share's end does not wait for the thread itself.
-        while reach.state.lock().grants.is_registering() {
-            sleep_a_moment().await;
-        }
-
-        reach.handle(Sharing::Ask(second.id())).unwrap();
-        for number in 2..5 {
-            offer(&reach, number).await;
-            reach.handle(Sharing::Ask(second.id())).unwrap();
-        }
-        assert_eq!(device.step(), "locked");
-        assert_eq!(device.step(), "let go");
-        assert_eq!(device.step(), "locked");
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
-        let end = tokio::spawn(second.end());
-        reach.end();
-        assert_eq!(device.step(), "let go");
-        end.await.unwrap();
-        drop(device);
-    });
-}
-
 pub(super) async fn sleep_a_moment() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -301,35 +229,6 @@ fn nothing_waits_for_a_device_that_makes_landing_memory() {
     });
 }
 
-/// RE-7: however much a peer was granted, one thread gives it back when the queue pair ends.
-#[test]
-fn one_thread_gives_back_what_a_queue_pair_leaves() {
-    sim::run(1, |world| async move {
-        let (device, control) = Device::new();
-        let (reach, shares) = acceptor(&world, Posts::Slow(device.clone()));
-        offer(&reach, 1).await;
-        let granted: Vec<_> = (0..20).map(|_| share(&shares)).collect();
-        for share in &granted {
-            reach.handle(Sharing::Ask(share.id())).unwrap();
-            assert_eq!(control.step(), "locked");
-            assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
-        }
-        device.most.store(0, Ordering::SeqCst);
-        reach.handle(Sharing::Unable { number: 1, reason: "it has ended".into() }).unwrap();
-        let ends: Vec<_> = granted.into_iter().map(|share| tokio::spawn(share.end())).collect();
-        while device.waiting.load(Ordering::SeqCst) == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(device.most.load(Ordering::SeqCst), 1);
-        ends.iter().for_each(|_| assert_eq!(control.step(), "let go"));
-        for end in ends {
-            end.await.unwrap();
-        }
-        drop(control);
-    });
-}
-
 /// RE-10: a peer that offers one queue pair after the other has one thread of this node, and the
 /// last one is connected. Drawn: what else the peer says, and when the device goes on.
 #[test]
@@ -376,62 +275,6 @@ fn offers_do_not_pile_up() {
     }
     println!("{offered} offered, {threads} threads blocked, {connected} connected");
     assert!(offered > 500 && threads < offered);
-}
-
-/// RE-7: a panic while a share is registered is an answer, and the next share has its turn.
-#[test]
-fn a_panic_while_a_share_is_registered_is_an_answer() {
-    sim::run(1, |world| async move {
-        let (device, control) = Device::new();
-        let (reach, shares) = acceptor(&world, Posts::Slow(device.clone()));
-        offer(&reach, 1).await;
-        let [first, second] = [share(&shares), share(&shares)];
-        for share in [&first, &second] {
-            reach.handle(Sharing::Ask(share.id())).unwrap();
-        }
-        *device.next.lock() = Whim::Panics;
-        assert_eq!(control.step(), "locked");
-        let said = reach.outgoing().await;
-        let [Sharing::Denied { share, reason }] = &said[..] else { panic!("{said:?}") };
-        assert_eq!(
-            (*share, &reason[..]),
-            (first.id(), "cannot connect the queue pair: it panicked")
-        );
-        assert_eq!(control.step(), "locked");
-        assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
-        // Nothing holds the one that was not granted.
-        first.end().await;
-        drop(control);
-    });
-}
-
-/// RE-7: each ASK has one answer, whenever it comes: also while the thread that has registered a
-/// share goes on to the next one, with the state unlocked between.
-#[test]
-fn each_ask_has_its_answer_whenever_it_comes() {
-    for seed in 0..100 {
-        sim::run(seed, |world| async move {
-            let (reach, shares, device) = slow_side(&world).await;
-            const ASKS: usize = 12;
-            let all: Vec<_> = (0..ASKS).map(|_| share(&shares)).collect();
-            let steps = std::thread::spawn(move || {
-                (0..ASKS).for_each(|_| assert_eq!(device.step(), "locked"));
-                device
-            });
-            let mut answers = Vec::new();
-            for share in &all {
-                reach.handle(Sharing::Ask(share.id())).unwrap();
-                (0..world.entropy().below(2_000)).for_each(|_| std::hint::spin_loop());
-                answers.extend(timeout(Duration::ZERO, reach.outgoing()).await.unwrap_or_default());
-            }
-            while answers.len() < ASKS {
-                answers.extend(reach.outgoing().await);
-            }
-            let granted = answers.iter().filter(|it| matches!(it, Sharing::Granted { .. }));
-            assert_eq!((granted.count(), answers.len()), (ASKS, ASKS), "seed {seed}");
-            drop(steps.join().unwrap());
-        });
-    }
 }
 
 /// RE-7, RE-9: four loans at once of which the device refuses some, or panics, while the queue pair
