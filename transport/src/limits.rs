@@ -359,13 +359,15 @@ pub const STALL_KNOWN_BEATS: u32 = 4;
 /// queue pair by which it was to be read is given up. Longer than the peer needs to find out that a
 /// read of it brings nothing, and to read all that may be lent at some MB/s.
 pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
+/// Time after which a queue pair for one-sided access is given up that this side's device has not
+/// made, or not connected. Longer than a slow device takes that works.
+pub const OPENING_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
 /// Questions about shared memory of one node to another one that have no answer; more wait. So few
 /// answers have room on the connection, whatever else it carries: neither side waits for the other
 /// to read.
 pub const SHARING_UNANSWERED_MAX: usize = 256;
-/// Shares that were taken back from one peer, while that has let go of none, beyond which its queue
-/// pair is given up.
-pub const ENDS_IGNORED_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
+/// Shares that one peer is to let go of, and has not, beyond which it is granted no others.
+pub const ENDS_UNHEARD_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
 /// Time after which a peer that does not say that it has no operation under way on a share that has
 /// ended is waited for no more. What it still begins ends its own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);

@@ -50,7 +50,7 @@ mod slots;
 #[cfg(feature = "sim")]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem::{replace, take};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -123,7 +123,8 @@ struct State {
     peer_connected: bool,
     /// The word of the peer that is read after writes (RE-8).
     fence: Option<Key>,
-    outbox: Vec<Sharing>,
+    /// What is to be said; questions are in `unanswered`.
+    outbox: VecDeque<Sharing>,
     /// RE-5.
     resting: bool,
     /// Something was done since the last look.
@@ -138,7 +139,7 @@ struct State {
     /// Shares on which the peer wants to do what is atomic, by its executor: to be recalled without
     /// the lock.
     recalls: Vec<(ShareId, Executor)>,
-    /// ASKs and REVOKEs that were sent and have no answer.
+    /// ASKs and REVOKEs that have no answer.
     unanswered: [Unanswered; 2],
     patience: Patience,
     lending: lending::LendingState,
@@ -147,10 +148,29 @@ struct State {
 /// Questions of one kind that have no answer.
 #[derive(Default)]
 struct Unanswered {
+    /// Those that are still to be sent.
+    unsent: VecDeque<ShareId>,
+    /// How many were sent: [`SHARING_UNANSWERED_MAX`](limits::SHARING_UNANSWERED_MAX) at most.
     count: usize,
     /// Of the last answer, or of the first question after a pause. (A peer that answers others
     /// meanwhile is on its way to this one.)
     since: Since,
+}
+
+impl Unanswered {
+    fn may_ask(&self) -> bool {
+        self.count < limits::SHARING_UNANSWERED_MAX && !self.unsent.is_empty()
+    }
+
+    /// Takes the next one that may be sent, and counts it.
+    fn take(&mut self, now: Since) -> Option<ShareId> {
+        let share = if self.may_ask() { self.unsent.pop_front() } else { None }?;
+        if self.count == 0 {
+            self.since = now;
+        }
+        self.count += 1;
+        Some(share)
+    }
 }
 
 #[derive(Default)]
@@ -160,13 +180,14 @@ enum Stage {
     Closed,
     /// The side that dialled is asked to open one, since then.
     Wanted(Since),
-    /// One is made, to be offered.
+    /// One is made since then, to be offered.
     Opening {
+        since: Since,
         _task: Task,
     },
     /// It is offered, and the peer has not answered since then.
     Offered(Since, Box<dyn Opening>),
-    Connecting(Task),
+    Connecting(Since, Task),
     /// It is connected, and usable once the peer's is, too.
     Connected(Pair),
     /// The peer cannot share memory: its version does not know how.
@@ -296,7 +317,7 @@ impl State {
         }
         let number = self.number;
         let leftovers = self.leave(Stage::Closed);
-        self.outbox.push(Sharing::Unable { number, reason });
+        self.outbox.push_back(Sharing::Unable { number, reason });
         leftovers
     }
 
@@ -318,28 +339,31 @@ impl State {
             Stage::Wanted(_)
             | Stage::Opening { .. }
             | Stage::Offered(..)
-            | Stage::Connecting(_) => false,
+            | Stage::Connecting(..) => false,
         };
         let asks = self.keys.values().any(Known::is_asked);
         let is_granting = self.grants.is_asked(self.number);
-        idle && self.outbox.is_empty() && !asks && !is_granting && self.lending.fetching == 0
+        idle && !self.speaks() && !asks && !is_granting && self.lending.fetching == 0
+    }
+
+    /// Puts a question to the peer.
+    fn ask(&mut self, question: Question, share: ShareId) {
+        self.unanswered[question as usize].unsent.push_back(share);
+    }
+
+    /// Returns true if something may be sent.
+    fn speaks(&self) -> bool {
+        !self.outbox.is_empty() || self.unanswered.iter().any(Unanswered::may_ask)
     }
 
     /// Takes the next message that may be sent: of what the peer answers no more than it has room
     /// to answer. What it waits for itself is never kept.
     fn take_outgoing(&mut self) -> Option<Sharing> {
-        let unanswered = &mut self.unanswered;
-        let fits = |question| unanswered[question as usize].count < limits::SHARING_UNANSWERED_MAX;
-        let at = self.outbox.iter().position(|it| it.question().is_none_or(fits))?;
-        let message = self.outbox.remove(at);
-        if let Some(question) = message.question() {
-            let unanswered = &mut unanswered[question as usize];
-            if unanswered.count == 0 {
-                unanswered.since = self.patience.now();
-            }
-            unanswered.count += 1;
-        }
-        Some(message)
+        let (said, now) = (self.outbox.pop_front(), self.patience.now());
+        said.or_else(|| {
+            let mut questions = [Question::Ask, Question::Revoke].into_iter();
+            questions.find_map(|it| Some(it.about(self.unanswered[it as usize].take(now)?)))
+        })
     }
 
     /// Records that the peer answered an ASK or a REVOKE.

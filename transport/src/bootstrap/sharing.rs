@@ -93,16 +93,17 @@ pub(crate) enum Question {
     Revoke,
 }
 
-impl Sharing {
-    /// Returns what the peer answers, if it does.
-    pub(crate) fn question(&self) -> Option<Question> {
+impl Question {
+    /// Returns the message that asks it.
+    pub(crate) fn about(self, share: ShareId) -> Sharing {
         match self {
-            Sharing::Ask(_) => Some(Question::Ask),
-            Sharing::Revoke(_) => Some(Question::Revoke),
-            _ => None,
+            Question::Ask => Sharing::Ask(share),
+            Question::Revoke => Sharing::Revoke(share),
         }
     }
+}
 
+impl Sharing {
     /// Returns true if it answers a question of the peer.
     pub(crate) fn is_answer(&self) -> bool {
         use Sharing::*;

@@ -299,10 +299,13 @@ impl Reach {
         let (mut parts, mut at, mut has_failed) = (Vec::new(), 0, false);
         while at < bytes && !has_failed {
             let part = source.operation_bytes().min(bytes - at);
-            let permit = source.permit(room, part).await;
+            let Some(permit) = source.permit(room, part).await else {
+                has_failed = true;
+                break;
+            };
             // What lies beyond the last one is not used.
-            let cut = rest.take().map(|it| cut(it, part.next_multiple_of(16)));
-            let (Some(permit), Some((slot, behind))) = (permit, cut) else {
+            let Some((slot, behind)) = rest.take().map(|it| cut(it, part.next_multiple_of(16)))
+            else {
                 has_failed = true;
                 break;
             };

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use super::aside::drop_aside;
 use super::{Leftovers, Means, Reach, Stage, State};
-use crate::bootstrap::Sharing;
+use crate::bootstrap::{Question, Sharing};
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Executor, Grant, Granting, Key};
 use crate::id::ShareId;
@@ -31,8 +31,13 @@ pub(super) struct Grants {
     registering: Option<Registering>,
     /// Time at which the peer was last told that this side is at it.
     told: Option<Instant>,
-    /// Shares that were taken back since the peer has last let go of one.
-    ignored: usize,
+    /// Shares that the peer is to let go of, and has not said so, those included that were taken
+    /// back.
+    unheard: usize,
+    /// Shares that ended, in this order, and when. They are taken back after a while (RE-3).
+    ended: VecDeque<(Instant, ShareId)>,
+    /// A task takes them back.
+    takes_back: bool,
 }
 
 /// A share whose memory a device is locking.
@@ -57,8 +62,8 @@ pub(super) struct Granted {
     kept: Duration,
     /// The peer is to let go of it; it may ask for it again (SM-3) unless it ends.
     is_recalled: bool,
-    /// Time at which the share ended (RE-3).
-    ended: Option<Instant>,
+    /// The share has ended (RE-3).
+    has_ended: bool,
     /// It has asked for it again already: it has its answer when it has let go.
     is_asked_again: bool,
     runtime: Handle,
@@ -89,15 +94,10 @@ impl Granted {
             since: Instant::now(),
             kept,
             is_recalled: false,
-            ended: None,
+            has_ended: false,
             is_asked_again: false,
             runtime,
         }
-    }
-
-    /// Returns what the peer is told when it is to let go of it, the first time.
-    fn recall(&mut self, share: ShareId) -> Option<Sharing> {
-        (!replace(&mut self.is_recalled, true)).then_some(Sharing::Revoke(share))
     }
 
     fn message(&self, share: ShareId) -> Sharing {
@@ -131,7 +131,8 @@ impl Grants {
         if let Some(registering) = &mut self.registering {
             registering.asking = None;
         }
-        self.ignored = 0;
+        self.unheard = 0;
+        self.ended.clear();
         take(&mut self.granted)
     }
 
@@ -145,6 +146,11 @@ impl Grants {
     #[cfg(test)]
     pub(super) fn is_any_atomic(&self) -> bool {
         self.granted.values().any(|granted| granted.terms.access.atomic)
+    }
+
+    /// Returns true if one that waits may have its turn.
+    fn has_turn(&self) -> bool {
+        self.registering.is_none() && self.unheard <= limits::ENDS_UNHEARD_MAX
     }
 
     /// Returns true if the peer waits for an answer on the queue pair of this number.
@@ -175,14 +181,16 @@ impl State {
         let grants = &mut self.grants;
         // One that has ended is not found, also while the peer still holds it.
         if !means.shares.has(share) {
-            return self.outbox.push(Sharing::Denied { share, reason: String::new() });
+            return self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
         }
         let executor = pair.one_sided.executor();
         // (It is not opened before its turn: who has what is atomic would let go of it, SM-3.)
-        if let Some(registering) = &grants.registering {
+        if !grants.has_turn() {
             // One that is asked for again has its answer to come.
-            let is_it = !registering.is_answered
-                && (registering.share, registering.number) == (share, self.number);
+            let is_it = grants
+                .registering
+                .as_ref()
+                .is_some_and(|it| !it.is_answered && (it.share, it.number) == (share, self.number));
             if !is_it && grants.waiting.iter().all(|(waiting, _)| *waiting != share) {
                 let asking = means.shares.wait_for(share, &executor, is_again);
                 grants.waiting.push_back((share, asking));
@@ -191,7 +199,7 @@ impl State {
         }
         let opened = means.shares.open_for(share, &executor, &(reach.clone() as _));
         let Some((piece, holder)) = opened else {
-            return self.outbox.push(Sharing::Denied { share, reason: String::new() });
+            return self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
         };
         let Piece { memory, at, bytes, access, is_elsewhere } = piece;
         let terms = Terms { bytes, access, is_elsewhere };
@@ -227,17 +235,17 @@ impl State {
     fn answer_again(&mut self, means: &Means, share: ShareId) -> bool {
         let Stage::Connected(pair) = &self.stage else { return false };
         let Some(granted) = self.grants.granted.get_mut(&share) else { return false };
-        if granted.ended.is_some() {
-            self.outbox.push(Sharing::Denied { share, reason: String::new() });
+        if granted.has_ended {
+            self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
             return true;
         }
         let executor = pair.one_sided.executor();
         let may_do_more = granted.terms.is_elsewhere && means.shares.is_free_for(share, &executor);
         if may_do_more || granted.is_recalled {
             granted.is_asked_again = true;
-            self.outbox.extend(granted.recall(share));
+            self.tell_to_let_go(share);
         } else {
-            self.outbox.push(granted.message(share));
+            self.outbox.push_back(granted.message(share));
             if granted.terms.is_elsewhere {
                 self.recalls.push((share, executor));
             }
@@ -252,9 +260,9 @@ impl State {
         means: &Arc<Means>,
         share: ShareId,
     ) -> Option<Granted> {
-        self.grants.ignored = 0;
-        let granted = self.grants.granted.remove(&share)?;
-        if granted.is_asked_again {
+        self.grants.unheard = self.grants.unheard.saturating_sub(1);
+        let granted = self.grants.granted.remove(&share);
+        if granted.as_ref().is_some_and(|granted| granted.is_asked_again) {
             if let Stage::Connected(pair) = &self.stage {
                 let executor = pair.one_sided.executor();
                 // Another one came first: it has its place among those that wait (SM-3).
@@ -264,20 +272,39 @@ impl State {
             }
             self.answer(reach, means, (share, true));
         }
-        Some(granted)
+        self.answer_waiting(reach, means);
+        granted
+    }
+
+    /// Tells the peer, once, that it is to let go of what it was granted.
+    fn tell_to_let_go(&mut self, share: ShareId) {
+        let Some(granted) = self.grants.granted.get_mut(&share) else { return };
+        if !replace(&mut granted.is_recalled, true) {
+            self.grants.unheard += 1;
+            self.ask(Question::Revoke, share);
+        }
+    }
+
+    /// Answers those that wait, as far as they have their turn.
+    fn answer_waiting(&mut self, reach: &Arc<Reach>, means: &Arc<Means>) {
+        while self.grants.has_turn()
+            && let Some((share, asking)) = self.grants.waiting.pop_front()
+        {
+            self.answer(reach, means, (share, asking.is_some()));
+        }
     }
 
     /// Takes a grant back that the peer has not let go of.
     fn take_back(&mut self, share: ShareId) -> Option<Granted> {
         let granted = self.grants.granted.remove(&share)?;
         if granted.is_asked_again && !planted!(SilentTakeBack) {
-            self.outbox.push(Sharing::Denied { share, reason: String::new() });
+            self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
         }
         Some(granted)
     }
 
     fn note_granted(&mut self, share: ShareId, made: Result<Granted, FabricError>) {
-        self.outbox.push(match made {
+        self.outbox.push_back(match made {
             Ok(granted) => {
                 let message = granted.message(share);
                 self.grants.granted.insert(share, granted);
@@ -317,7 +344,7 @@ impl State {
         let tells = self.grants.is_asked(self.number) && !self.grants.told.is_some_and(is_told);
         if tells {
             self.grants.told = Some(Instant::now());
-            self.outbox.push(Sharing::Later);
+            self.outbox.push_back(Sharing::Later);
         }
         tells
     }
@@ -332,11 +359,7 @@ impl Reach {
         {
             let mut state = self.state.lock();
             state.grants.registering = None;
-            while state.grants.registering.is_none()
-                && let Some((share, asking)) = state.grants.waiting.pop_front()
-            {
-                state.answer(self, means, (share, asking.is_some()));
-            }
+            state.answer_waiting(self, means);
         }
         self.recall_for_peer(means);
         self.outgoing.notify_one();
@@ -354,64 +377,65 @@ impl Reach {
     fn take_back_in_time(&self, means: &Means) {
         let this = self.this.clone();
         means.own.spawn(async move {
-            sleep(limits::REVOKE_PATIENCE).await;
-            if let Some(reach) = this.upgrade() {
-                reach.take_back_late();
+            while let Some(due) = this.upgrade().and_then(|reach| reach.take_back_late()) {
+                sleep_until(due).await;
             }
         });
     }
 
-    fn take_back_late(&self) {
-        let (over, leftovers) = {
+    /// Takes back what ended long ago. Returns when the next one is due, if there is one: without
+    /// one the task that calls this ends.
+    fn take_back_late(&self) -> Option<Instant> {
+        let (mut over, mut due) = (BTreeMap::new(), None);
+        let leftovers = {
             let state = &mut *self.state.lock();
-            let is_over = |ended: Instant| {
-                ended.elapsed() >= limits::REVOKE_PATIENCE && !planted!(KeptAfterEnd)
-            };
-            let granted = state.grants.granted.iter();
-            let over = granted.filter(|(_, granted)| granted.ended.is_some_and(is_over));
-            let over: Vec<_> = over.map(|(share, _)| *share).collect();
-            let over = over.into_iter().filter_map(|share| Some((share, state.take_back(share)?)));
-            let over: BTreeMap<_, _> = over.collect();
-            // So many only a peer ignores that lets go of nothing: it keeps as many REVOKEs here.
-            state.grants.ignored += over.len();
-            let is_deaf = state.grants.ignored > limits::ENDS_IGNORED_MAX;
-            let reason = || "the peer lets go of nothing".into();
-            let leftovers = is_deaf.then(|| state.give_up(reason(), false));
-            (Leftovers::of_grants(over, state.means.as_ref()), leftovers)
+            while let Some(&(ended, share)) = state.grants.ended.front() {
+                let at = ended + limits::REVOKE_PATIENCE;
+                if at > Instant::now() {
+                    due = Some(at);
+                    break;
+                }
+                state.grants.ended.pop_front();
+                if !planted!(KeptAfterEnd) {
+                    over.extend(state.take_back(share).map(|granted| (share, granted)));
+                }
+            }
+            state.grants.takes_back = due.is_some();
+            Leftovers::of_grants(over, state.means.as_ref())
         };
-        if leftovers.is_some() {
-            self.changed.notify_waiters();
-        }
-        drop(leftovers);
-        if !over.granted.is_empty() {
+        if !leftovers.granted.is_empty() {
             self.outgoing.notify_one();
         }
-        drop(over);
+        drop(leftovers);
+        due
     }
 }
 
 impl Grantee for Reach {
     /// Tells the peer that this share of this node ends (RE-3).
     fn revoke(&self, share: ShareId) {
-        let means = {
+        let begins = {
             let state = &mut *self.state.lock();
             let number = state.number;
             let is_it =
                 |it: &&mut Registering| it.share == share && it.number == number && !it.is_answered;
             if let Some(granted) = state.grants.granted.get_mut(&share) {
-                state.outbox.extend(granted.recall(share));
-                granted.ended.get_or_insert_with(Instant::now);
-                state.means.clone()
+                if !replace(&mut granted.has_ended, true) {
+                    state.grants.ended.push_back((Instant::now(), share));
+                }
+                state.tell_to_let_go(share);
+                let takes_back = replace(&mut state.grants.takes_back, true);
+                state.means.clone().filter(|_| !takes_back)
             } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
                 (registering.is_answered, registering.asking) = (true, None);
-                state.outbox.push(Sharing::Denied { share, reason: String::new() });
+                state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
                 None
             } else {
                 // One that waits is answered in its turn.
                 return;
             }
         };
-        if let Some(means) = means {
+        if let Some(means) = begins {
             self.take_back_in_time(&means);
         }
         self.outgoing.notify_one();
@@ -426,7 +450,7 @@ impl Grantee for Reach {
             if is_own || granted.since.elapsed() < granted.kept {
                 return;
             }
-            state.outbox.extend(granted.recall(share));
+            state.tell_to_let_go(share);
         }
         self.outgoing.notify_one();
     }

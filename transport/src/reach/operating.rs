@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::pair::{FENCE_BYTES, Finished, Piece, Posted, Purpose};
 use super::slots::Slots;
 use super::{Denied, Known, Reach, Stage, State, Terms};
-use crate::bootstrap::Sharing;
+use crate::bootstrap::Question;
 use crate::fabric::one_sided::{Key, Kind, Operation};
 use crate::id::ShareId;
 use crate::limits::ONE_SIDED_SLOT_BYTES;
@@ -93,7 +93,7 @@ impl Reach {
             let (look, speaks) = {
                 let mut state = self.state.lock();
                 let look = self.look_for(&mut state, (share, again), failures);
-                (look, !state.outbox.is_empty())
+                (look, state.speaks())
             };
             if speaks {
                 self.outgoing.notify_one();
@@ -145,12 +145,13 @@ impl Reach {
             Some(Known::Held { terms, is_ending: false, again, .. })
                 if is_again && terms.is_elsewhere =>
             {
-                if again.is_none() {
-                    state.outbox.push(Sharing::Ask(share));
-                }
+                let is_first = again.is_none();
                 let tasks = again.get_or_insert_default();
                 tasks.retain(|task| !task.is_closed());
                 tasks.push(asks);
+                if is_first {
+                    state.ask(Question::Ask, share);
+                }
             }
             Some(&mut Known::Held { terms, is_ending: false, .. }) => {
                 let (reach, room) = (self.clone(), pair.room.clone());
@@ -165,7 +166,7 @@ impl Reach {
             }
             None => {
                 state.keys.insert(share, Known::Asked(vec![asks]));
-                state.outbox.push(Sharing::Ask(share));
+                state.ask(Question::Ask, share);
             }
         }
         Ok(Look::Asked(answer))

@@ -249,7 +249,7 @@ impl Reach {
             let made = reach.make(&means, opening, offer).await;
             reach.note_connected(&means, number, made);
         });
-        state.stage = Stage::Connecting(Task(task.abort_handle()));
+        state.stage = Stage::Connecting(state.patience.now(), Task(task.abort_handle()));
     }
 
     /// Makes a queue pair and connects it to the one that the peer offers, by threads that may
@@ -272,7 +272,7 @@ impl Reach {
             };
             reach.note_connected(&means, number, made);
         });
-        state.stage = Stage::Connecting(Task(task.abort_handle()));
+        state.stage = Stage::Connecting(state.patience.now(), Task(task.abort_handle()));
     }
 
     /// Makes a queue pair, to be offered to the peer, by a thread that may block.
@@ -283,7 +283,8 @@ impl Reach {
             let opened = reach.open_aside(&means, number).await;
             reach.note_opened(number, opened);
         });
-        state.stage = Stage::Opening { _task: Task(task.abort_handle()) };
+        let (since, _task) = (state.patience.now(), Task(task.abort_handle()));
+        state.stage = Stage::Opening { since, _task };
     }
 
     /// Waits for the turn of a thread that may block (RE-10).
@@ -349,7 +350,7 @@ impl Reach {
     ) {
         let (landing, viewed) = (means.room.landing.clone(), means.room.viewed.clone());
         let mut state = self.state.lock();
-        if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
+        if state.number != number || !matches!(state.stage, Stage::Connecting(..)) {
             drop(state);
             if made.as_ref().is_ok_and(|(one_sided, ..)| one_sided.is_slow()) {
                 drop_aside(&means.own, made);
@@ -357,7 +358,7 @@ impl Reach {
             return;
         }
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
-            (Ok((one_sided, slots, fence)), Stage::Connecting(task)) => {
+            (Ok((one_sided, slots, fence)), Stage::Connecting(_, task)) => {
                 let reach = self.clone();
                 // It finds the state locked until its queue pair is there.
                 let driver = poll_fn(move |cx| reach.drive(number, cx));
@@ -379,7 +380,7 @@ impl Reach {
                     driver,
                 };
                 state.stage = Stage::Connected(pair);
-                state.outbox.push(Sharing::Connected { number, fence: key });
+                state.outbox.push_back(Sharing::Connected { number, fence: key });
                 // It is the task that calls this, and ends.
                 drop(task);
                 None
@@ -421,7 +422,7 @@ impl Reach {
             state.give_up(reason, false)
         });
         let is_over = leftovers.is_some();
-        let speaks = !state.outbox.is_empty();
+        let speaks = state.speaks();
         drop(state);
         finished.into_iter().for_each(Brought::tell);
         drop((leftovers, outcomes));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Stage, State};
-use crate::limits::{ONE_SIDED_PATIENCE, PATIENCE_LOOK_MAX, STALL_KNOWN_BEATS};
+use crate::limits::{ONE_SIDED_PATIENCE, OPENING_PATIENCE, PATIENCE_LOOK_MAX, STALL_KNOWN_BEATS};
 use crate::mutants::planted;
 
 /// The time that has counted so far.
@@ -103,11 +103,10 @@ impl State {
                     !pair.posted.is_empty() && brings_nothing(pair.waiting)
                 }
                 Stage::Connected(pair) => is_late(pair.waiting),
-                Stage::Closed
-                | Stage::Opening { .. }
-                | Stage::Connecting(_)
-                | Stage::Barred
-                | Stage::Ended => false,
+                Stage::Opening { since, .. } | Stage::Connecting(since, _) => {
+                    self.patience.is_over(*since, OPENING_PATIENCE)
+                }
+                Stage::Closed | Stage::Barred | Stage::Ended => false,
             }
     }
 }

@@ -78,7 +78,7 @@ impl Reach {
             }
         }
         let checked = state.check_answers();
-        let speaks = !state.outbox.is_empty();
+        let speaks = state.speaks();
         drop(state);
         drop((leftovers, unused));
         checked?;
@@ -110,12 +110,12 @@ impl Reach {
         match means.open(number) {
             Ok(opening) => {
                 let offer = opening.offer();
-                state.outbox.push(Sharing::Offer { number, queue_pair: offer });
+                state.outbox.push_back(Sharing::Offer { number, queue_pair: offer });
                 self.connect(state, means, opening, queue_pair);
             }
             Err(error) => {
                 let reason = error.to_string();
-                state.outbox.push(Sharing::Unable { number, reason: reason.clone() });
+                state.outbox.push_back(Sharing::Unable { number, reason: reason.clone() });
                 state.note_failure(reason);
             }
         }
@@ -125,7 +125,7 @@ impl Reach {
     /// Begins to open a queue pair, or asks the peer to.
     pub(super) fn begin(self: &Arc<Self>, state: &mut State, means: &Arc<Means>) {
         if !means.is_dialer() {
-            state.outbox.push(Sharing::Want);
+            state.outbox.push_back(Sharing::Want);
             state.stage = Stage::Wanted(state.patience.now());
             return;
         }
@@ -161,10 +161,10 @@ impl Reach {
     /// not wanted any more.
     pub(super) fn offer_in_return(&self, number: u32, opening: &dyn Opening) -> bool {
         let mut state = self.state.lock();
-        if state.number != number || !matches!(state.stage, Stage::Connecting(_)) {
+        if state.number != number || !matches!(state.stage, Stage::Connecting(..)) {
             return false;
         }
-        state.outbox.push(Sharing::Offer { number, queue_pair: opening.offer() });
+        state.outbox.push_back(Sharing::Offer { number, queue_pair: opening.offer() });
         drop(state);
         self.outgoing.notify_one();
         true
@@ -178,12 +178,12 @@ impl State {
         match opened {
             Ok(opening) => {
                 let queue_pair = opening.offer();
-                self.outbox.push(Sharing::Offer { number, queue_pair });
+                self.outbox.push_back(Sharing::Offer { number, queue_pair });
                 self.stage = Stage::Offered(self.patience.now(), opening);
             }
             Err(reason) => {
                 // The peer may have asked for it, and waits.
-                self.outbox.push(Sharing::Unable { number, reason: reason.clone() });
+                self.outbox.push_back(Sharing::Unable { number, reason: reason.clone() });
                 self.note_failure(reason);
             }
         }
@@ -196,7 +196,7 @@ impl State {
     }
 
     fn is_connecting(&self) -> bool {
-        matches!(self.stage, Stage::Connecting(_) | Stage::Connected(_))
+        matches!(self.stage, Stage::Connecting(..) | Stage::Connected(_))
     }
 
     fn heed_connected(&mut self, number: u32, fence: Option<Key>) {
@@ -265,7 +265,7 @@ impl State {
         if let Some(tasks) = again {
             self.keys.insert(share, Known::Asked(tasks));
         }
-        self.outbox.push(Sharing::Revoked(share));
+        self.outbox.push_back(Sharing::Revoked(share));
     }
 }
 

@@ -100,23 +100,74 @@ fn a_stalled_peer_does_not_keep_what_has_ended() {
             let state = reach.state.lock();
             assert!(matches!(state.stage, Stage::Connected(_)), "its program may go on");
             assert_eq!(state.grants.granted.len(), 1, "without a look at its link");
-            state.outbox.len()
+            state.unanswered[Question::Revoke as usize].unsent.len()
         };
         // It hears of each of them: an honest peer uses none.
         assert_eq!(said, 2 * limits::SHARING_UNANSWERED_MAX);
-        for _ in said + limits::SHARING_UNANSWERED_MAX..limits::ENDS_IGNORED_MAX {
-            let share = share(&shares);
-            reach.handle(Sharing::Ask(share.id())).unwrap();
+    });
+}
+
+/// A peer is granted no more shares while it is to let go of too many: what it says of others does
+/// not change that. It is not cut for it: an honest one lets go of them, however many end at once.
+#[test]
+fn a_peer_is_granted_no_more_than_it_lets_go_of() {
+    sim::run(1, |world| async move {
+        let (reach, shares) = acceptor(&world, Posts::Kept);
+        offer(&reach, 1).await;
+        let all: Vec<_> = (0..=limits::ENDS_UNHEARD_MAX).map(|_| share(&shares)).collect();
+        let ids: Vec<_> = all.iter().map(Share::id).collect();
+        for id in &ids {
+            reach.handle(Sharing::Ask(*id)).unwrap();
             reach.outgoing().await;
         }
+        drop(all);
         tokio::time::sleep(limits::REVOKE_PATIENCE + LOOK).await;
-        assert!(matches!(reach.state.lock().stage, Stage::Connected(_)));
-        reach.handle(Sharing::Ask(kept.id())).unwrap();
-        reach.outgoing().await;
-        drop(kept);
-        tokio::time::sleep(limits::REVOKE_PATIENCE + LOOK).await;
+        let revokes = reach.outgoing().await;
+        assert_eq!(revokes.len(), limits::SHARING_UNANSWERED_MAX);
+        let next = share(&shares);
+        reach.handle(Sharing::Ask(next.id())).unwrap();
+        {
+            let state = reach.state.lock();
+            assert!(matches!(state.stage, Stage::Connected(_)), "they are taken back, all at once");
+            assert!(state.grants.granted.is_empty(), "and this one is not granted");
+        }
+        reach.look(true);
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Later]");
+        reach.handle(Sharing::Revoked(ids[0])).unwrap();
+        let said = format!("{:?}", reach.outgoing().await);
+        assert_eq!(said, "[Granted, Revoke]");
+        for id in &ids[1..] {
+            reach.handle(Sharing::Revoked(*id)).unwrap();
+            while timeout(Duration::ZERO, reach.outgoing()).await.is_ok() {}
+        }
         let state = reach.state.lock();
-        assert!(matches!(state.stage, Stage::Closed) && state.outbox.len() == 1, "it is a bound");
+        assert_eq!((state.grants.granted.len(), state.speaks()), (1, false));
+    });
+}
+
+/// RE-6: a queue pair that a device does not make is given up in the end, and tasks that wait for
+/// it hear that.
+#[test]
+fn a_queue_pair_that_is_never_made_is_given_up() {
+    sim::run(1, |world| async move {
+        let (reach, shares) = acceptor(&world, Posts::Kept);
+        let _share = share(&shares);
+        let never = tokio::spawn(std::future::pending::<()>()).abort_handle();
+        {
+            let mut state = reach.state.lock();
+            state.number = 1;
+            state.stage = Stage::Connecting(state.patience.now(), Task(never));
+        }
+        let task = tokio::spawn({
+            let reach = reach.clone();
+            async move { reach.access(ShareId(7), false).await.map(drop) }
+        });
+        look_for(&reach, limits::OPENING_PATIENCE - limits::ONE_SIDED_PATIENCE).await;
+        assert!(!task.is_finished() && matches!(reach.state.lock().stage, Stage::Connecting(..)));
+        look_for(&reach, limits::ONE_SIDED_PATIENCE).await;
+        let ended = task.await.unwrap();
+        assert!(matches!(ended, Err(Unready::Unable(_))), "{ended:?}");
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Unable]");
     });
 }
 
