@@ -2,6 +2,7 @@
 
 mod asks;
 mod removed;
+mod resting;
 mod routers;
 mod sizes;
 

@@ -141,11 +141,15 @@ impl<A: Handlers> Life<A> {
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
                 on_duty(start, in_hand, None, starts).await?;
             }
-            self.is_born = true;
             note_started(self.cell.base(), self.started.take());
             loop {
                 let handling = {
                     let mut alarm = None;
+            if std::mem::replace(&mut self.is_born, true)
+                && let Some(plan) = &self.plan
+            {
+                plan.factory().note_started_again();
+            }
                     let begun = poll_fn(|task| self.poll_next(&mut alarm, task)).await;
                     let (Some(begun), Some(actor)) = (begun, &mut self.actor) else { break };
                     handle(actor, &mut self.cx, begun)
@@ -177,7 +181,7 @@ impl<A: Handlers> Life<A> {
     fn begin_anew(&mut self) {
         self.cell.tally().count_restart();
         if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
-            *actor = Some(plan.make());
+            *actor = Some(plan.factory().make());
         }
     }
 
@@ -363,6 +367,9 @@ trait Living: Send {
     fn registered(&mut self) -> Option<&mut dyn Registered>;
 
     /// Returns the message whose handler did not end.
+    /// Tells what makes it anew that an incarnation is over.
+    fn note_over(&self);
+
     fn take_in_hand(&mut self) -> Option<&'static Label>;
 
     /// See [`Cell::leave_unbegun`].
@@ -400,6 +407,12 @@ impl<A: Handlers> Living for Lent<'_, A> {
     fn registered(&mut self) -> Option<&mut dyn Registered> {
         self.0.cx.more_registered()
     }
+    fn note_over(&self) {
+        if let Some(plan) = &self.0.plan {
+            plan.factory().note_over();
+        }
+    }
+
 
     fn take_in_hand(&mut self) -> Option<&'static Label> {
         self.0.cx.take_in_hand()

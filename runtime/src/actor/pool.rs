@@ -9,9 +9,11 @@
 //!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it is made anew.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
 //!   it fails, as often as another worker would. What would still be sent to it goes to another
-//!   one.
-//! - **PL-5 awake**: a worker that rests before it is made anew counts as one without room while
-//!   another one is at work that will have some. Where there is no such one, it is given messages.
+//!   one. So do all workers of a pool that is drained, which takes nothing more before the first of
+//!   them is closed.
+//! - **PL-5 awake**: a worker that rests, until it has started anew, counts as one without room
+//!   while another one is at work that will have some. Where there is no such one, it is given
+//!   messages, also those whose senders wait already.
 
 mod ask;
 mod builder;
@@ -148,9 +150,8 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker has
-    /// room that it may go to, also while that is made anew (one that rests has none while another
-    /// one is at work); [`Stopped`](Cause::Stopped) when the
-    /// pool has ended.
+    /// room that it may go to, also while that is made anew (one that rests or starts has none
+    /// while another one is at work); [`Stopped`](Cause::Stopped) when the pool has ended.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Accepts<M>,
@@ -196,25 +197,15 @@ impl<A: Handlers> Pool<A> {
     where
         A: Accepts<M>,
     {
-        // Those that rest come in a second round, unless there will be room elsewhere (PL-5).
-        for takes_resting in [false, true] {
-            let (mut is_passed_over, mut will_have_room) = (false, false);
-            for worker in order.of(ring) {
-                if !takes_resting && order.passes_over(worker) {
-                    is_passed_over = true;
-                    continue;
-                }
-                let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
-                message = unsent.message;
-                match unsent.cause {
-                    Cause::MailboxFull => will_have_room |= !worker.is_in_hand(),
-                    // Where it is closed it begins anew, or was removed (PL-3, PL-4).
-                    Cause::Stopped => {}
-                    cause => return Err(TellError { message, cause }),
-                }
-            }
-            if !is_passed_over || will_have_room {
-                break;
+        let mut rounds = order.rounds(ring);
+        while let Some(worker) = rounds.next() {
+            let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
+            message = unsent.message;
+            match unsent.cause {
+                Cause::MailboxFull => rounds.will_have_room |= !worker.is_in_hand(),
+                // Where it is closed it begins anew, or was removed (PL-3, PL-4).
+                Cause::Stopped => {}
+                cause => return Err(TellError { message, cause }),
             }
         }
         let cause = if self.is_over(ring) { Cause::Stopped } else { Cause::MailboxFull };
@@ -222,7 +213,8 @@ impl<A: Handlers> Pool<A> {
     }
 
     /// Waits for room at one of the workers in `order` but the one that sends, and returns it with
-    /// the worker. While all of them are closed and the pool is not over, it waits for its end.
+    /// the worker: at those that rest only when no other one is at work (PL-5). While all of them
+    /// are closed and the pool is not over, it waits for its end.
     async fn room<'r, M: Message>(
         &self,
         ring: &'r Ring<A>,
@@ -233,21 +225,22 @@ impl<A: Handlers> Pool<A> {
     {
         let mine = order.of(ring).find(|worker| worker.is_in_hand());
         let others = order.of(ring).filter(|worker| !worker.is_in_hand());
-        // One that rests makes room when it is made anew, and that is told (PL-5).
-        let (resting, at_work): (Vec<_>, Vec<_>) =
+        let (mut resting, at_work): (Vec<_>, Vec<_>) =
             others.partition(|worker| order.passes_over(worker));
         let (mut cause, is_alone) = (Cause::Stopped, resting.is_empty() && at_work.is_empty());
         let room_at =
             |worker: &'r ActorRef<A>| async move { (worker, worker.reserve::<M>().await) };
-        for workers in [at_work, resting] {
-            let mut rooms: FuturesUnordered<_> = workers.into_iter().map(room_at).collect();
-            while let Some((worker, room)) = rooms.next().await {
-                match room {
-                    // In its room the message would be a dead letter (PL-1).
-                    Ok(room) if room.is_void() => {}
-                    Ok(room) => return Ok((worker, room)),
-                    Err(Cause::Stopped) => {}
-                    Err(none) => cause = none,
+        let mut rooms: FuturesUnordered<_> = at_work.iter().copied().map(room_at).collect();
+        loop {
+            let room = tokio::select! {
+                biased;
+                room = rooms.next() => room,
+                // It keeps its turns where it waits.
+                () = self.shared.none_at_work(order, &at_work), if !resting.is_empty() => None,
+            };
+            let Some((worker, room)) = room else {
+                if resting.is_empty() {
+                    break;
                 }
             }
         }
@@ -288,3 +281,12 @@ impl<A: Handlers> fmt::Debug for Pool<A> {
         write!(f, "Pool<{}>({})", type_name::<A>(), self.named.address())
     }
 }
+                rooms.extend(resting.drain(..).map(room_at));
+                continue;
+            };
+            match room {
+                // In its room the message would be a dead letter (PL-1).
+                Ok(room) if room.is_void() => {}
+                Ok(room) => return Ok((worker, room)),
+                Err(Cause::Stopped) => {}
+                Err(none) => cause = none,

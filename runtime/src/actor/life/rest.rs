@@ -72,6 +72,7 @@ impl<'a> Ended<'a> {
     /// Ends what the incarnation has registered, decides what comes after it, and waits until it
     /// does. Returns false when that is the end.
     async fn goes_on(&mut self) -> bool {
+        self.life.note_over();
         if self.life.registered().is_some() {
             let in_order = matches!(self.life.how(), Ending::Stopped);
             self.leave_if_over(in_order);
