@@ -1,6 +1,7 @@
 //! Pools: actors of one type that share the work.
 
 mod asks;
+mod drained;
 mod removed;
 mod resting;
 mod routers;

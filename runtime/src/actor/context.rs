@@ -311,6 +311,12 @@ impl<A: Handlers> Context<A> {
         self.held()?.find_child(token)
     }
 
+    /// Waits until the children have ended that it has now, which others have told to end.
+    pub(super) fn children_ended(&mut self) -> impl Future<Output = ()> + Send + use<A> {
+        let parent = self.shared_cell();
+        self.more().family.ended(&*parent)
+    }
+
     fn set_timer(&mut self, key: TimerKey, after: Duration, what: What<A>) {
         let lane = self.lane();
         lane.timers.set(key, after, what);

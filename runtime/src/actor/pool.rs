@@ -85,8 +85,9 @@ pub use tell::PoolTell;
 /// pool: it makes a worker anew that fails or stops, in its place, and fails itself with one that
 /// does so too often. Then it is made anew with all workers. The pool ends with it.
 ///
-/// [`Node::shutdown`](crate::Node::shutdown) has the workers handle what they accepted. A worker
-/// that is drained alone is made anew, and counts as one that has ended.
+/// [`drain`](Self::drain) has the workers handle what they accepted and ends the pool, and so does
+/// [`Node::shutdown`](crate::Node::shutdown). A worker that is drained alone is made anew, and
+/// counts as one that has ended.
 ///
 /// A pool chooses among workers of its own node, and is used by programs of this node. Others send
 /// to a [`Router`].
@@ -108,8 +109,9 @@ impl<A: Handlers> Pool<A> {
         self.shared.ring().to_vec()
     }
 
-    /// Returns the actor that has the workers as its children: to stop the pool, which leaves what
-    /// waits for the workers, or to watch its end.
+    /// Returns the actor that has the workers as its children: to watch its end, or to stop the
+    /// pool, which leaves what waits for the workers (so does a drain of this actor alone:
+    /// [`drain`](Self::drain) the pool).
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
         self.known.read().clone().unwrap_or_else(|| self.named.clone())
@@ -135,6 +137,53 @@ impl<A: Handlers> Pool<A> {
     /// When the future is dropped, the size may change all the same.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
         supervisor::resize(&self.supervisor(), size.clamp(1, limits::POOL_WORKERS_MAX)).await
+    }
+
+    /// Has the workers handle what they accepted so far, accept nothing more, and stop; then the
+    /// pool has ended. Returns when the pool accepts nothing more; its end may be waited for:
+    ///
+    /// ```
+    /// # use ringpost::prelude::*;
+    /// # #[actor]
+    /// # #[derive(Default)]
+    /// # struct Squarer;
+    /// # #[handlers]
+    /// # impl Squarer {
+    /// #     #[handler]
+    /// #     fn square(&mut self, number: u64) -> u64 {
+    /// #         number * number
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let node = Node::builder("alpha").start().await?;
+    /// # let pool = Pool::builder(Squarer::default).spawn(&node, "squarers").await?;
+    /// let asked = tokio::spawn(pool.ask(Square { number: 3 }).into_ask());
+    /// # tokio::task::yield_now().await;
+    /// pool.drain().await?;
+    /// assert_eq!(pool.tell(Square { number: 4 }).await.unwrap_err().cause, Cause::Stopped);
+    /// assert_eq!(asked.await??, 9);
+    /// assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
+    /// worker that fails meanwhile is made anew for what it still has, as often as another one. A
+    /// [`Router`] is drained by itself, and before its pool: it stops when the pool has ended, and
+    /// what it is sent until then finds no worker.
+    ///
+    /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
+    /// the node waits for it within its deadline.
+    ///
+    /// # Errors
+    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has ended
+    /// is no error.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the pool may drain all the same.
+    pub async fn drain(&self) -> Result<(), Cause> {
+        supervisor::drain(&self.supervisor()).await
     }
 
     /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which
@@ -242,6 +291,15 @@ impl<A: Handlers> Pool<A> {
                 if resting.is_empty() {
                     break;
                 }
+                rooms.extend(resting.drain(..).map(room_at));
+                continue;
+            };
+            match room {
+                // In its room the message would be a dead letter (PL-1).
+                Ok(room) if room.is_void() => {}
+                Ok(room) => return Ok((worker, room)),
+                Err(Cause::Stopped) => {}
+                Err(none) => cause = none,
             }
         }
         match mine {
@@ -281,12 +339,3 @@ impl<A: Handlers> fmt::Debug for Pool<A> {
         write!(f, "Pool<{}>({})", type_name::<A>(), self.named.address())
     }
 }
-                rooms.extend(resting.drain(..).map(room_at));
-                continue;
-            };
-            match room {
-                // In its room the message would be a dead letter (PL-1).
-                Ok(room) if room.is_void() => {}
-                Ok(room) => return Ok((worker, room)),
-                Err(Cause::Stopped) => {}
-                Err(none) => cause = none,

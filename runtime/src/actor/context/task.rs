@@ -331,12 +331,13 @@ impl<A: Handlers> Context<A> {
     /// Waits until the actor is to end, or to rest.
     pub(in crate::actor) async fn is_to_end(&self) {
         let cell = self.cell();
-        // An order wakes the task, whatever its handler waits for.
-        let look = poll_fn(|_| {
-            let is_to_end = cell.intake().is_closed() || cell.ends().is_halted();
-            if is_to_end { Poll::Ready(()) } else { Poll::Pending }
-        });
-        look.await;
+        ordered(|| cell.intake().is_closed() || cell.ends().is_halted()).await;
+    }
+
+    /// Waits until the actor is to end before what it has accepted is handled, or to rest.
+    pub(in crate::actor) async fn is_to_stop(&self) {
+        let cell = self.cell();
+        ordered(|| cell.intake().is_stopping() || cell.ends().is_halted()).await;
     }
 
     /// Returns what is registered, if anything is.
@@ -359,6 +360,12 @@ impl<A: Handlers> Context<A> {
 
 /// Ends the children of `me`.
 pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn Registered>) {
+/// Waits, in a handler, for an order to its actor: that wakes the task, whatever the handler waits
+/// for.
+async fn ordered(is_ordered: impl Fn() -> bool) {
+    poll_fn(|_| if is_ordered() { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
     let is_shutdown = me.base().node().residents().is_closed();
     if let Some(held) = held {
         held.end_children(me, is_shutdown).await;

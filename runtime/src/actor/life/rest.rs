@@ -157,7 +157,7 @@ impl<'a> Ended<'a> {
         match course.after(&judged, self.judgement.at) {
             Verdict::Restart(delay) if self.me.renew(is_revived) => Next::Restart(delay),
             Verdict::Restart(_) | Verdict::End => Next::End,
-            // Its parent has others in its place.
+            // Its pool has others in its place, or ends.
             Verdict::Exceeded(_) if is_dismissed => Next::End,
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
