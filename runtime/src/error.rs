@@ -305,7 +305,8 @@ pub enum AskCause {
     #[error(
         "the handler began and gave no answer, because its actor ended, its `ReplyTo` was dropped, \
         or the actor that the ask was forwarded to did not answer: where an actor ended or did not \
-        answer, the log of its node says more"
+        answer, the log of its node says more (a `ReplyTo` that is dropped while its actor runs \
+        leaves no line there)"
     )]
     NoReply,
     /// The link was lost; whether the message was handled is unknown.

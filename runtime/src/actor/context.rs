@@ -328,10 +328,7 @@ impl<A: Handlers> Context<A> {
         future: impl Future<Output = Option<Step<A>>> + Send + 'static,
     ) -> AbortHandle {
         let runtime = self.node().runtime().clone();
-        let lane = self.lane();
-        let task = lane.tasks.spawn_on(future, &runtime);
-        lane.count();
-        task
+        self.lane().spawn(future, &runtime)
     }
 
     fn item<M: Message>(&self, message: M) -> Option<Item<A>>

@@ -111,13 +111,16 @@ impl<A: Handlers> Life<A> {
                 if !matches!(me.how, Ending::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
+                let mut kept = 0;
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
-                    let kept = unanswered(|| drop_quietly(&mut me.actor));
-                    note_undone(&mut Lent(me), kept);
+                    kept = unanswered(|| drop_quietly(&mut me.actor));
                 }
-                let is_last = me.cell.ends().is_final() && !me.cx.has_more();
-                if is_last || !rest::goes_on(&mut Lent(me)).await {
+                if me.cell.ends().is_final() && !me.cx.has_more() {
+                    let undone = Undone { asks: kept, ..Undone::default() };
+                    return note_undone(&mut Lent(me), undone, false);
+                }
+                if !rest::goes_on(&mut Lent(me), kept).await {
                     return;
                 }
             }
@@ -142,14 +145,14 @@ impl<A: Handlers> Life<A> {
                 on_duty(start, in_hand, None, starts).await?;
             }
             note_started(self.cell.base(), self.started.take());
-            loop {
-                let handling = {
-                    let mut alarm = None;
             if std::mem::replace(&mut self.is_born, true)
                 && let Some(plan) = &self.plan
             {
                 plan.factory().note_started_again();
             }
+            loop {
+                let handling = {
+                    let mut alarm = None;
                     let begun = poll_fn(|task| self.poll_next(&mut alarm, task)).await;
                     let (Some(begun), Some(actor)) = (begun, &mut self.actor) else { break };
                     handle(actor, &mut self.cx, begun)
@@ -364,12 +367,12 @@ trait Living: Send {
     /// Returns how it is restarted; `None` if it never is.
     fn course(&mut self) -> Option<&mut Course>;
 
-    fn registered(&mut self) -> Option<&mut dyn Registered>;
-
-    /// Returns the message whose handler did not end.
     /// Tells what makes it anew that an incarnation is over.
     fn note_over(&self);
 
+    fn registered(&mut self) -> Option<&mut dyn Registered>;
+
+    /// Returns the message whose handler did not end.
     fn take_in_hand(&mut self) -> Option<&'static Label>;
 
     /// See [`Cell::leave_unbegun`].
@@ -404,15 +407,15 @@ impl<A: Handlers> Living for Lent<'_, A> {
         self.0.plan.as_mut().map(|plan| plan.course_mut())
     }
 
-    fn registered(&mut self) -> Option<&mut dyn Registered> {
-        self.0.cx.more_registered()
-    }
     fn note_over(&self) {
         if let Some(plan) = &self.0.plan {
             plan.factory().note_over();
         }
     }
 
+    fn registered(&mut self) -> Option<&mut dyn Registered> {
+        self.0.cx.more_registered()
+    }
 
     fn take_in_hand(&mut self) -> Option<&'static Label> {
         self.0.cx.take_in_hand()
@@ -436,16 +439,9 @@ impl<A: Handlers> Drop for Life<A> {
     }
 }
 
-/// Logs what an incarnation leaves undone that ends in order: `kept` asks whose askers waited,
-/// which its state had. Of one that was not drained timers and pipes are no news: it stopped
-/// because they are needed no more, say.
-fn note_undone(life: &mut dyn Living, kept: usize) {
-    let (mut undone, mut was_drained) = (Undone::default(), false);
-    if let Some(registered) = life.registered() {
-        undone = registered.undone();
-        was_drained = registered.judgement().is_some_and(|judged| judged.was_draining);
-    }
-    undone.asks += kept;
+/// Logs what an incarnation leaves undone that ends in order. Of one that was not drained timers
+/// and pipes are no news: it stopped because they are needed no more, say.
+fn note_undone(life: &mut dyn Living, undone: Undone, was_drained: bool) {
     let is_news = undone.asks > 0 || was_drained && undone != Undone::default();
     if is_news && matches!(life.how(), Ending::Stopped) {
         let (me, Undone { asks, pipes, timers }) = (life.me(), undone);
