@@ -239,6 +239,11 @@ impl AskError {
         self
     }
 
+    /// Returns true if no node of that name has been linked.
+    pub(crate) fn is_of_unknown_node(&self) -> bool {
+        self.asked.is_node_unknown
+    }
+
     /// Returns where the actor is that was asked.
     pub fn actor(&self) -> &Address {
         &self.asked.actor
@@ -260,11 +265,15 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ask of {} to {}: {}", self.message(), self.actor(), self.cause)?;
         if self.asked.is_node_unknown {
-            let name = self.actor().node();
-            write!(f, "; no node `{name}` has been linked yet: check the name, and the seeds")?;
+            write_unknown(f, self.actor().node())?;
         }
         Ok(())
     }
+}
+
+/// Writes that no node of this name has been linked: it may be misspelt.
+fn write_unknown(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    write!(f, "; no node `{name}` has been linked yet: check the name, and the seeds")
 }
 
 impl Error for AskError {
