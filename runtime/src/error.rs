@@ -239,6 +239,11 @@ impl AskError {
         self
     }
 
+    /// Returns true if no node of that name has been linked.
+    pub(crate) fn is_of_unknown_node(&self) -> bool {
+        self.asked.is_node_unknown
+    }
+
     /// Returns where the actor is that was asked.
     pub fn actor(&self) -> &Address {
         &self.asked.actor
@@ -260,11 +265,15 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ask of {} to {}: {}", self.message(), self.actor(), self.cause)?;
         if self.asked.is_node_unknown {
-            let name = self.actor().node();
-            write!(f, "; no node `{name}` has been linked yet: check the name, and the seeds")?;
+            write_unknown(f, self.actor().node())?;
         }
         Ok(())
     }
+}
+
+/// Writes that no node of this name has been linked: it may be misspelt.
+fn write_unknown(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    write!(f, "; no node `{name}` has been linked yet: check the name, and the seeds")
 }
 
 impl Error for AskError {
@@ -305,7 +314,8 @@ pub enum AskCause {
     #[error(
         "the handler began and gave no answer, because its actor ended, its `ReplyTo` was dropped, \
         or the actor that the ask was forwarded to did not answer: where an actor ended or did not \
-        answer, the log of its node says more"
+        answer, the log of its node says more (a `ReplyTo` that is dropped while its actor runs \
+        leaves no line there)"
     )]
     NoReply,
     /// The link was lost; whether the message was handled is unknown.

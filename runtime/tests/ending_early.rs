@@ -148,6 +148,15 @@ impl Keeper {
         cx.stash_ask(PutAside { number }, reply).unwrap();
     }
 
+    /// Has a task answer, which never does.
+    #[handler]
+    fn hand_on(&mut self, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
+        cx.spawn_task(async move {
+            std::future::pending::<()>().await;
+            reply.send(1);
+        });
+    }
+
     #[handler]
     fn begin(&mut self, cx: &mut Context<Self>) {
         cx.pipe(std::future::pending::<()>(), |_, (), _| ());
@@ -198,4 +207,34 @@ async fn an_actor_that_is_drained_with_work_undone_is_in_the_log_once() {
     let name = keeper.address().to_string();
     let line = [LINE, &format!("actor={name}"), "asks=3", "pipes=1", "timers=1"];
     assert_eq!((log.count(LINE), log.count_all(&line)), (1, 1));
+}
+
+/// The way back to the asker is with a task of the actor, and ends with it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_ask_that_a_task_was_to_answer_is_in_the_log_when_its_actor_ends() {
+    const LINE: &str = "an actor ended with work undone";
+    for is_drained in [false, true] {
+        let log = Log::default();
+        let _listening = log.listen();
+        let node = node().await;
+        let keeper = node.spawn_anonymous(Keeper::default()).await.unwrap();
+        let by_task = tokio::spawn(keeper.hand_on().into_ask());
+        let by_actor = tokio::spawn(keeper.keep().into_ask());
+        let given_up = keeper.hand_on().timeout(MS).await;
+        assert_eq!(cause(given_up), Err(AskCause::Timeout));
+        assert_eq!(log.count(LINE), 0);
+        if is_drained {
+            keeper.drain().await.unwrap();
+        } else {
+            keeper.stop().await.unwrap();
+        }
+        assert_eq!(keeper.wait_stopped().await, ActorExit::Stopped);
+        for asked in [by_task, by_actor] {
+            assert_eq!(cause(asked.await.unwrap()), Err(AskCause::NoReply));
+        }
+        let name = keeper.address().to_string();
+        let line = [LINE, &format!("actor={name}"), "asks=2", "pipes=0", "timers=0"];
+        assert_eq!((log.count(LINE), log.count_all(&line)), (1, 1), "drained: {is_drained}");
+    }
 }

@@ -252,3 +252,39 @@ async fn asks_that_own_their_reference_are_awaited_together() {
     let all = tokio::spawn(future::join_all(asks)).await.unwrap();
     assert_eq!(all, vec![Ok(vec![3]); 8]);
 }
+
+/// A name that is misspelt waits as that of a node does which is to come up: the text says so.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_node_that_was_never_linked_is_named_where_memory_or_an_actor_is_asked_of_it() {
+    let (alpha, beta) = pair().await;
+    let short = Duration::from_millis(50);
+    let gamma = Node::builder("gamma").seeds(alpha.addresses()).ask_timeout(short);
+    let gamma = gamma.listen("127.0.0.1:0").start().await.unwrap();
+    gamma.ready(1).await;
+    let hint = "no node `bleta` has been linked yet: check the name, and the seeds";
+    let bleta = gamma.peer("bleta");
+    let unknown = bleta.region::<u64>(1).await.unwrap_err();
+    assert!(unknown.to_string().contains(hint) && unknown.is_retryable(), "{unknown}");
+    let unspawned = bleta.spawn::<Lodger>("lodger", ()).await.unwrap_err();
+    assert!(unspawned.to_string().ends_with(hint) && unspawned.is_retryable(), "{unspawned}");
+    let other = gamma.peer("alpha").spawn::<Lodger>("lodger", ()).await.unwrap_err();
+    assert!(!other.to_string().contains("been linked"), "{other}");
+    gamma.shutdown(PATIENCE).await;
+    end([alpha, beta]).await;
+}
+
+/// Is offered by no node.
+#[actor]
+struct Lodger;
+
+#[handlers]
+impl Lodger {}
+
+impl ringpost::Offered for Lodger {
+    type Arguments = ();
+
+    fn create((): ()) -> Result<Self, BoxError> {
+        Ok(Lodger)
+    }
+}

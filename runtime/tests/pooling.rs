@@ -1,7 +1,9 @@
 //! Pools: actors of one type that share the work.
 
 mod asks;
+mod drained;
 mod removed;
+mod resting;
 mod routers;
 mod sizes;
 

@@ -48,7 +48,24 @@ pub struct Child<A: Handlers> {
 }
 
 /// Makes the state of an actor.
-pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
+pub(super) type Factory<A> = Arc<dyn Make<A>>;
+
+/// Makes the state of an actor, and is told of its incarnations by its task.
+pub(super) trait Make<A>: Send + Sync {
+    fn make(&self) -> A;
+
+    /// Notes that an incarnation is over.
+    fn note_over(&self) {}
+
+    /// Notes that an incarnation has started that is not the first.
+    fn note_started_again(&self) {}
+}
+
+impl<A, F: Fn() -> A + Send + Sync> Make<A> for F {
+    fn make(&self) -> A {
+        self()
+    }
+}
 
 impl<A: Handlers> Child<A> {
     /// A child whose state `make` makes, first and after each failure. It is restarted as
@@ -302,8 +319,8 @@ impl<A: Handlers> Plan<A> {
         (restart.when != When::Never).then(plan)
     }
 
-    pub(super) fn make(&self) -> A {
-        (self.make)()
+    pub(super) fn factory(&self) -> &dyn Make<A> {
+        &*self.make
     }
 
     pub(super) fn course(&self) -> &Course {

@@ -311,6 +311,12 @@ impl<A: Handlers> Context<A> {
         self.held()?.find_child(token)
     }
 
+    /// Waits until the children have ended that it has now, which others have told to end.
+    pub(super) fn children_ended(&mut self) -> impl Future<Output = ()> + Send + use<A> {
+        let parent = self.shared_cell();
+        self.more().family.ended(&*parent)
+    }
+
     fn set_timer(&mut self, key: TimerKey, after: Duration, what: What<A>) {
         let lane = self.lane();
         lane.timers.set(key, after, what);
@@ -322,10 +328,7 @@ impl<A: Handlers> Context<A> {
         future: impl Future<Output = Option<Step<A>>> + Send + 'static,
     ) -> AbortHandle {
         let runtime = self.node().runtime().clone();
-        let lane = self.lane();
-        let task = lane.tasks.spawn_on(future, &runtime);
-        lane.count();
-        task
+        self.lane().spawn(future, &runtime)
     }
 
     fn item<M: Message>(&self, message: M) -> Option<Item<A>>

@@ -121,9 +121,9 @@ impl Ends {
         }
     }
 
-    /// Returns true between two incarnations, from the end of the first one on.
-    pub(super) fn is_between(&self) -> bool {
-        self.orders() & OVER != 0
+    /// Returns true while an incarnation is there that has started, up to its end.
+    pub(super) fn is_started(&self) -> bool {
+        self.orders() & STARTED != 0
     }
 
     /// The incarnation is over.

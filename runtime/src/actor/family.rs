@@ -53,6 +53,22 @@ impl Family {
         self.children.iter().find(is_it).cloned()
     }
 
+    /// Waits until the children have ended that have not, and are about to.
+    pub(super) fn ended(&self, parent: &dyn Resident) -> impl Future<Output = ()> + Send + use<> {
+        let living = self.children.iter().filter(|child| !child.actor.has_ended());
+        let end = |child: &Member| {
+            // A child that waits for its parent is told.
+            let wait = Wait::for_child(parent, &*child.actor, Awaits::End);
+            let ended = Ended::of(child.actor.clone());
+            async move {
+                ended.await;
+                drop(wait);
+            }
+        };
+        let mut ends: FuturesUnordered<_> = living.map(end).collect();
+        async move { while ends.next().await.is_some() {} }
+    }
+
     /// Ends all children: at once, or each when the one after it has ended. One that does not stop
     /// in time is killed. When `parent` is killed, so are they. Of a node that shuts down they are
     /// drained, and its deadline is theirs.

@@ -14,9 +14,13 @@ use std::task::{Context, Poll};
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
-use tokio::task::JoinSet;
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::cell::{ActorHand, Cell};
+use super::reply::unanswered;
 use super::route::{Item, Label};
 use super::timers::Timers;
 use super::watch::{Down, Watches};
@@ -39,10 +43,39 @@ pub(super) struct Step<A: Handlers> {
     pub(super) scope: Option<Box<Scope>>,
 }
 
+pin_project! {
+    /// A task of an actor. When it is dropped before its end it counts the ways back that it has,
+    /// whose askers wait.
+    struct Counted<F> {
+        #[pin]
+        future: Option<F>,
+        unanswered: Arc<Mutex<usize>>,
+    }
+
+    impl<F> PinnedDrop for Counted<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            let dropped = unanswered(|| this.future.set(None));
+            *this.unanswered.lock() += dropped;
+        }
+    }
+}
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let future = self.project().future.as_pin_mut();
+        future.expect("it is there until it is dropped").poll(cx)
+    }
+}
+
 /// The registrations of an actor. Owned by its context, and made at the first of them.
 pub(super) struct Lane<A: Handlers> {
     pub(super) timers: Timers<A>,
     pub(super) tasks: JoinSet<Option<Step<A>>>,
+    /// How many asks were left unanswered by tasks that were dropped before their end.
+    unanswered: Arc<Mutex<usize>>,
     /// One more for each pipe whose step is still to be done.
     pub(super) pipes: Arc<()>,
     pub(super) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
@@ -61,6 +94,7 @@ impl<A: Handlers> Lane<A> {
         Lane {
             timers: Timers::new(node),
             tasks: JoinSet::new(),
+            unanswered: Arc::default(),
             pipes: Arc::default(),
             streams: SelectAll::new(),
             watches: Watches::default(),
@@ -69,6 +103,18 @@ impl<A: Handlers> Lane<A> {
             row: 0,
             turn: 0,
         }
+    }
+
+    /// Runs a task of the actor.
+    pub(super) fn spawn(
+        &mut self,
+        future: impl Future<Output = Option<Step<A>>> + Send + 'static,
+        runtime: &Handle,
+    ) -> AbortHandle {
+        let task = Counted { future: Some(future), unanswered: self.unanswered.clone() };
+        let task = self.tasks.spawn_on(task, runtime);
+        self.count();
+        task
     }
 
     /// Takes what is due (RL-1), unless it is the mailbox's turn (RL-2). Timers wake no task: see
@@ -158,14 +204,26 @@ impl<A: Handlers> Lane<A> {
         }
     }
 
-    /// Ends all of it, and waits for the tasks.
-    pub(super) async fn end(mut self) {
+    /// Ends all of it, and waits for the tasks. Returns how many asks that leaves unanswered whose
+    /// askers wait.
+    pub(super) async fn end(mut self) -> usize {
+        let by_tasks = self.unanswered.clone();
+        // The program itself ended others before.
+        let before = *by_tasks.lock();
+        let mut others = 0;
         self.tasks.abort_all();
         while let Some(ended) = self.tasks.join_next().await {
-            drop(catch_unwind(AssertUnwindSafe(|| drop(ended))));
+            others += unanswered(|| drop_quietly(ended));
         }
-        drop(catch_unwind(AssertUnwindSafe(|| drop(self))));
+        others += unanswered(|| drop_quietly(self));
+        let by_tasks = *by_tasks.lock() - before;
+        others + by_tasks
     }
+}
+
+/// Drops a value of the program. A panic of its `Drop` must not stop the remaining cleanup.
+fn drop_quietly<T>(dropped: T) {
+    drop(catch_unwind(AssertUnwindSafe(|| drop(dropped))));
 }
 
 impl<A: Handlers> Drop for Lane<A> {

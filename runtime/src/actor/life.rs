@@ -111,13 +111,16 @@ impl<A: Handlers> Life<A> {
                 if !matches!(me.how, Ending::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
+                let mut kept = 0;
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
-                    let kept = unanswered(|| drop_quietly(&mut me.actor));
-                    note_undone(&mut Lent(me), kept);
+                    kept = unanswered(|| drop_quietly(&mut me.actor));
                 }
-                let is_last = me.cell.ends().is_final() && !me.cx.has_more();
-                if is_last || !rest::goes_on(&mut Lent(me)).await {
+                if me.cell.ends().is_final() && !me.cx.has_more() {
+                    let undone = Undone { asks: kept, ..Undone::default() };
+                    return note_undone(&mut Lent(me), undone, false);
+                }
+                if !rest::goes_on(&mut Lent(me), kept).await {
                     return;
                 }
             }
@@ -141,8 +144,12 @@ impl<A: Handlers> Life<A> {
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
                 on_duty(start, in_hand, None, starts).await?;
             }
-            self.is_born = true;
             note_started(self.cell.base(), self.started.take());
+            if std::mem::replace(&mut self.is_born, true)
+                && let Some(plan) = &self.plan
+            {
+                plan.factory().note_started_again();
+            }
             loop {
                 let handling = {
                     let mut alarm = None;
@@ -177,7 +184,7 @@ impl<A: Handlers> Life<A> {
     fn begin_anew(&mut self) {
         self.cell.tally().count_restart();
         if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
-            *actor = Some(plan.make());
+            *actor = Some(plan.factory().make());
         }
     }
 
@@ -360,6 +367,9 @@ trait Living: Send {
     /// Returns how it is restarted; `None` if it never is.
     fn course(&mut self) -> Option<&mut Course>;
 
+    /// Tells what makes it anew that an incarnation is over.
+    fn note_over(&self);
+
     fn registered(&mut self) -> Option<&mut dyn Registered>;
 
     /// Returns the message whose handler did not end.
@@ -397,6 +407,12 @@ impl<A: Handlers> Living for Lent<'_, A> {
         self.0.plan.as_mut().map(|plan| plan.course_mut())
     }
 
+    fn note_over(&self) {
+        if let Some(plan) = &self.0.plan {
+            plan.factory().note_over();
+        }
+    }
+
     fn registered(&mut self) -> Option<&mut dyn Registered> {
         self.0.cx.more_registered()
     }
@@ -423,16 +439,9 @@ impl<A: Handlers> Drop for Life<A> {
     }
 }
 
-/// Logs what an incarnation leaves undone that ends in order: `kept` asks whose askers waited,
-/// which its state had. Of one that was not drained timers and pipes are no news: it stopped
-/// because they are needed no more, say.
-fn note_undone(life: &mut dyn Living, kept: usize) {
-    let (mut undone, mut was_drained) = (Undone::default(), false);
-    if let Some(registered) = life.registered() {
-        undone = registered.undone();
-        was_drained = registered.judgement().is_some_and(|judged| judged.was_draining);
-    }
-    undone.asks += kept;
+/// Logs what an incarnation leaves undone that ends in order. Of one that was not drained timers
+/// and pipes are no news: it stopped because they are needed no more, say.
+fn note_undone(life: &mut dyn Living, undone: Undone, was_drained: bool) {
     let is_news = undone.asks > 0 || was_drained && undone != Undone::default();
     if is_news && matches!(life.how(), Ending::Stopped) {
         let (me, Undone { asks, pipes, timers }) = (life.me(), undone);

@@ -220,9 +220,15 @@ impl<A: Offered> Unpin for RemoteSpawn<'_, A> {}
 
 impl<A: Offered> Request<'_, A> {
     async fn run(self: Box<Self>) -> Result<ActorRef<A>, RemoteSpawnError> {
-        let node = self.peer.name.clone();
+        let peer = self.peer.clone();
         let spawned = self.spawn().await;
-        spawned.map_err(|cause| RemoteSpawnError::new(cause, node, A::NAME))
+        spawned.map_err(|cause| {
+            let is_late = cause == RemoteSpawnCause::NotSent(Cause::Timeout);
+            let error = RemoteSpawnError::new(cause, peer.name.clone(), A::NAME);
+            // A name that is misspelt waits as one that is to come up does.
+            let is_unknown = is_late && !peer.node.has_linked(&peer.name);
+            if is_unknown { error.of_unknown_node() } else { error }
+        })
     }
 
     async fn spawn(mut self) -> Result<ActorRef<A>, RemoteSpawnCause> {

@@ -9,9 +9,11 @@
 //!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it is made anew.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
 //!   it fails, as often as another worker would. What would still be sent to it goes to another
-//!   one.
-//! - **PL-5 awake**: a worker that rests before it is made anew counts as one without room while
-//!   another one is at work that will have some. Where there is no such one, it is given messages.
+//!   one. So do all workers of a pool that is drained, which takes nothing more before the first of
+//!   them is closed.
+//! - **PL-5 awake**: a worker that rests, until it has started anew, counts as one without room
+//!   while another one is at work that will have some. Where there is no such one, it is given
+//!   messages, also those whose senders wait already.
 
 mod ask;
 mod builder;
@@ -83,8 +85,9 @@ pub use tell::PoolTell;
 /// pool: it makes a worker anew that fails or stops, in its place, and fails itself with one that
 /// does so too often. Then it is made anew with all workers. The pool ends with it.
 ///
-/// [`Node::shutdown`](crate::Node::shutdown) has the workers handle what they accepted. A worker
-/// that is drained alone is made anew, and counts as one that has ended.
+/// [`drain`](Self::drain) has the workers handle what they accepted and ends the pool, and so does
+/// [`Node::shutdown`](crate::Node::shutdown). A worker that is drained alone is made anew, and
+/// counts as one that has ended.
 ///
 /// A pool chooses among workers of its own node, and is used by programs of this node. Others send
 /// to a [`Router`].
@@ -106,8 +109,9 @@ impl<A: Handlers> Pool<A> {
         self.shared.ring().to_vec()
     }
 
-    /// Returns the actor that has the workers as its children: to stop the pool, which leaves what
-    /// waits for the workers, or to watch its end.
+    /// Returns the actor that has the workers as its children: to watch its end, or to stop the
+    /// pool, which leaves what waits for the workers (so does a drain of this actor alone:
+    /// [`drain`](Self::drain) the pool).
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
         self.known.read().clone().unwrap_or_else(|| self.named.clone())
@@ -135,6 +139,53 @@ impl<A: Handlers> Pool<A> {
         supervisor::resize(&self.supervisor(), size.clamp(1, limits::POOL_WORKERS_MAX)).await
     }
 
+    /// Has the workers handle what they accepted so far, accept nothing more, and stop; then the
+    /// pool has ended. Returns when the pool accepts nothing more; its end may be waited for:
+    ///
+    /// ```
+    /// # use ringpost::prelude::*;
+    /// # #[actor]
+    /// # #[derive(Default)]
+    /// # struct Squarer;
+    /// # #[handlers]
+    /// # impl Squarer {
+    /// #     #[handler]
+    /// #     fn square(&mut self, number: u64) -> u64 {
+    /// #         number * number
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let node = Node::builder("alpha").start().await?;
+    /// # let pool = Pool::builder(Squarer::default).spawn(&node, "squarers").await?;
+    /// let asked = tokio::spawn(pool.ask(Square { number: 3 }).into_ask());
+    /// # tokio::task::yield_now().await;
+    /// pool.drain().await?;
+    /// assert_eq!(pool.tell(Square { number: 4 }).await.unwrap_err().cause, Cause::Stopped);
+    /// assert_eq!(asked.await??, 9);
+    /// assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
+    /// worker that fails meanwhile is made anew for what it still has, as often as another one. A
+    /// [`Router`] is drained by itself, and before its pool: it stops when the pool has ended, and
+    /// what it is sent until then finds no worker.
+    ///
+    /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
+    /// the node waits for it within its deadline.
+    ///
+    /// # Errors
+    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has ended
+    /// is no error.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the pool may drain all the same.
+    pub async fn drain(&self) -> Result<(), Cause> {
+        supervisor::drain(&self.supervisor()).await
+    }
+
     /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which
     /// find it by the name under which it is spawned, or have its reference from a message.
     pub fn router<M: Message + Wire>(&self) -> Router<A, M>
@@ -148,9 +199,8 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker has
-    /// room that it may go to, also while that is made anew (one that rests has none while another
-    /// one is at work); [`Stopped`](Cause::Stopped) when the
-    /// pool has ended.
+    /// room that it may go to, also while that is made anew (one that rests or starts has none
+    /// while another one is at work); [`Stopped`](Cause::Stopped) when the pool has ended.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Accepts<M>,
@@ -196,25 +246,15 @@ impl<A: Handlers> Pool<A> {
     where
         A: Accepts<M>,
     {
-        // Those that rest come in a second round, unless there will be room elsewhere (PL-5).
-        for takes_resting in [false, true] {
-            let (mut is_passed_over, mut will_have_room) = (false, false);
-            for worker in order.of(ring) {
-                if !takes_resting && order.passes_over(worker) {
-                    is_passed_over = true;
-                    continue;
-                }
-                let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
-                message = unsent.message;
-                match unsent.cause {
-                    Cause::MailboxFull => will_have_room |= !worker.is_in_hand(),
-                    // Where it is closed it begins anew, or was removed (PL-3, PL-4).
-                    Cause::Stopped => {}
-                    cause => return Err(TellError { message, cause }),
-                }
-            }
-            if !is_passed_over || will_have_room {
-                break;
+        let mut rounds = order.rounds(ring);
+        while let Some(worker) = rounds.next() {
+            let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
+            message = unsent.message;
+            match unsent.cause {
+                Cause::MailboxFull => rounds.will_have_room |= !worker.is_in_hand(),
+                // Where it is closed it begins anew, or was removed (PL-3, PL-4).
+                Cause::Stopped => {}
+                cause => return Err(TellError { message, cause }),
             }
         }
         let cause = if self.is_over(ring) { Cause::Stopped } else { Cause::MailboxFull };
@@ -222,7 +262,8 @@ impl<A: Handlers> Pool<A> {
     }
 
     /// Waits for room at one of the workers in `order` but the one that sends, and returns it with
-    /// the worker. While all of them are closed and the pool is not over, it waits for its end.
+    /// the worker: at those that rest only when no other one is at work (PL-5). While all of them
+    /// are closed and the pool is not over, it waits for its end.
     async fn room<'r, M: Message>(
         &self,
         ring: &'r Ring<A>,
@@ -233,22 +274,32 @@ impl<A: Handlers> Pool<A> {
     {
         let mine = order.of(ring).find(|worker| worker.is_in_hand());
         let others = order.of(ring).filter(|worker| !worker.is_in_hand());
-        // One that rests makes room when it is made anew, and that is told (PL-5).
-        let (resting, at_work): (Vec<_>, Vec<_>) =
+        let (mut resting, at_work): (Vec<_>, Vec<_>) =
             others.partition(|worker| order.passes_over(worker));
         let (mut cause, is_alone) = (Cause::Stopped, resting.is_empty() && at_work.is_empty());
         let room_at =
             |worker: &'r ActorRef<A>| async move { (worker, worker.reserve::<M>().await) };
-        for workers in [at_work, resting] {
-            let mut rooms: FuturesUnordered<_> = workers.into_iter().map(room_at).collect();
-            while let Some((worker, room)) = rooms.next().await {
-                match room {
-                    // In its room the message would be a dead letter (PL-1).
-                    Ok(room) if room.is_void() => {}
-                    Ok(room) => return Ok((worker, room)),
-                    Err(Cause::Stopped) => {}
-                    Err(none) => cause = none,
+        let mut rooms: FuturesUnordered<_> = at_work.iter().copied().map(room_at).collect();
+        loop {
+            let room = tokio::select! {
+                biased;
+                room = rooms.next() => room,
+                // It keeps its turns where it waits.
+                () = self.shared.none_at_work(order, &at_work), if !resting.is_empty() => None,
+            };
+            let Some((worker, room)) = room else {
+                if resting.is_empty() {
+                    break;
                 }
+                rooms.extend(resting.drain(..).map(room_at));
+                continue;
+            };
+            match room {
+                // In its room the message would be a dead letter (PL-1).
+                Ok(room) if room.is_void() => {}
+                Ok(room) => return Ok((worker, room)),
+                Err(Cause::Stopped) => {}
+                Err(none) => cause = none,
             }
         }
         match mine {

@@ -46,7 +46,8 @@ impl<T: Send + 'static> Reply for Local<T> {
 /// when it likes. It may be kept, moved to a task, sent to another actor of its node in a
 /// `#[message(local)]`, or handed on with [`forward`](ReplyTo::forward). Dropped unused, the asker
 /// gets [`AskCause::NoReply`](crate::AskCause::NoReply), or, where a panic drops it,
-/// [`Panicked`](crate::AskCause::Panicked).
+/// [`Panicked`](crate::AskCause::Panicked). The log counts those that end with an actor that stops
+/// or is drained, in its state or with a task of it.
 ///
 /// Of a message that was told there is no asker, and what is sent goes nowhere.
 pub struct ReplyTo<R>(OutlinedOption<To<R>>);

@@ -66,6 +66,15 @@ pub enum AllocateError {
         /// Why, and since when.
         down: NodeDown,
     },
+    /// No node of that name was linked in time, nor ever before.
+    #[error(
+        "the node {node} was not linked in time; no node `{node}` has been linked yet: check the \
+        name, and the seeds"
+    )]
+    UnknownNode {
+        /// The name that was given.
+        node: Arc<str>,
+    },
     /// The node was asked and did not answer. What it may have given it has back by itself.
     #[error("the node {node} gave no answer about memory: {cause}")]
     NoAnswer {
@@ -93,7 +102,8 @@ impl AllocateError {
             | AllocateError::NotOffered { .. }
             | AllocateError::OverQuota { .. }
             | AllocateError::Refused { .. }
-            | AllocateError::NodeDown { .. } => true,
+            | AllocateError::NodeDown { .. }
+            | AllocateError::UnknownNode { .. } => true,
             AllocateError::TooLarge { .. } | AllocateError::NoNetwork | AllocateError::Shutdown => {
                 false
             }

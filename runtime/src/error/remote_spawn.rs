@@ -31,11 +31,19 @@ pub struct RemoteSpawnError {
     pub cause: RemoteSpawnCause,
     node: Arc<str>,
     actor: &'static str,
+    /// Its time was over, and its node was never linked: the text says so.
+    is_node_unknown: bool,
 }
 
 impl RemoteSpawnError {
     pub(crate) fn new(cause: RemoteSpawnCause, node: Arc<str>, actor: &'static str) -> Self {
-        RemoteSpawnError { cause, node, actor }
+        RemoteSpawnError { cause, node, actor, is_node_unknown: false }
+    }
+
+    /// Returns the same error, which says that no node of that name has been linked.
+    pub(crate) fn of_unknown_node(mut self) -> Self {
+        self.is_node_unknown = true;
+        self
     }
 
     /// Returns the name of the node that was asked.
@@ -62,7 +70,11 @@ impl RemoteSpawnError {
 
 impl fmt::Display for RemoteSpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "spawn of a `{}` on {}: {}", self.actor, self.node, self.cause)
+        write!(f, "spawn of a `{}` on {}: {}", self.actor, self.node, self.cause)?;
+        if self.is_node_unknown {
+            super::write_unknown(f, &self.node)?;
+        }
+        Ok(())
     }
 }
 

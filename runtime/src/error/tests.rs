@@ -146,6 +146,7 @@ fn memory_is_asked_for_again_where_that_can_help() {
         (AllocateError::NodeDown { node: node(), down: down(silent) }, true),
         (AllocateError::NoAnswer { node: node(), cause: AskCause::NoReply }, true),
         (AllocateError::NoAnswer { node: node(), cause: unsent }, true),
+        (AllocateError::UnknownNode { node: node() }, true),
         (AllocateError::OutOfMemory { bytes: 1 }, true),
         (AllocateError::OverQuota { node: node(), left: 1 }, true),
         (AllocateError::TooLarge { len: 1, element_bytes: 1 }, false),

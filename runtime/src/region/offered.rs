@@ -16,7 +16,7 @@ use ringpost_transport::cause::{NodeDown, NodeDownCause};
 use super::{BYTES_MAX, Region, RemoteRegion, remote::Whereabouts};
 use crate::actor::{Actor, ActorRef, Context, Down, Peer, Recipient, ReplyTo};
 use crate::address::{Address, RESERVED};
-use crate::error::{AllocateError, AskCause, Cause, OfferError, ReleaseError};
+use crate::error::{AllocateError, AskCause, AskError, Cause, OfferError, ReleaseError};
 use crate::node::Node;
 use crate::remote::Access;
 use crate::resident::{Halt, Resident};
@@ -238,7 +238,7 @@ impl Peer {
         let tenancy = Tenancy(tenancy);
         let to: Recipient<Allocate, Outcome> = Recipient::bind(node, allocator(peer.clone()));
         let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
-        let shared = match asked.map_err(|error| not_asked(peer.clone(), error.cause))? {
+        let shared = match asked.map_err(|error| not_asked(peer.clone(), error))? {
             Ok(shared) => shared,
             Err(NotAllocated::OverQuota(left)) => {
                 return Err(AllocateError::OverQuota { node: peer, left });
@@ -304,8 +304,11 @@ fn is_over(cause: &AskCause) -> bool {
 }
 
 /// Returns the error of a node that was asked for memory and did not answer.
-fn not_asked(node: Arc<str>, cause: AskCause) -> AllocateError {
-    match cause {
+fn not_asked(node: Arc<str>, error: AskError) -> AllocateError {
+    if error.is_of_unknown_node() {
+        return AllocateError::UnknownNode { node };
+    }
+    match error.cause {
         AskCause::NotSent(Cause::NodeUnreachable(down)) => AllocateError::NodeDown { node, down },
         AskCause::NotSent(Cause::NoSuchActor) => AllocateError::NotOffered { node },
         AskCause::NotSent(Cause::NoNetwork) => AllocateError::NoNetwork,
@@ -388,14 +391,18 @@ mod tests {
         let down = |cause| NodeDown { cause, down_ms: 0 };
         let node = || "beta".into();
         let unsent = |cause| AskCause::NotSent(cause);
+        let error = |cause| AskError::new(cause, allocator(node()), "Allocate");
         for cause in [NodeDownCause::Left, NodeDownCause::Restarted] {
             let down = down(cause);
             let asked = unsent(Cause::NodeUnreachable(down.clone()));
             assert!(is_over(&asked), "{asked:?}");
-            assert_eq!(not_asked(node(), asked), AllocateError::NodeDown { node: node(), down });
+            let said = not_asked(node(), error(asked));
+            assert_eq!(said, AllocateError::NodeDown { node: node(), down });
         }
+        let unknown = error(unsent(Cause::Timeout)).of_unknown_node();
+        assert_eq!(not_asked(node(), unknown), AllocateError::UnknownNode { node: node() });
         let silent = NodeDownCause::Silent { silent_ms: 9_000, last: "refused".into() };
-        for (cause, error) in [
+        for (cause, wanted) in [
             (Cause::NoNetwork, AllocateError::NoNetwork),
             (Cause::Shutdown, AllocateError::Shutdown),
             (
@@ -404,7 +411,7 @@ mod tests {
             ),
         ] {
             assert!(!is_over(&unsent(cause.clone())), "{cause:?}");
-            assert_eq!(not_asked(node(), unsent(cause)), error);
+            assert_eq!(not_asked(node(), error(unsent(cause))), wanted);
         }
     }
 }

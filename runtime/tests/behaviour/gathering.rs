@@ -1,11 +1,13 @@
 //! Groups whose members are on several nodes, and pools that are used from another node.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost::ActorState;
 use ringpost::group::{Group, Told};
 use ringpost::pool::{Pool, Routing};
 use ringpost::prelude::*;
+use tokio::sync::Semaphore;
 
 use super::world::{World, end, until};
 use crate::actors::{Note, Notebook};
@@ -147,5 +149,63 @@ pub async fn an_asker_learns_by_way_of_a_router_why_it_has_no_answer(world: &Wor
     let never = far.ask(Add { left: 1, right: 2 }).await.unwrap_err();
     assert!(matches!(never.cause, AskCause::NotBegun(_) | AskCause::NotSent(_)), "{never}");
     assert!(never.is_retryable(), "{never}");
+    end([alpha, beta]).await;
+}
+
+/// Answers when it has a permit.
+#[actor]
+struct Held {
+    gate: Arc<Semaphore>,
+}
+
+#[handlers]
+impl Held {
+    #[handler]
+    async fn give_back(&mut self, number: u64) -> u64 {
+        self.gate.acquire().await.unwrap().forget();
+        number
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn a_pool_that_is_drained_answers_what_it_accepted_and_takes_nothing_more(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let shared = gate.clone();
+    let pool = Pool::builder(move || Held { gate: shared.clone() }).size(2);
+    let pool = pool.spawn(&beta, "pool").await.unwrap();
+    let router = beta.spawn("router", pool.router::<GiveBack>()).await.unwrap();
+    let far: Recipient<GiveBack, u64> = alpha.recipient("beta/router").await.unwrap();
+    let asks = (0..5).map(|number| far.ask(GiveBack { number }).timeout(PATIENCE).into_ask());
+    let asked = tokio::spawn(futures::future::join_all(asks));
+    let workers = pool.workers();
+    let accepted = || {
+        let mut actors = beta.snapshot().actors;
+        actors.retain(|actor| workers.iter().any(|worker| *worker.address() == actor.address));
+        let of = |actor: &ringpost::ActorView| {
+            actor.mailbox.local + usize::from(actor.in_hand.is_some())
+        };
+        actors.iter().map(of).sum::<usize>()
+    };
+    until(|| accepted() == 5).await;
+    assert_eq!(pool.drain().await, Ok(()));
+    let late = || GiveBack { number: 7 };
+    assert_eq!(pool.try_tell(late()).unwrap_err().cause, Cause::Stopped);
+    assert_eq!(pool.tell(late()).await.unwrap_err().cause, Cause::Stopped);
+    assert_eq!(cause(pool.ask(late()).await), Err(AskCause::NotSent(Cause::Stopped)));
+    assert!(matches!(pool.resize(3).await, Err(SpawnError::NoSupervisor(_))));
+    // The router is there until the pool has ended.
+    let never = far.ask(late()).await.unwrap_err();
+    assert_eq!(never.cause, AskCause::NotBegun(NotBegun::Stopped));
+    assert_eq!(pool.drain().await, Ok(()), "once more is no error");
+    gate.add_permits(5);
+    assert_eq!(asked.await.unwrap(), (0..5).map(Ok).collect::<Vec<_>>());
+    for worker in &workers {
+        assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+    }
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+    let again = Pool::builder(Adder::default).spawn(&beta, "pool").await;
+    assert!(again.is_ok(), "its name is free: {again:?}");
     end([alpha, beta]).await;
 }

@@ -10,6 +10,7 @@ pub mod bank {
     use std::fmt;
     use std::hash::Hash;
     use std::marker::PhantomData;
+    use std::num::{NonZero, NonZeroUsize};
 
     /// A documented actor.
     #[actor]
@@ -133,6 +134,15 @@ pub mod bank {
     #[message]
     #[derive(Debug)]
     pub struct Marked<M>(PhantomData<M>);
+
+    /// A message that says the same of a type as wide as its machine, and holds none.
+    #[message]
+    #[derive(Debug)]
+    pub struct Indexed {
+        /// By which number.
+        #[message(opaque)]
+        pub by: PhantomData<(NonZeroUsize, Vec<NonZero<usize>>)>,
+    }
 
     /// A message that gained a field.
     #[message(version = 2)]

@@ -60,8 +60,9 @@ pub(in crate::actor) trait Registered: Send {
         is_shutdown: bool,
     ) -> BoxFuture<'a, ()>;
 
-    /// Ends all that was registered but for the children, and puts back what was put aside.
-    fn clear<'a>(&'a mut self, parent: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, ()>;
+    /// Ends all that was registered but for the children, and puts back what was put aside. Returns
+    /// how many asks that leaves unanswered whose askers wait.
+    fn clear<'a>(&'a mut self, me: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, usize>;
 
     fn abandon_children(&mut self);
 
@@ -149,16 +150,17 @@ impl<A: Handlers> Registered for More<A> {
         Box::pin(self.family.end(parent, is_shutdown))
     }
 
-    fn clear<'a>(&'a mut self, parent: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, ()> {
+    fn clear<'a>(&'a mut self, me: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, usize> {
         self.unstash();
-        let Some(lane) = self.lane.take() else { return Box::pin(ready(())) };
+        let Some(lane) = self.lane.take() else { return Box::pin(ready(0)) };
         Box::pin(async move {
             let mut end = pin!(lane.end());
-            if timeout(patience, &mut end).await.is_err() {
-                let (actor, seconds) = (parent.address(), patience.as_secs_f32());
-                tracing::warn!(%actor, seconds, "an actor does not end: a task of it never waits");
-                end.await;
+            if let Ok(unanswered) = timeout(patience, &mut end).await {
+                return unanswered;
             }
+            let (actor, seconds) = (me.address(), patience.as_secs_f32());
+            tracing::warn!(%actor, seconds, "an actor does not end: a task of it never waits");
+            end.await
         })
     }
 
@@ -331,12 +333,13 @@ impl<A: Handlers> Context<A> {
     /// Waits until the actor is to end, or to rest.
     pub(in crate::actor) async fn is_to_end(&self) {
         let cell = self.cell();
-        // An order wakes the task, whatever its handler waits for.
-        let look = poll_fn(|_| {
-            let is_to_end = cell.intake().is_closed() || cell.ends().is_halted();
-            if is_to_end { Poll::Ready(()) } else { Poll::Pending }
-        });
-        look.await;
+        ordered(|| cell.intake().is_closed() || cell.ends().is_halted()).await;
+    }
+
+    /// Waits until the actor is to end before what it has accepted is handled, or to rest.
+    pub(in crate::actor) async fn is_to_stop(&self) {
+        let cell = self.cell();
+        ordered(|| cell.intake().is_stopping() || cell.ends().is_halted()).await;
     }
 
     /// Returns what is registered, if anything is.
@@ -357,6 +360,12 @@ impl<A: Handlers> Context<A> {
     }
 }
 
+/// Waits, in a handler, for an order to its actor: that wakes the task, whatever the handler waits
+/// for.
+async fn ordered(is_ordered: impl Fn() -> bool) {
+    poll_fn(|_| if is_ordered() { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
 /// Ends the children of `me`.
 pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn Registered>) {
     let is_shutdown = me.base().node().residents().is_closed();
@@ -366,11 +375,11 @@ pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn 
 }
 
 /// Ends all that the incarnation of `me` has registered (RL-3). The messages it put aside are put
-/// back.
-pub(in crate::actor) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) {
-    let Some(held) = held else { return };
+/// back. Returns how many asks that leaves unanswered whose askers wait.
+pub(in crate::actor) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) -> usize {
+    let Some(held) = held else { return 0 };
     end_children(me, Some(held)).await;
-    held.clear(me, me.base().node().reported_after()).await;
+    held.clear(me, me.base().node().reported_after()).await
 }
 
 /// Drops the messages put aside, which no handler takes any more: askers are told, and a tell is a

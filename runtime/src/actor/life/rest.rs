@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::{Ending, Living};
+use super::{Ending, Living, note_undone};
 use crate::actor::cell::Body;
 use crate::actor::child::Verdict;
 use crate::actor::context::task::{bury_asides, clear, end_children as end_children_of};
@@ -38,10 +38,11 @@ struct Ended<'a> {
 }
 
 /// Ends what an incarnation has registered, decides what comes after it, and waits until it does.
-/// Returns false when that is the end. (Boxed: few actors have anything to clear, or begin anew.)
-pub(super) fn goes_on(life: &mut dyn Living) -> BoxFuture<'_, bool> {
+/// Returns false when that is the end. Its state had the ways back to `kept` askers that waited.
+/// (Boxed: few actors have anything to clear, or begin anew.)
+pub(super) fn goes_on(life: &mut dyn Living, kept: usize) -> BoxFuture<'_, bool> {
     let mut ended = Ended::of(life);
-    Box::pin(async move { ended.goes_on().await })
+    Box::pin(async move { ended.goes_on(kept).await })
 }
 
 /// Ends the children of an incarnation that ends in order.
@@ -71,12 +72,17 @@ impl<'a> Ended<'a> {
 
     /// Ends what the incarnation has registered, decides what comes after it, and waits until it
     /// does. Returns false when that is the end.
-    async fn goes_on(&mut self) -> bool {
+    async fn goes_on(&mut self, kept: usize) -> bool {
+        self.life.note_over();
+        let undone = self.life.registered().map(|registered| registered.undone());
+        let mut undone = undone.unwrap_or_default();
+        undone.asks += kept;
         if self.life.registered().is_some() {
             let in_order = matches!(self.life.how(), Ending::Stopped);
             self.leave_if_over(in_order);
-            clear(&*self.me, self.life.registered()).await;
+            undone.asks += clear(&*self.me, self.life.registered()).await;
         }
+        note_undone(self.life, undone, self.judgement.was_draining);
         // A first start that fails is told to its spawner: there is no incarnation to restart.
         if self.me.ends().is_final() || !self.life.is_born() {
             return false;
@@ -156,7 +162,7 @@ impl<'a> Ended<'a> {
         match course.after(&judged, self.judgement.at) {
             Verdict::Restart(delay) if self.me.renew(is_revived) => Next::Restart(delay),
             Verdict::Restart(_) | Verdict::End => Next::End,
-            // Its parent has others in its place.
+            // Its pool has others in its place, or ends.
             Verdict::Exceeded(_) if is_dismissed => Next::End,
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();

@@ -69,25 +69,15 @@ async fn send_now<'a, A: Accepts<M>, M: Message>(
     order: Order,
 ) -> Result<(), Option<Cause>> {
     let (mut refused, mut may_wait) = (None, false);
-    // Those that rest come in a second round, unless there will be room elsewhere (PL-5).
-    for takes_resting in [false, true] {
-        let (mut is_passed_over, mut will_have_room) = (false, false);
-        for worker in order.of(ring) {
-            if !takes_resting && order.passes_over(worker) {
-                is_passed_over = true;
-                continue;
-            }
-            match ask.send_now(worker.destination()).await {
-                Ok(()) => return Ok(()),
-                Err(Cause::MailboxFull) => (may_wait, will_have_room) = (true, true),
-                Err(Cause::Stopped) => may_wait = true,
-                // It is the asker, or waits for that: another one may answer.
-                Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => refused = Some(cause),
-                Err(cause) => return Err(Some(cause)),
-            }
-        }
-        if !is_passed_over || will_have_room {
-            break;
+    let mut rounds = order.rounds(ring);
+    while let Some(worker) = rounds.next() {
+        match ask.send_now(worker.destination()).await {
+            Ok(()) => return Ok(()),
+            Err(Cause::MailboxFull) => (may_wait, rounds.will_have_room) = (true, true),
+            Err(Cause::Stopped) => may_wait = true,
+            // It is the asker, or waits for that: another one may answer.
+            Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => refused = Some(cause),
+            Err(cause) => return Err(Some(cause)),
         }
     }
     Err(refused.filter(|_| !may_wait))

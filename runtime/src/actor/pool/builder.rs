@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ring::{Keys, Shared};
+use super::ring::{Keys, MakeWorker, Shared};
 use super::supervisor::Known;
 use super::{Pool, PoolSupervisor, Routing};
 use crate::actor::{Accepts, ActorRef, Child, Handlers, Restart};
@@ -114,12 +114,7 @@ impl<A: Handlers> PoolBuilder<A> {
         let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
         let known = Known::default();
         let shared = Arc::new(Shared::new(node.clone(), (routing, keys), size));
-        let (make, told) = (worker.make, shared.clone());
-        worker.make = Arc::new(move || {
-            // Its mailbox is open again (PL-3).
-            told.is_anew();
-            make()
-        });
+        worker.make = Arc::new(MakeWorker { make: worker.make, shared: shared.clone() });
         let pool = Pool {
             shared: shared.clone(),
             named: ActorRef::bind(node, address),

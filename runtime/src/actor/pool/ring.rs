@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::actor::cell::Cell;
+use crate::actor::child::{Factory, Make};
 use crate::actor::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
 use crate::busy::is_running;
@@ -23,13 +25,13 @@ use crate::resident::{Halt, Resident};
 /// How the worker is chosen for messages without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Routing {
-    /// Each message goes to the next worker that has room, and does not rest after a failure while
-    /// another one is at work.
+    /// Each message goes to the next worker that has room, and does not rest after a failure, or
+    /// start again, while another one is at work.
     #[default]
     RoundRobin,
     /// Each message goes to the worker with the fewest: those that wait in its mailbox, senders
-    /// that wait for room there, and the one in hand; to one that rests after a failure only where
-    /// all do. Takes a look at every worker.
+    /// that wait for room there, and the one in hand; to one that rests after a failure, or starts
+    /// again, only where all do. Takes a look at every worker.
     LeastLoaded,
 }
 
@@ -72,6 +74,8 @@ pub(super) struct Shared<A: Handlers> {
     size: AtomicUsize,
     ring: RwLock<Arc<Ring<A>>>,
     changed: Notify,
+    /// Told when a worker begins to rest.
+    rested: Notify,
 }
 
 impl<A: Handlers> Shared<A> {
@@ -84,6 +88,7 @@ impl<A: Handlers> Shared<A> {
             size: AtomicUsize::new(size),
             ring: RwLock::new(Arc::new([])),
             changed: Notify::new(),
+            rested: Notify::new(),
         }
     }
 
@@ -106,6 +111,18 @@ impl<A: Handlers> Shared<A> {
     /// Tells the senders that wait that a worker takes messages, which may have been closed.
     pub(super) fn is_anew(&self) {
         self.changed.notify_waiters();
+    }
+
+    /// Waits until none of these workers is at work any more that may have room later (PL-5).
+    pub(super) async fn none_at_work(&self, order: Order, workers: &[&ActorRef<A>]) {
+        loop {
+            let mut rested = pin!(self.rested.notified());
+            rested.as_mut().enable();
+            if workers.iter().all(|worker| worker.is_closed() || order.passes_over(worker)) {
+                return;
+            }
+            rested.await;
+        }
     }
 
     /// Waits until there are other workers or one is made anew, from when it is enabled.
@@ -143,6 +160,29 @@ impl<A: Handlers> Shared<A> {
     }
 }
 
+/// Makes the workers of a pool, and tells the senders that wait.
+pub(super) struct MakeWorker<A: Handlers> {
+    pub(super) make: Factory<A>,
+    pub(super) shared: Arc<Shared<A>>,
+}
+
+impl<A: Handlers> Make<A> for MakeWorker<A> {
+    fn make(&self) -> A {
+        // Its mailbox is open again (PL-3).
+        self.shared.is_anew();
+        self.make.make()
+    }
+
+    fn note_over(&self) {
+        self.shared.rested.notify_waiters();
+    }
+
+    fn note_started_again(&self) {
+        // It may have room where no worker that is at work has (PL-5).
+        self.shared.is_anew();
+    }
+}
+
 /// The places to which a message may go, the first choice first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
@@ -166,9 +206,48 @@ impl Order {
         (0..count).map(move |step| &ring[(self.first + step) % ring.len()])
     }
 
+    /// Returns the workers to which a message is offered, one after the other.
+    pub(super) fn rounds<A: Handlers>(self, ring: &Ring<A>) -> Rounds<'_, A> {
+        let [is_second, is_passed_over, will_have_room] = [false; 3];
+        Rounds { order: self, ring, step: 0, is_second, is_passed_over, will_have_room }
+    }
+
     /// Returns true if a worker is passed over: it rests, and the message may go to another one.
     pub(super) fn passes_over<A: Handlers>(self, worker: &ActorRef<A>) -> bool {
         !self.is_only && worker.is_resting()
+    }
+}
+
+/// The workers in an [`Order`]: those at work first. Those that rest come in a second round, with
+/// all others, unless there will be room elsewhere (PL-5).
+pub(super) struct Rounds<'r, A: Handlers> {
+    order: Order,
+    ring: &'r Ring<A>,
+    /// Workers that were looked at in this round.
+    step: usize,
+    is_second: bool,
+    is_passed_over: bool,
+    /// Set by the caller: a worker at work has no room now, and will have some.
+    pub(super) will_have_room: bool,
+}
+
+impl<'r, A: Handlers> Iterator for Rounds<'r, A> {
+    type Item = &'r ActorRef<A>;
+
+    fn next(&mut self) -> Option<&'r ActorRef<A>> {
+        loop {
+            for worker in self.order.of(self.ring).skip(self.step) {
+                self.step += 1;
+                if self.is_second || !self.order.passes_over(worker) {
+                    return Some(worker);
+                }
+                self.is_passed_over = true;
+            }
+            if self.is_second || !self.is_passed_over || self.will_have_room {
+                return None;
+            }
+            (self.is_second, self.step) = (true, 0);
+        }
     }
 }
 
@@ -191,9 +270,9 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().is_none_or(|cell| cell.intake().is_closed())
     }
 
-    /// Returns true if it has ended and is not made anew yet: it handles nothing now.
+    /// Returns true if it has ended and has not started anew yet: it handles nothing now.
     pub(super) fn is_resting(&self) -> bool {
-        !planted!(RestingTurn) && self.near_cell().is_some_and(|cell| cell.ends().is_between())
+        !planted!(RestingTurn) && self.near_cell().is_some_and(|cell| !cell.ends().is_started())
     }
 
     /// Returns true if the caller is a handler of it.

@@ -7,11 +7,13 @@ use futures::future::BoxFuture;
 use parking_lot::RwLock;
 
 use super::ring::Shared;
-use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local};
-use crate::error::{BoxError, SpawnError};
+use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local, ReplyTo};
+use crate::busy::at_rest;
+use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
 use crate::limits;
+use crate::message::Message;
 use crate::mutants::planted;
-use crate::resident::Halt;
+use crate::resident::{Halt, Resident};
 use crate::{actor, handlers, message};
 
 /// The actor that has the workers of a [`Pool`](super::Pool) as its children. It has the name of
@@ -38,6 +40,9 @@ trait Workers: Send + Sync {
         size: usize,
         cx: &'a mut Context<PoolSupervisor>,
     ) -> BoxFuture<'a, Result<(), SpawnError>>;
+
+    /// Has all of them end when they have handled what they have.
+    fn dismiss(&self);
 }
 
 /// The workers of a pool.
@@ -112,6 +117,12 @@ impl<A: Handlers> Workers for Team<A> {
         };
         resize.boxed()
     }
+
+    fn dismiss(&self) {
+        self.shared.ring().iter().for_each(ActorRef::dismiss);
+        // Senders that wait for one to be made anew learn that none is.
+        self.shared.is_anew();
+    }
 }
 
 #[actor(name = "ringpost::Pool")]
@@ -125,7 +136,27 @@ impl Actor for PoolSupervisor {
 }
 
 #[handlers(Resize)]
-impl PoolSupervisor {}
+impl PoolSupervisor {
+    /// Ends the pool when the workers have handled what they have. Answers when the pool takes
+    /// nothing more.
+    #[handler(local)]
+    async fn drain_workers(&mut self, reply: ReplyTo<()>, cx: &mut Context<Self>) {
+        // First: a sender that finds a worker closed finds that the pool is over.
+        cx.drain();
+        self.workers.dismiss();
+        reply.send(());
+        // Also those that were removed before, and have not ended.
+        let ended = cx.children_ended();
+        let ends = async {
+            tokio::select! {
+                biased;
+                () = cx.is_to_stop() => {}
+                () = ended => {}
+            }
+        };
+        at_rest(ends).await;
+    }
+}
 
 /// Has a pool have so many workers.
 #[message(local)]
@@ -141,11 +172,27 @@ pub(super) async fn resize(
     asked.await.map_err(SpawnError::NoSupervisor)?.0
 }
 
+/// Has a pool take nothing more, and end when its workers have handled what they have.
+pub(super) async fn drain(supervisor: &ActorRef<PoolSupervisor>) -> Result<(), Cause> {
+    let asked = supervisor.ask(DrainWorkers).timeout(limits::ASK_TIMEOUT_MAX).await;
+    match asked.map_err(|error| error.cause) {
+        Err(AskCause::NotSent(cause)) if cause != Cause::Stopped => Err(cause),
+        // Where there is no answer it has ended, or does.
+        _ => Ok(()),
+    }
+}
+
 #[diagnostic::do_not_recommend]
 impl Handler<Resize> for PoolSupervisor {
     type Reply = Local<Result<(), SpawnError>>;
 
     async fn handle(&mut self, msg: Resize, cx: &mut Context<Self>) -> Self::Reply {
+        if cx.cell().intake().is_closed() {
+            // New workers would be told of and stopped.
+            let never = AskCause::NotBegun(NotBegun::Stopped);
+            let error = AskError::new(never, cx.actor().address().clone(), Resize::NAME);
+            return Local(Err(SpawnError::NoSupervisor(error)));
+        }
         Local(self.workers.resize(msg.0, cx).await)
     }
 }

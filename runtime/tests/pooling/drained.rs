@@ -1,0 +1,191 @@
+//! Pools that are drained.
+
+use std::sync::{Arc, OnceLock};
+
+use ringpost::DeadLetterCause;
+use ringpost::pool::Pool;
+use ringpost::prelude::*;
+
+use super::{Fail, MINUTE, MS, builder, fill, hold, job};
+use crate::actors::node;
+use crate::cause;
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+    let workers = pool.workers();
+    let gates = fill(&desk, &pool).await;
+    let mut tell = Box::pin(pool.tell(job(1)));
+    let mut ask = Box::pin(pool.ask(job(2)).timeout(MINUTE).into_future());
+    assert!(futures::poll!(&mut tell).is_pending());
+    assert!(futures::poll!(&mut ask).is_pending());
+    // A change of the size that comes after it makes no workers.
+    let (drained, resized) = tokio::join!(pool.drain(), async {
+        let resized = pool.resize(3);
+        gates.iter().for_each(|gate| gate.add_permits(1));
+        resized.await
+    });
+    assert_eq!(drained, Ok(()));
+    assert!(matches!(resized, Err(SpawnError::NoSupervisor(_))), "{resized:?}");
+    let unsent = tell.await.unwrap_err();
+    assert_eq!((unsent.cause, unsent.message), (Cause::Stopped, job(1)));
+    assert_eq!(cause(ask.await), Err(AskCause::NotSent(Cause::Stopped)));
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(pool.workers(), workers);
+    assert_eq!(workers.iter().map(|worker| desk.done_by(worker)).collect::<Vec<_>>(), [[0]; 2]);
+    assert_eq!(pool.drain().await, Ok(()), "it has ended");
+}
+
+/// A worker fails while its pool is drained, and rests when it is.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_fails_while_its_pool_is_drained_handles_what_it_has_all_the_same() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.size(2).mailbox_capacity(16).restart_backoff(100 * MS, MINUTE);
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let [resting, failing] = <[_; 2]>::try_from(pool.workers()).unwrap();
+    assert_eq!(cause(resting.fail().await), Err(AskCause::Panicked));
+    resting.tell(job(1)).await.unwrap();
+    let gate = hold(&desk, &failing).await;
+    failing.tell(Fail).await.unwrap();
+    let asked = tokio::spawn(failing.ask(job(2)).timeout(MINUTE).into_ask());
+    tokio::time::sleep(MS).await;
+    pool.drain().await.unwrap();
+    assert!(desk.done().is_empty());
+    gate.add_permits(1);
+    assert_eq!(asked.await.unwrap(), Ok(failing.address().to_string()));
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!((desk.done_by(&resting), desk.done_by(&failing)), (vec![1], vec![2]));
+    assert!(node.snapshot().actors.is_empty());
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_worker_that_was_removed_before_its_pool_is_drained_handles_what_it_has() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+    let [stays, removed] = <[_; 2]>::try_from(pool.workers()).unwrap();
+    let gates = fill(&desk, &pool).await;
+    pool.resize(1).await.unwrap();
+    pool.drain().await.unwrap();
+    gates[0].add_permits(1);
+    assert_eq!(stays.wait_stopped().await, ActorExit::Stopped);
+    assert!(desk.done_by(&removed).is_empty());
+    // Its supervisor has had its turn.
+    tokio::task::yield_now().await;
+    gates[1].add_permits(1);
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!((desk.done_by(&stays), desk.done_by(&removed)), (vec![0], vec![0]));
+}
+
+/// What waits is left then, and the pool is not made anew, also after a kill.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_pool_that_is_stopped_or_killed_while_it_is_drained_ends_at_once() {
+    for is_kill in [false, true] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+        let gates = fill(&desk, &pool).await;
+        pool.drain().await.unwrap();
+        let supervisor = pool.supervisor();
+        if is_kill {
+            supervisor.kill().await.unwrap();
+        } else {
+            supervisor.stop().await.unwrap();
+            // The message that it is handling has its time.
+            gates.iter().for_each(|gate| gate.add_permits(1));
+        }
+        supervisor.wait_stopped().await;
+        assert!(desk.done().is_empty());
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 2, "kill: {is_kill}");
+        assert!(node.snapshot().actors.is_empty());
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_shutdown_waits_for_a_pool_that_is_drained() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+    let gates = fill(&desk, &pool).await;
+    pool.drain().await.unwrap();
+    let ends = node.clone();
+    let shutdown = tokio::spawn(async move { ends.shutdown(MINUTE).await });
+    tokio::task::yield_now().await;
+    gates.iter().for_each(|gate| gate.add_permits(1));
+    assert_eq!(shutdown.await.unwrap(), []);
+    assert_eq!(desk.done().len(), 2);
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+}
+
+/// As an actor that is drained is, where its restart says so.
+#[tokio::test]
+async fn a_pool_that_is_restarted_also_after_a_drain_begins_anew_with_its_size() {
+    let node = node().await;
+    let (_desk, described) = builder();
+    let (pool, child) = described.size(2).child(&node, "pool").unwrap();
+    assert_eq!(pool.drain().await, Err(Cause::NoSuchActor), "it has not begun");
+    let restart = Restart::always().at_most(3, MINUTE).backoff(MS, MS);
+    node.supervise(child.restart(restart)).await.unwrap();
+    let workers = pool.workers();
+    pool.drain().await.unwrap();
+    for worker in &workers {
+        assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+    }
+    while pool.workers() == workers {
+        tokio::time::sleep(MS).await;
+    }
+    assert_eq!(pool.workers().len(), 2);
+    assert!(pool.ask(job(1)).await.is_ok());
+}
+
+/// Ends its own pool.
+#[actor]
+struct Closer {
+    pool: Arc<OnceLock<Pool<Closer>>>,
+}
+
+#[handlers]
+impl Closer {
+    #[handler]
+    async fn close(&mut self) -> bool {
+        self.pool.get().expect("it was spawned").drain().await.is_ok()
+    }
+}
+
+#[tokio::test]
+async fn a_worker_may_drain_its_own_pool() {
+    let node = node().await;
+    let cell = Arc::new(OnceLock::new());
+    let own = cell.clone();
+    let pool = Pool::builder(move || Closer { pool: own.clone() });
+    let pool = pool.size(2).spawn(&node, "pool").await.unwrap();
+    assert!(cell.set(pool.clone()).is_ok());
+    assert_eq!(pool.ask(Close).await, Ok(true));
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(cause(pool.ask(Close).await), Err(AskCause::NotSent(Cause::Stopped)));
+}
+
+/// The log is told of handlers that wait for long by mistake: this one is meant to.
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_takes_long_is_not_in_the_log_for_that() {
+    let log = crate::log::Log::default();
+    let _listening = log.listen();
+    let node = Node::builder("alpha").report_handlers_after(100 * MS).start().await.unwrap();
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let gate = hold(&desk, &pool.workers()[0]).await;
+    pool.drain().await.unwrap();
+    let line = "a handler waits for long";
+    log.wait(line).await;
+    gate.add_permits(1);
+    pool.supervisor().wait_stopped().await;
+    assert_eq!((log.count(line), log.count_all(&[line, "Hold"])), (1, 1));
+}
