@@ -45,6 +45,7 @@ mod operating;
 mod pair;
 mod patience;
 mod requests;
+mod saying;
 mod slots;
 #[cfg(test)]
 #[cfg(feature = "sim")]
@@ -55,10 +56,11 @@ use std::mem::{replace, take};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::bootstrap::{Question, Sharing};
+use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{Access, Executor, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::{NodeName, ShareId};
+#[cfg(doc)]
 use crate::limits;
 use crate::mutants::planted;
 use crate::shares::Shares;
@@ -324,30 +326,6 @@ impl State {
         let is_granting = self.grants.is_asked(self.number);
         idle && self.outbox.is_empty() && !asks && !is_granting && self.lending.fetching == 0
     }
-
-    /// Takes the next message that may be sent: of what the peer answers no more than it has room
-    /// to answer. What it waits for itself is never kept.
-    fn take_outgoing(&mut self) -> Option<Sharing> {
-        let unanswered = &mut self.unanswered;
-        let fits = |question| unanswered[question as usize].count < limits::SHARING_UNANSWERED_MAX;
-        let at = self.outbox.iter().position(|it| it.question().is_none_or(fits))?;
-        let message = self.outbox.remove(at);
-        if let Some(question) = message.question() {
-            let unanswered = &mut unanswered[question as usize];
-            if unanswered.count == 0 {
-                unanswered.since = self.patience.now();
-            }
-            unanswered.count += 1;
-        }
-        Some(message)
-    }
-
-    /// Records that the peer answered an ASK or a REVOKE.
-    fn note_answer(&mut self, question: Question) {
-        let unanswered = &mut self.unanswered[question as usize];
-        unanswered.count = unanswered.count.saturating_sub(1);
-        unanswered.since = self.patience.now();
-    }
 }
 
 impl Reach {
@@ -375,31 +353,6 @@ impl Reach {
     /// Bars it, before the link is up: the peer does not know SHARING.
     pub(crate) fn bar(&self) {
         self.state.lock().stage = Stage::Barred;
-    }
-
-    /// Waits until there is something to send, and takes the next message.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_outgoing(&self) -> Sharing {
-        loop {
-            if let Some(message) = self.state.lock().take_outgoing() {
-                return message;
-            }
-            self.outgoing.notified().await;
-        }
-    }
-
-    /// Waits until there is something to send, and takes all of it.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    #[cfg(test)]
-    pub(crate) async fn outgoing(&self) -> Vec<Sharing> {
-        let mut messages = vec![self.next_outgoing().await];
-        let mut state = self.state.lock();
-        messages.extend(std::iter::from_fn(|| state.take_outgoing()));
-        messages
     }
 
     /// Returns the time of the last look.
