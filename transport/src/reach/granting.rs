@@ -141,6 +141,12 @@ impl Grants {
         self.registering.is_some()
     }
 
+    /// Returns how many shares wait for a device that registers another one.
+    #[cfg(test)]
+    pub(super) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Returns true if the peer may do what is atomic on a share.
     #[cfg(test)]
     pub(super) fn is_any_atomic(&self) -> bool {

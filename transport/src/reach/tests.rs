@@ -1,5 +1,6 @@
 //! Peers that do not keep to the protocol.
 
+mod model;
 mod mute;
 mod patience;
 mod slow;

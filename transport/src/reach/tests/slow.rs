@@ -17,7 +17,7 @@ pub(super) struct Device {
     steps: Mutex<mpsc::Receiver<()>>,
     done: mpsc::Sender<&'static str>,
     /// Threads that wait for it, and the most that ever did at one time.
-    waiting: AtomicUsize,
+    pub(super) waiting: AtomicUsize,
     most: AtomicUsize,
     /// The end of the next thing that it locks.
     next: Mutex<Whim>,
