@@ -45,6 +45,7 @@ mod operating;
 mod pair;
 mod patience;
 mod requests;
+mod saying;
 mod slots;
 #[cfg(test)]
 #[cfg(feature = "sim")]
@@ -55,10 +56,11 @@ use std::mem::{replace, take};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::bootstrap::{Question, Sharing};
+use crate::bootstrap::Sharing;
 use crate::fabric::one_sided::{Access, Executor, Key, Opening};
 use crate::fabric::{Fabric, Side};
 use crate::id::{NodeName, ShareId};
+#[cfg(doc)]
 use crate::limits;
 use crate::mutants::planted;
 use crate::shares::Shares;
@@ -77,6 +79,7 @@ use pair::Pair;
 pub(crate) use pair::{Came, Finished};
 use patience::{Patience, Since};
 pub(crate) use requests::Unexpected;
+use saying::Unanswered;
 
 /// One-sided access to the peer of one link.
 pub(crate) struct Reach {
@@ -143,34 +146,6 @@ struct State {
     unanswered: [Unanswered; 2],
     patience: Patience,
     lending: lending::LendingState,
-}
-
-/// Questions of one kind that have no answer.
-#[derive(Default)]
-struct Unanswered {
-    /// Those that are still to be sent.
-    unsent: VecDeque<ShareId>,
-    /// How many were sent: [`SHARING_UNANSWERED_MAX`](limits::SHARING_UNANSWERED_MAX) at most.
-    count: usize,
-    /// Of the last answer, or of the first question after a pause. (A peer that answers others
-    /// meanwhile is on its way to this one.)
-    since: Since,
-}
-
-impl Unanswered {
-    fn may_ask(&self) -> bool {
-        self.count < limits::SHARING_UNANSWERED_MAX && !self.unsent.is_empty()
-    }
-
-    /// Takes the next one that may be sent, and counts it.
-    fn take(&mut self, now: Since) -> Option<ShareId> {
-        let share = if self.may_ask() { self.unsent.pop_front() } else { None }?;
-        if self.count == 0 {
-            self.since = now;
-        }
-        self.count += 1;
-        Some(share)
-    }
 }
 
 #[derive(Default)]
@@ -345,33 +320,6 @@ impl State {
         let is_granting = self.grants.is_asked(self.number);
         idle && !self.speaks() && !asks && !is_granting && self.lending.fetching == 0
     }
-
-    /// Puts a question to the peer.
-    fn ask(&mut self, question: Question, share: ShareId) {
-        self.unanswered[question as usize].unsent.push_back(share);
-    }
-
-    /// Returns true if something may be sent.
-    fn speaks(&self) -> bool {
-        !self.outbox.is_empty() || self.unanswered.iter().any(Unanswered::may_ask)
-    }
-
-    /// Takes the next message that may be sent: of what the peer answers no more than it has room
-    /// to answer. What it waits for itself is never kept.
-    fn take_outgoing(&mut self) -> Option<Sharing> {
-        let (said, now) = (self.outbox.pop_front(), self.patience.now());
-        said.or_else(|| {
-            let mut questions = [Question::Ask, Question::Revoke].into_iter();
-            questions.find_map(|it| Some(it.about(self.unanswered[it as usize].take(now)?)))
-        })
-    }
-
-    /// Records that the peer answered an ASK or a REVOKE.
-    fn note_answer(&mut self, question: Question) {
-        let unanswered = &mut self.unanswered[question as usize];
-        unanswered.count = unanswered.count.saturating_sub(1);
-        unanswered.since = self.patience.now();
-    }
 }
 
 impl Reach {
@@ -399,31 +347,6 @@ impl Reach {
     /// Bars it, before the link is up: the peer does not know SHARING.
     pub(crate) fn bar(&self) {
         self.state.lock().stage = Stage::Barred;
-    }
-
-    /// Waits until there is something to send, and takes the next message.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_outgoing(&self) -> Sharing {
-        loop {
-            if let Some(message) = self.state.lock().take_outgoing() {
-                return message;
-            }
-            self.outgoing.notified().await;
-        }
-    }
-
-    /// Waits until there is something to send, and takes all of it.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    #[cfg(test)]
-    pub(crate) async fn outgoing(&self) -> Vec<Sharing> {
-        let mut messages = vec![self.next_outgoing().await];
-        let mut state = self.state.lock();
-        messages.extend(std::iter::from_fn(|| state.take_outgoing()));
-        messages
     }
 
     /// Returns the time of the last look.

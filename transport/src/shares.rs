@@ -330,7 +330,7 @@ impl Shares {
         granted.into_iter().for_each(|(id, grantee)| grantee.recall(id, executor));
     }
 
-    /// Keeps the turn of an executor for an ASK that waits, for as long as what is returned is kept;
+    /// Keeps the turn of an executor for an ASK that waits, as long as what is returned is kept;
     /// and its place, if another one keeps it from what is atomic, where the ASK `is_again`.
     pub(crate) fn wait_for(
         &self,

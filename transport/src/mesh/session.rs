@@ -16,6 +16,7 @@
 //!   end if its own side rests, too; then the nodes dial anew. A side that never rests keeps its
 //!   link.
 
+mod pace;
 mod stalls;
 mod upgrade;
 mod usage;
@@ -27,9 +28,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::{
-    Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout, timeout_at,
-};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::bootstrap::{Beat, Channel, Failure, Message, Parting, Sharing};
 use crate::cause::{LinkCause, Violation};
@@ -44,6 +43,7 @@ use super::liveness::LinkLiveness;
 use super::meter::Meter;
 use super::peer::{Command, ConnectionGuard};
 use super::table::Table;
+use pace::Pace;
 use stalls::Stalls;
 use upgrade::Upgrade;
 use usage::{Rest, Usage};
@@ -67,10 +67,6 @@ pub(super) struct Session {
     heard: Instant,
     liveness: LinkLiveness,
     pace: Pace,
-    /// Time of the last look at one-sided access.
-    looked: Instant,
-    /// A message about memory was sent since the last look, which is sooner than the next one.
-    has_shared: bool,
     /// Messages that came since other links had their turn.
     messages: u32,
     /// Tasks that want to know when it answers.
@@ -82,42 +78,6 @@ pub(super) struct Session {
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
     /// have ended, and the cause that it ends with if it has not.
     over: Option<(Instant, LinkCause)>,
-}
-
-/// When the link is looked at, and when a heartbeat is due.
-struct Pace {
-    /// Time between two heartbeats, the same on both sides.
-    interval: Duration,
-    /// Looks at the link of which one comes with a heartbeat: waits and counts are told as often on
-    /// slow links as on others.
-    looks_per_beat: u32,
-    looks: u32,
-}
-
-impl Pace {
-    /// Returns the pace of a link; if it `is_fixed`, no look comes without a heartbeat.
-    fn new(interval: Duration, is_fixed: bool) -> Self {
-        let looks = interval.as_nanos().div_ceil(limits::HEARTBEAT_INTERVAL.as_nanos());
-        let looks_per_beat = if is_fixed { 1 } else { looks.max(1) as u32 };
-        Pace { interval, looks_per_beat, looks: 0 }
-    }
-
-    fn between_looks(&self) -> Duration {
-        self.interval / self.looks_per_beat
-    }
-
-    fn looks(&self) -> Interval {
-        let interval = self.between_looks();
-        let mut look = interval_at(Instant::now() + interval, interval);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        look
-    }
-
-    /// Counts a look. Returns true if a heartbeat comes with it.
-    fn count_look(&mut self) -> bool {
-        self.looks = (self.looks + 1) % self.looks_per_beat;
-        self.looks == 0
-    }
 }
 
 impl Session {
@@ -151,8 +111,6 @@ impl Session {
             heard,
             liveness,
             pace,
-            looked: Instant::now(),
-            has_shared: false,
             messages: 0,
             probes,
             beats: 0,
@@ -249,12 +207,12 @@ impl Session {
                 command = self.guard.command() => self.handle_command_and_read(command).await,
                 message = self.channel.recv(), if open => self.handle_message(message).await,
                 // One at a time: what else is due has its turn between two of them.
-                message = reach.next_outgoing(), if open && !self.has_shared => {
+                message = reach.next_outgoing(), if open && !self.pace.has_shared => {
                     self.send_sharing(message).await
                 }
                 // After what the peer said meanwhile: it may be all that shows that it lives.
                 _ = look.tick(), if open => self.look().await,
-                message = reach.next_outgoing(), if open && self.has_shared => {
+                message = reach.next_outgoing(), if open && self.pace.has_shared => {
                     self.send_sharing(message).await
                 }
                 () = sleep_until(patience), if !open => {
@@ -309,7 +267,7 @@ impl Session {
     }
 
     async fn send_sharing(&mut self, message: Sharing) -> Result<(), Failure> {
-        self.has_shared = true;
+        self.pace.has_shared = true;
         self.send(&Message::Sharing(message)).await?;
         self.carrier.running.link.signals().wake();
         Ok(())
@@ -323,10 +281,10 @@ impl Session {
     async fn send(&mut self, message: &Message) -> Result<(), Failure> {
         let mut sending = pin!(self.channel.send(message));
         loop {
-            match timeout_at(self.looked + self.pace.between_looks(), &mut sending).await {
+            match timeout_at(self.pace.next_look(), &mut sending).await {
                 Ok(sent) => return sent,
                 Err(_) => {
-                    self.looked = Instant::now();
+                    self.pace.looked = Instant::now();
                     let both_run = !self.liveness.is_stalled();
                     self.carrier.running.link.look_at_reach(both_run);
                 }
@@ -446,7 +404,8 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
-        (self.looked, self.has_shared) = (Instant::now(), false);
+        self.pace.looked = Instant::now();
+        self.pace.has_shared = false;
         self.carrier.running.link.look_at_reach(!self.liveness.is_stalled());
         if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }

@@ -24,6 +24,7 @@ use crate::fabric::one_sided::{
 };
 use crate::fabric::sim::{self, World};
 use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig, Status};
+use crate::limits;
 use crate::memory::{Buffer, Region, Words};
 use crate::profile::Lending;
 use crate::shares::Share;

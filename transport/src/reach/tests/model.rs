@@ -1,11 +1,15 @@
 //! Three links of one node over devices that a model has: what they grant, when they register it,
 //! and what they execute is drawn, and judged by what the model knows.
 
+mod devices;
+
 use std::collections::VecDeque;
 
 use futures::FutureExt;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep};
+
+use devices::{Books, Half, Model, Place, STATES};
 
 use super::slow::{Control, Device};
 use super::*;
@@ -21,251 +25,6 @@ const LINKS: usize = 3;
 const BYTES: usize = 8 * 1024;
 /// Steps of a millisecond each, after which all that was begun has ended.
 const END_ROUNDS: usize = 60_000;
-
-/// The states that the seeds are to bring.
-const STATES: [&str; 12] = [
-    "operations done",
-    "refused since another executor has it",
-    "denied",
-    "operations whose end is unknown",
-    "times without a queue pair",
-    "asks that waited for a device",
-    "grants that came too late",
-    "times that an executor followed another one",
-    "operations on what was taken back",
-    "acts of the processor",
-    "acts that were refused",
-    "queue pairs lost",
-];
-
-/// One side of a link: which link, and which side.
-type Place = (usize, usize);
-
-/// What the model knows of all devices.
-#[derive(Default)]
-struct Books {
-    chance: fastrand::Rng,
-    /// What is granted, by the number of its key.
-    live: BTreeMap<u32, Live>,
-    keys: u32,
-    halves: BTreeMap<(Place, u32), Arc<Mutex<Half>>>,
-    /// Times at which shares ended, by their memory and their place in it.
-    ended: BTreeMap<(u64, u64), Instant>,
-    /// Keys that were taken back from peers that did not let go in time.
-    taken_back: Vec<u32>,
-    /// The executor that was last granted what is atomic, of each memory.
-    last: BTreeMap<u64, Executor>,
-    faults: Vec<String>,
-    /// How often each of the states was reached.
-    met: BTreeMap<&'static str, usize>,
-}
-
-impl Books {
-    fn note_if(&mut self, state: &'static str, is_so: bool) {
-        *self.met.entry(state).or_default() += usize::from(is_so);
-    }
-}
-
-#[derive(Clone)]
-struct Live {
-    by: Place,
-    /// The memory, and the place in it.
-    memory: (u64, u64),
-    executor: Executor,
-    access: Access,
-}
-
-/// One side's queue pair.
-#[derive(Default)]
-struct Half {
-    pending: VecDeque<Operation>,
-    outcomes: VecDeque<Outcome>,
-    waker: Option<Waker>,
-    has_ended: bool,
-}
-
-impl Half {
-    fn end(&mut self, status: Status) {
-        if !std::mem::replace(&mut self.has_ended, true) {
-            let flushed = self.pending.drain(..).map(|it| it.slot);
-            let done = |slot| Outcome::Done { slot, status: Status::Flushed };
-            self.outcomes.extend(flushed.map(done));
-            self.outcomes.push_back(Outcome::Ended(status));
-        }
-        self.wake();
-    }
-
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-}
-
-#[derive(Clone)]
-struct Model {
-    books: Arc<Mutex<Books>>,
-    place: Place,
-    executor: Executor,
-    device: Arc<Device>,
-}
-
-impl fmt::Debug for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Model")
-    }
-}
-
-impl Fabric for Model {
-    fn name(&self) -> &'static str {
-        "model"
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            send_queue_max: 1_000,
-            recv_queue_max: 1_000,
-            frame_bytes_max: 65_536,
-            inline_bytes_max: 0,
-            splices: false,
-            lends: false,
-        }
-    }
-
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        Ok(Region::heap(bytes))
-    }
-
-    fn open(&self, _: QueuePairConfig) -> Result<Box<dyn fabric::Opening>, FabricError> {
-        Err(FabricError::Offer("there are no frames"))
-    }
-
-    fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
-        let number = u32::from_le_bytes(*config.binding.last_chunk().unwrap());
-        let half = Arc::new(Mutex::new(Half::default()));
-        self.books.lock().halves.insert((self.place, number), half.clone());
-        Ok(Box::new(ModelSide(self.clone(), half)))
-    }
-}
-
-struct ModelSide(Model, Arc<Mutex<Half>>);
-
-impl Opening for ModelSide {
-    fn offer(&self) -> Zeroizing<Vec<u8>> {
-        Zeroizing::default()
-    }
-
-    fn ways(&self, _: &[u8]) -> Vec<u32> {
-        Vec::new()
-    }
-
-    fn connect(
-        self: Box<Self>,
-        _: Zeroizing<Vec<u8>>,
-        _: usize,
-    ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        async move { Ok(self as Box<dyn OneSided>) }.boxed()
-    }
-}
-
-impl Drop for ModelSide {
-    fn drop(&mut self) {
-        self.1.lock().end(Status::Flushed);
-    }
-}
-
-/// A grant, from when the device begins to register it until it has ended.
-struct LetGo(Arc<Mutex<Books>>, u32);
-
-impl Drop for LetGo {
-    fn drop(&mut self) {
-        let books = &mut *self.0.lock();
-        let Some(live) = books.live.remove(&self.1) else { return };
-        let ended = books.ended.get(&live.memory);
-        if ended.is_some_and(|at| at.elapsed() >= limits::REVOKE_PATIENCE) {
-            books.taken_back.push(self.1);
-        }
-    }
-}
-
-impl OneSided for ModelSide {
-    fn grant(&mut self, memory: &Arc<Words>, at: u64, _: u64, access: Access) -> Granting {
-        let Model { books, place, executor, device } = &self.0;
-        let number = memory.number();
-        let live = Live { by: *place, memory: (number, at), executor: executor.clone(), access };
-        let (key, is_slow) = {
-            let books = &mut *books.lock();
-            // SM-3: an executor is alone, also while it is registered for it.
-            let is_other = |it: &&Live| {
-                it.memory.0 == number && it.access.atomic && it.executor != live.executor
-            };
-            if access.atomic {
-                if let Some(other) = books.live.values().find(is_other) {
-                    let who = (&live.executor, &other.executor);
-                    books.faults.push(format!("SM-3: two executors: {who:?}"));
-                }
-                let last = books.last.insert(number, live.executor.clone());
-                books.note_if(STATES[7], last.is_some_and(|it| it != live.executor));
-            }
-            books.keys += 1;
-            books.live.insert(books.keys, live);
-            let is_fence = memory.bytes() == 8;
-            (books.keys, !is_fence && books.chance.u8(..4) > 0)
-        };
-        let (let_go, device) = (LetGo(books.clone(), key), device.clone());
-        let grant = move || Grant::new(Key { number: key, base: 0 }, let_go);
-        if !is_slow {
-            return Granting::Done(Ok(grant()));
-        }
-        Granting::Slow(Box::new(move || {
-            device.wait_and("locked");
-            Ok(grant())
-        }))
-    }
-
-    fn executor(&self) -> Executor {
-        self.0.executor.clone()
-    }
-
-    fn lend(&mut self, _: &Arc<Buffer>) -> Granting {
-        Granting::Done(Err(FabricError::Offer("it lends nothing")))
-    }
-
-    fn alloc(&self, bytes: usize) -> Making<Locked> {
-        Making::Done(Ok(Locked::plain(Region::heap(bytes), bytes).unwrap()))
-    }
-
-    fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
-        let half = &mut *self.1.lock();
-        if half.has_ended {
-            let done = |it: Operation| Outcome::Done { slot: it.slot, status: Status::Flushed };
-            half.outcomes.extend(batch.drain(..).map(done));
-            half.wake();
-        } else {
-            half.pending.extend(batch.drain(..));
-        }
-        Ok(())
-    }
-
-    fn poll(&mut self, outcomes: &mut Vec<Outcome>, max: usize) -> usize {
-        let half = &mut *self.1.lock();
-        let count = half.outcomes.len().min(max);
-        outcomes.extend(half.outcomes.drain(..count));
-        count
-    }
-
-    fn arm(&mut self) {}
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let half = &mut *self.1.lock();
-        half.waker = Some(cx.waker().clone());
-        if half.outcomes.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-    }
-
-    fn close(&mut self) {
-        self.1.lock().end(Status::Flushed);
-    }
-}
 
 /// A link: its two sides, what each has said and the other has not heard, and their devices.
 struct Link {
@@ -375,7 +134,7 @@ impl Scene {
         let granted = || reach.state.lock().grants.granted.len();
         let (count, before) = (Arc::strong_count(reach), granted());
         assert_eq!(control.step(), "locked");
-        // Its thread ends, or the next one waits for the device: so each run is the same.
+        // Its thread ends, or the next one waits for the device: nothing else runs beside a step.
         loop {
             let now = Arc::strong_count(reach);
             let is_next = is_registering() && device.waiting.load(Ordering::SeqCst) > 0;

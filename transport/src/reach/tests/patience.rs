@@ -5,6 +5,7 @@ use tokio::task::yield_now;
 
 use super::slow::{Device, acceptor, offer, share, sleep_a_moment};
 use super::*;
+use crate::bootstrap::Question;
 use crate::shares::Grantee;
 
 /// Runs what is ready on a runtime, by a thread of its own.
