@@ -1,6 +1,7 @@
 //! Pools: actors of one type that share the work.
 
 mod asks;
+mod circles;
 mod drained;
 mod removed;
 mod resting;
@@ -141,6 +142,16 @@ async fn fill(desk: &Desk, pool: &Pool<Worker>) -> Vec<Arc<Semaphore>> {
         worker.tell(job(0)).await.unwrap();
     }
     gates
+}
+
+/// Waits until a handler of this message runs.
+async fn until_in_hand(node: &Node, message: &str) {
+    let is_it = |actor: &ringpost::ActorView| {
+        actor.in_hand.as_ref().is_some_and(|in_hand| in_hand.name.ends_with(message))
+    };
+    while !node.snapshot().actors.iter().any(is_it) {
+        tokio::time::sleep(MS).await;
+    }
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -157,6 +157,17 @@ impl Node {
         Ok(made.expect("`insert` makes what it has a place for"))
     }
 
+    /// Begins to spawn an actor of the runtime's without a name. It has its place already: a caller
+    /// that drops the outcome has to end it.
+    pub(crate) fn begin_anonymous<A: Handlers>(
+        &self,
+        actor: A,
+    ) -> Result<Begun<A, impl Future<Output = Result<(), SpawnError>> + Send + use<A>>, SpawnError>
+    {
+        let (cell, starts) = self.begin(SpawnOptions::anonymous(), actor, None, None)?;
+        Ok(Begun { resident: cell.clone(), actor: ActorRef::local(cell), starts })
+    }
+
     /// Spawns an actor of the runtime's, by a name that users cannot give. Returns false where the
     /// name is taken, or the node shuts down.
     pub(crate) fn spawn_own<A: Handlers>(&self, name: Arc<str>, actor: A) -> bool {
@@ -201,6 +212,14 @@ impl Node {
     fn run_large(&self, life: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.runtime().spawn(life);
     }
+}
+
+/// An actor that has its place, and may not have started.
+pub(crate) struct Begun<A: Handlers, S> {
+    pub(crate) actor: ActorRef<A>,
+    pub(crate) resident: Arc<dyn Resident>,
+    /// Tells when it has started.
+    pub(crate) starts: S,
 }
 
 /// A life that lies in tokio's task: with as many bytes that takes 512, of which 16 are the two

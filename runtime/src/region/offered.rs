@@ -233,9 +233,10 @@ impl Peer {
         let bytes = bytes.ok_or(AllocateError::TooLarge { len, element_bytes })? as u64;
         let peer: Arc<str> = self.name().into();
         // An actor without a name is spawned unless the node shuts down.
-        let tenant = node.spawn_anonymous(Tenant).await.map_err(|_| AllocateError::Shutdown)?;
-        let tenancy = node.resident(tenant.address()).map_err(|_| AllocateError::Shutdown)?;
-        let tenancy = Tenancy(tenancy);
+        let begun = node.begin_anonymous(Tenant).map_err(|_| AllocateError::Shutdown)?;
+        // Before the first wait: when the future is dropped there, the tenant ends with it.
+        let (tenant, tenancy) = (begun.actor, Tenancy(begun.resident));
+        begun.starts.await.map_err(|_| AllocateError::Shutdown)?;
         let to: Recipient<Allocate, Outcome> = Recipient::bind(node, allocator(peer.clone()));
         let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
         let shared = match asked.map_err(|error| not_asked(peer.clone(), error))? {
@@ -359,6 +360,43 @@ mod tests {
         drop(all);
         node.shutdown(std::time::Duration::from_secs(60)).await;
         assert_eq!(offer(1, 1), Err(OfferError::Shutdown));
+    }
+
+    /// LM-2: no tenant is left of a wait for a region that was dropped, wherever it was.
+    // Promised in docs/SEMANTICS.md.
+    #[tokio::test]
+    async fn a_wait_for_a_region_that_is_dropped_leaves_no_tenant() {
+        let node = Node::builder("alpha").start().await.expect("it starts");
+        node.offer_memory(MemoryOffer { bytes_per_node: 1 << 20, bytes: 1 << 20 }).expect("it may");
+        let peer = node.peer("alpha");
+        // With the allocator alone.
+        let actors = node.snapshot().actors.len();
+        let mut polls = 0;
+        loop {
+            polls += 1;
+            let mut wait = Box::pin(peer.region::<u64>(1));
+            let mut given = None;
+            for _ in 0..polls {
+                tokio::task::yield_now().await;
+                if let std::task::Poll::Ready(region) = futures::poll!(&mut wait) {
+                    given = Some(region.expect("it is given"));
+                    break;
+                }
+            }
+            drop(wait);
+            if given.is_some() {
+                break;
+            }
+        }
+        assert!(polls > 1, "the first poll is one of a wait");
+        let none_is_left = async {
+            while node.snapshot().actors.len() > actors {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        let minute = std::time::Duration::from_secs(60);
+        let ended = tokio::time::timeout(minute, none_is_left).await;
+        assert!(ended.is_ok(), "{:?}", node.snapshot().actors);
     }
 
     /// LM-2: whoever does not know a region does not give it back for its tenant.

@@ -8,7 +8,7 @@ use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::sync::Semaphore;
 
-use super::{MINUTE, MS, Worker, builder, hold, job};
+use super::{MINUTE, MS, Worker, builder, hold, job, until_in_hand};
 use crate::actors::node;
 use crate::cause;
 
@@ -129,15 +129,5 @@ async fn a_worker_that_starts_again_is_passed_over_until_it_has_started() {
         starts.add_permits(2);
         assert!(pool.ask(WhoWorks).timeout(MINUTE).await.is_ok());
         gate.add_permits(1);
-    }
-}
-
-/// Waits until a handler of this message runs.
-async fn until_in_hand(node: &Node, message: &str) {
-    let is_it = |actor: &ringpost::ActorView| {
-        actor.in_hand.as_ref().is_some_and(|in_hand| in_hand.name.ends_with(message))
-    };
-    while !node.snapshot().actors.iter().any(is_it) {
-        tokio::time::sleep(MS).await;
     }
 }

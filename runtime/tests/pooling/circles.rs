@@ -1,0 +1,177 @@
+//! Workers that send to their own pool, while others wait for them.
+
+use std::sync::{Arc, OnceLock};
+
+use ringpost::pool::Pool;
+use ringpost::prelude::*;
+use tokio::sync::Semaphore;
+
+use super::{MINUTE, until_in_hand};
+use crate::actors::node;
+
+/// Sends to its own pool.
+#[actor]
+struct Member {
+    pool: Arc<OnceLock<Pool<Member>>>,
+}
+
+#[handlers]
+impl Member {
+    /// Has the second worker tell the pool when the gate is open, and waits for that.
+    #[handler(local)]
+    async fn have_told(&mut self, gate: Arc<Semaphore>) -> Result<(), String> {
+        let second = self.pool().workers().remove(1);
+        let told = second.ask(TellPool { gate }).timeout(MINUTE).await;
+        told.map_err(|error| error.to_string())?
+    }
+
+    /// Has the second worker ask the pool when the gate is open, and waits for that.
+    #[handler(local)]
+    async fn have_asked(&mut self, gate: Arc<Semaphore>) -> Result<String, String> {
+        let second = self.pool().workers().remove(1);
+        let asked = second.ask(AskPool { gate }).timeout(MINUTE).await;
+        asked.map_err(|error| error.to_string())?
+    }
+
+    #[handler(local)]
+    async fn ask_pool(&mut self, gate: Arc<Semaphore>) -> Result<String, String> {
+        gate.acquire().await.unwrap().forget();
+        let asked = self.pool().ask(WhoAnswers).timeout(MINUTE).await;
+        asked.map_err(|error| error.to_string())
+    }
+
+    #[handler(local)]
+    async fn tell_pool(&mut self, gate: Arc<Semaphore>) -> Result<(), String> {
+        gate.acquire().await.unwrap().forget();
+        self.pool().tell(WhoAnswers).await.map_err(|error| error.to_string())
+    }
+
+    /// Returns the address of the worker.
+    #[handler]
+    fn who_answers(&self, cx: &mut Context<Self>) -> String {
+        cx.actor().address().to_string()
+    }
+
+    /// Waits until the gate is open, and may take nothing more meanwhile.
+    #[handler(local)]
+    async fn wait_here(&mut self, gate: Arc<Semaphore>, stops: bool, cx: &mut Context<Self>) {
+        if stops {
+            cx.stop();
+        }
+        gate.acquire().await.unwrap().forget();
+    }
+}
+
+impl Member {
+    fn pool(&self) -> &Pool<Member> {
+        self.pool.get().expect("it was spawned")
+    }
+}
+
+/// A pool of three workers, with room for one message in each mailbox.
+struct Team {
+    node: Node,
+    pool: Pool<Member>,
+    workers: [ActorRef<Member>; 3],
+}
+
+impl Team {
+    async fn new() -> Self {
+        let node = node().await;
+        let cell = Arc::new(OnceLock::new());
+        let own = cell.clone();
+        let pool = Pool::builder(move || Member { pool: own.clone() });
+        let pool = pool.size(3).mailbox_capacity(1).spawn(&node, "pool").await.unwrap();
+        assert!(cell.set(pool.clone()).is_ok());
+        let workers = pool.workers().try_into().unwrap();
+        Team { node, pool, workers }
+    }
+
+    /// Has a worker wait in a handler; returns its gate. It is full then, or takes nothing.
+    async fn hold(&self, place: usize, stops: bool) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        self.workers[place].tell(WaitHere { gate: gate.clone(), stops }).await.unwrap();
+        until_in_hand(&self.node, "WaitHere").await;
+        if !stops {
+            self.workers[place].tell(WhoAnswers).await.unwrap();
+        }
+        gate
+    }
+}
+
+/// Lets all go on as far as it does.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The first worker waits for the second one, which tells its pool; the first one is full, and the
+/// third one takes the message when it was made anew.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_tells_its_pool_waits_for_one_that_is_made_anew() {
+    let team = Team::new().await;
+    let [first, second, _] = &team.workers;
+    let third = team.hold(2, true).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let mut asked = first.ask(HaveTold { gate: gate.clone() }).timeout(MINUTE);
+    assert!(futures::poll!(&mut asked).is_pending());
+    until_in_hand(&team.node, "TellPool").await;
+    for full in [first, second] {
+        full.tell(WhoAnswers).await.unwrap();
+    }
+    assert_eq!(team.pool.try_tell(WhoAnswers).unwrap_err().cause, Cause::MailboxFull);
+    gate.add_permits(1);
+    settle().await;
+    third.add_permits(1);
+    assert_eq!(asked.await, Ok(Ok(())));
+}
+
+/// The first worker waits for the second one, which asks its pool: it waits for the third one,
+/// though the first one has room. That is full, or made anew.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_asks_its_pool_waits_for_one_that_does_not_wait_for_it() {
+    for stops in [false, true] {
+        let team = Team::new().await;
+        let [first, _, third] = &team.workers;
+        let held = team.hold(2, stops).await;
+        let gate = Arc::new(Semaphore::new(0));
+        let mut asked = first.ask(HaveAsked { gate: gate.clone() }).timeout(MINUTE);
+        assert!(futures::poll!(&mut asked).is_pending());
+        until_in_hand(&team.node, "AskPool").await;
+        gate.add_permits(1);
+        settle().await;
+        assert!(futures::poll!(&mut asked).is_pending());
+        held.add_permits(1);
+        assert_eq!(asked.await, Ok(Ok(third.address().to_string())), "stops: {stops}");
+    }
+}
+
+/// The second worker waits for room. The third one has some when it begins to ask the second one:
+/// the first one answers.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_asks_its_pool_goes_on_when_the_one_with_room_waits_for_it() {
+    let team = Team::new().await;
+    let [first, second, third] = &team.workers;
+    let held = team.hold(0, false).await;
+    let [gate, busy, open] = [0, 0, 1].map(|permits| Arc::new(Semaphore::new(permits)));
+    third.tell(WaitHere { gate: busy.clone(), stops: false }).await.unwrap();
+    settle().await;
+    let mut other = third.ask(HaveAsked { gate: open }).timeout(MINUTE);
+    assert!(futures::poll!(&mut other).is_pending());
+    let mut asked = second.ask(AskPool { gate: gate.clone() }).timeout(MINUTE);
+    assert!(futures::poll!(&mut asked).is_pending());
+    until_in_hand(&team.node, "AskPool").await;
+    gate.add_permits(1);
+    settle().await;
+    busy.add_permits(1);
+    settle().await;
+    assert!(futures::poll!(&mut asked).is_pending());
+    held.add_permits(1);
+    assert_eq!(asked.await, Ok(Ok(first.address().to_string())));
+    // The second one asks for the third one then.
+    assert_eq!(other.await, Ok(Ok(first.address().to_string())));
+}
