@@ -15,7 +15,7 @@
 //! - **RE-4 owned**: the slot of an operation is the queue pair's until its outcome, whether or not
 //!   a task still waits for that.
 //! - **RE-5 at rest**: while the link rests (LN-5) no operation is posted; it does not rest while
-//!   one is under way.
+//!   one is under way, nor before a task has made sure of what it has written.
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
 //!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
 //!   which the peer does not say what is its turn to say.
@@ -38,6 +38,7 @@
 //! RE-11 is [`slots`]', RE-12 [`patience`]'s.
 
 mod aside;
+mod drafting;
 mod fetching;
 mod granting;
 mod lending;
@@ -71,10 +72,11 @@ use tokio::task::AbortHandle;
 
 use aside::drop_aside;
 pub(crate) use aside::within;
-pub(crate) use fetching::{Drafted, NotStored, Viewed};
+pub(crate) use drafting::{Drafted, NotStored};
+pub(crate) use fetching::Viewed;
 use granting::{Granted, Grants};
 pub(crate) use lending::{LendingRoom, LentMemory, PeerRoom};
-pub(crate) use operating::{Act, NotPosted, PairId, Ready, Unready, Wanted};
+pub(crate) use operating::{Act, NotPosted, Ready, Unfenced, Unready, Wanted};
 use pair::Pair;
 pub(crate) use pair::{Came, Finished};
 use patience::{Patience, Since};
@@ -318,7 +320,8 @@ impl State {
         };
         let asks = self.keys.values().any(Known::is_asked);
         let is_granting = self.grants.is_asked(self.number);
-        idle && !self.speaks() && !asks && !is_granting && self.lending.fetching == 0
+        let moves = self.lending.fetching > 0 || self.lending.unfenced > 0;
+        idle && !self.speaks() && !asks && !is_granting && !moves
     }
 }
 

@@ -13,7 +13,6 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 use super::range::{self, out_of_range, place};
 use super::view::RegionView;
-use super::writer::RegionWriter;
 use crate::actor::{Accepts, ActorRef};
 use crate::error::{RegionError, WriteAndTellError};
 use crate::message::Message;
@@ -96,6 +95,10 @@ impl<T> RemoteRegion<T> {
         place.len = range.len() as u64;
         let (place, memory) = (Arc::new(place), self.memory.clone());
         Ok(RemoteRegion { place, memory, _elements: PhantomData })
+    }
+
+    pub(super) fn memory(&self) -> Option<&SharedMemory> {
+        self.memory.as_ref()
     }
 
     pub(super) fn share(&self) -> u128 {
@@ -277,11 +280,6 @@ impl<T: Pod> RemoteRegion<T> {
         note_operation("write");
         let written = memory.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.error(range, error))
-    }
-
-    /// Returns what writes several times and makes sure of it once, or without a copy.
-    pub fn writer(&self) -> RegionWriter<T> {
-        RegionWriter::new(self, self.memory.as_ref().map(SharedMemory::writer))
     }
 
     /// Writes `elements` to those from `at` on, and then tells an actor, of whatever node: when it

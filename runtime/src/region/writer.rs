@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use super::range;
 use super::remote::RemoteRegion;
 use crate::error::RegionError;
-use crate::remote::{Draft, SharedWriter};
+use crate::remote::{Draft, SharedMemory, SharedWriter};
 use crate::shared::note_operation;
 
 /// Writes elements of a region one after the other, and makes sure of all of them at the end. Made
@@ -19,7 +19,8 @@ use crate::shared::note_operation;
 /// returns when the device of the region's node has taken the elements: operations that this node
 /// begins on the region later find them. When [`flush`](Self::flush) has returned everybody finds
 /// them, whatever tells them to look; where this is dropped without it, they are there some time
-/// later. Over TCP and on this node nothing is left for `flush` to do.
+/// later. Over TCP and on this node nothing is left for `flush` to do. Until all is flushed the
+/// link is not closed as idle, nor changed for a better one.
 ///
 /// # Errors
 /// After [`RegionError::Unknown`] some of what was written since the last `flush` may not be there,
@@ -42,11 +43,15 @@ enum Elements<T> {
     Copied(Vec<T>),
 }
 
-impl<T: Pod> RegionWriter<T> {
-    pub(super) fn new(region: &RemoteRegion<T>, writer: Option<SharedWriter>) -> Self {
-        RegionWriter { region: region.clone(), writer }
+impl<T: Pod> RemoteRegion<T> {
+    /// Returns what writes several times and makes sure of it once, or without a copy.
+    pub fn writer(&self) -> RegionWriter<T> {
+        let writer = self.memory().map(SharedMemory::writer);
+        RegionWriter { region: self.clone(), writer }
     }
+}
 
+impl<T: Pod> RegionWriter<T> {
     /// Writes `elements` to those from `at` on.
     ///
     /// # Errors

@@ -23,10 +23,12 @@ use crate::limits::FETCH_FROM;
 use crate::link::LinkHandle;
 use crate::memory::{OutOfRange, Words};
 use crate::mesh::Peer;
-use crate::reach::{Act, PairId, Ready, Terms, Unready, Viewed, Wanted};
+use crate::reach::{Act, Ready, Terms, Unfenced, Unready, Viewed, Wanted};
 use crate::shares::{Holder, NotDone, Piece as SharedPiece, Share, Shares};
 
-use transfer::{Transfer, Unfinished, completed};
+#[cfg(test)]
+pub(crate) use transfer::take_left;
+use transfer::{Transfer, Unfinished, completed, follow};
 pub use writer::{Draft, SharedWriter};
 
 /// Pause until a link is looked at again that leads to another run of the node and is about to end.
@@ -317,7 +319,7 @@ impl SharedMemory {
     async fn transfer(
         &self,
         mut transfer: Transfer<'_>,
-        unfenced: &mut Option<PairId>,
+        unfenced: &mut Option<Unfenced>,
     ) -> Result<(), AccessError> {
         loop {
             let may_be_done = transfer.may_be_done();
@@ -326,14 +328,17 @@ impl SharedMemory {
                 let checked = check(&ready.terms, bytes.kind(), *at, bytes.len());
                 checked.map_err(|error| error.after(may_be_done))?;
             }
-            let before = if transfer.writes() { follow(unfenced, &ready)? } else { None };
-            match transfer.run(&ready).await {
+            let follows = transfer.writes() && follow(unfenced, &ready)?;
+            let ended = transfer.run(&ready).await;
+            if ended.is_err() && !transfer.may_be_done() && !follows {
+                *unfenced = None;
+            }
+            match ended {
                 Ok(()) => {
                     unfenced.take_if(|_| transfer.is_fenced());
                     return Ok(());
                 }
-                Err(Unfinished::NotBegun) if transfer.may_be_done() => {}
-                Err(Unfinished::NotBegun) => *unfenced = before,
+                Err(Unfinished::NotBegun) => {}
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
                 Err(Unfinished::Failed(error)) => return Err(error.after(transfer.may_be_done())),
             }
@@ -368,35 +373,6 @@ impl SharedMemory {
             }
         }
     }
-}
-
-/// Notes that writes without a fence are about to be executed by this queue pair, after those of
-/// `unfenced`. Returns the latter as it was.
-///
-/// # Errors
-/// [`AccessError::Unknown`]: they were executed by another one, whose fence is not read any more
-/// (RE-8).
-fn follow(unfenced: &mut Option<PairId>, ready: &Ready) -> Result<Option<PairId>, AccessError> {
-    let (pair, before) = (ready.pair(), unfenced.take());
-    if before.as_ref().is_some_and(|other| *other != pair) {
-        #[cfg(test)]
-        LEFT.with(|left| left.set(left.get() + 1));
-        return Err(AccessError::Unknown);
-    }
-    *unfenced = ready.fence().map(|_| pair);
-    Ok(before)
-}
-
-#[cfg(test)]
-thread_local! {
-    /// Transfers that were left with their queue pair.
-    static LEFT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
-}
-
-/// Returns how many transfers were left with their queue pair, on this thread, since the last call.
-#[cfg(test)]
-pub(crate) fn take_left() -> u32 {
-    LEFT.take()
 }
 
 /// A place among the senders that wait for a link to a peer.

@@ -1,7 +1,7 @@
 //! Bytes that no task copies: fetched from the peer's memory to where they stay, of a message that
 //! it has lent or of a share; and stored in a share from where a task has drafted them.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -21,11 +21,11 @@ use crate::proto::fetches::Lent;
 use crate::proto::loans::NotLent;
 
 /// The bytes of the peer that are fetched, or stored.
-struct Source {
+pub(super) struct Source {
     /// Read, or write.
     kind: Kind,
     /// The queue pair by which they are reached, and their memory there.
-    number: u32,
+    pub(super) number: u32,
     key: Key,
     /// The first one of them in that memory.
     at: u64,
@@ -65,13 +65,12 @@ impl Source {
         self.viewer.as_ref().is_none_or(|viewer| Arc::strong_count(&viewer.taken) > 1)
     }
 
-    /// Waits for the turn of an operation of so many bytes. Returns nothing where none is to be
-    /// begun any more.
+    /// Waits for the turn of an operation of so many bytes. Returns nothing where the queue pair
+    /// has ended.
     async fn permit(&self, room: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let views = self.viewer.is_some();
         let permits = if views { bytes.div_ceil(ONE_SIDED_SLOT_BYTES) as u32 } else { 1 };
-        let permit = room.clone().acquire_many_owned(permits).await.ok()?;
-        self.is_wanted().then_some(permit)
+        room.clone().acquire_many_owned(permits).await.ok()
     }
 }
 
@@ -89,55 +88,6 @@ impl Deref for Viewed {
     }
 }
 
-/// Bytes that a task means to [store](Ready::store), in memory from which a device takes them: zeros
-/// at first, or what the last one has left. They count as [`Viewed`] does until this is dropped.
-pub(crate) struct Drafted {
-    berth: Berth,
-    bytes: usize,
-    taken: Arc<BudgetShare>,
-}
-
-/// Memory of a queue pair, which has it back when this is dropped.
-struct Berth {
-    reach: Arc<Reach>,
-    number: u32,
-    /// `None` while it is used, and where it was lost.
-    runway: Option<Runway>,
-}
-
-impl Drop for Berth {
-    fn drop(&mut self) {
-        let runway = self.runway.take();
-        if let Some(runway) = runway
-            && let Some(pair) = self.reach.state.lock().pair(self.number)
-        {
-            pair.landing.give(runway);
-        }
-    }
-}
-
-impl Deref for Drafted {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.berth.runway.as_ref().map_or(&[], |runway| &runway.slot[..self.bytes])
-    }
-}
-
-impl DerefMut for Drafted {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        self.berth.runway.as_mut().map_or(&mut [], |runway| &mut runway.slot[..self.bytes])
-    }
-}
-
-/// The reason for which a draft was not stored.
-pub(crate) enum NotStored {
-    /// No byte was written. Its memory is of another queue pair, or that takes none now.
-    NotBegun(Drafted),
-    /// Some of it may be written, now or later.
-    Unknown,
-}
-
 impl Ready {
     /// Fetches these bytes of the share, which lie in it and may be read (RE-2). Returns nothing
     /// where there is no memory for them to land in, or something failed: then a read says what.
@@ -153,76 +103,17 @@ impl Ready {
         Some(Viewed { lease, _taken: taken })
     }
 
-    /// Returns memory from which so many bytes can be [stored](Self::store). Returns nothing where
-    /// there is none.
-    ///
-    /// # Cancel safety
-    /// May be dropped.
-    pub(crate) async fn draft(&self, bytes: usize) -> Option<Drafted> {
-        let taken = self.take_viewed(bytes)?;
-        let (found, means) = {
-            let state = &mut *self.reach.state.lock();
-            let landing = &mut state.pair(self.number)?.landing;
-            (landing.take_for_view(landing_size_of(bytes)), state.means.clone()?)
-        };
-        let berth = |reach, number, runway| Berth { reach, number, runway: Some(runway) };
-        if let Some(runway) = found {
-            let berth = berth(self.reach.clone(), self.number, runway);
-            return Some(Drafted { berth, bytes, taken });
-        }
-        let source = self.source((Kind::Write, 0, bytes), &taken);
-        let fetching = Fetching::new(self.reach.clone());
-        let (done, made) = oneshot::channel();
-        means.runtime.spawn(async move {
-            let made = fetching.0.runway(&source).await.ok();
-            let made = made.map(|(it, _)| berth(fetching.0.clone(), source.number, it));
-            drop(fetching);
-            drop(done.send(made));
-        });
-        let berth = made.await.ok()??;
-        Some(Drafted { berth, bytes, taken })
-    }
-
-    /// Writes a draft to the bytes of the share from `at` on, which lie in it and may be written
-    /// (RE-2). They are there when a fence was read that was posted later (RE-8).
-    ///
-    /// # Errors
-    /// [`NotStored`].
-    ///
-    /// # Cancel safety
-    /// Operations under way then give back their memory when they end, and no more is begun.
-    pub(crate) async fn store(&self, at: u64, draft: Drafted) -> Result<(), NotStored> {
-        let is_mine =
-            draft.berth.number == self.number && Arc::ptr_eq(&draft.berth.reach, &self.reach);
-        let means = self.reach.state.lock().means.clone().filter(|_| is_mine);
-        let Drafted { mut berth, bytes, taken } = draft;
-        let (Some(means), Some(runway)) = (means, berth.runway.take()) else {
-            return Err(NotStored::NotBegun(Drafted { berth, bytes, taken }));
-        };
-        let source = self.source((Kind::Write, at, bytes), &taken);
-        let (fetching, room) = (Fetching::new(self.reach.clone()), self.room.clone());
-        let (done, stored) = oneshot::channel();
-        means.runtime.spawn(async move {
-            let Moved { runway, is_begun, has_failed } =
-                fetching.0.move_all(runway, &room, &source).await;
-            berth.runway = runway;
-            drop(fetching);
-            drop(done.send((berth, is_begun, has_failed)));
-        });
-        match stored.await {
-            Ok((_, _, false)) => Ok(()),
-            Ok((berth, false, true)) => Err(NotStored::NotBegun(Drafted { berth, bytes, taken })),
-            _ => Err(NotStored::Unknown),
-        }
-    }
-
-    fn source(&self, (kind, at, bytes): (Kind, u64, usize), taken: &Arc<BudgetShare>) -> Source {
+    pub(super) fn source(
+        &self,
+        (kind, at, bytes): (Kind, u64, usize),
+        taken: &Arc<BudgetShare>,
+    ) -> Source {
         let viewer = Some(Viewer { share: self.share, taken: taken.clone() });
         Source { kind, number: self.number, key: self.terms.key, at, bytes, viewer }
     }
 
     /// Takes room for a view or a draft.
-    fn take_viewed(&self, bytes: usize) -> Option<Arc<BudgetShare>> {
+    pub(super) fn take_viewed(&self, bytes: usize) -> Option<Arc<BudgetShare>> {
         if bytes > VIEWED_BYTES_MAX {
             return None;
         }
@@ -254,21 +145,21 @@ impl Reach {
         let fetching = Fetching::new(self.clone());
         means.runtime.spawn(async move {
             let fetched = fetching.0.fetch_all(&source).await;
-            drop(fetching);
+            drop((fetching, source));
             done.call(fetched);
         });
     }
 
     async fn fetch_all(&self, source: &Source) -> Result<Lease, NotLent> {
         let (runway, room) = self.runway(source).await?;
-        let Moved { runway, has_failed, .. } = self.move_all(runway, &room, source).await;
+        let Moved { runway, bytes, has_failed } = self.move_all(runway, &room, source).await;
         let runway = runway.ok_or(NotLent::Failed)?;
         let mut state = self.state.lock();
         let pair = state.pair(source.number).ok_or(NotLent::Failed)?;
         let lease = pair.landing.lease(runway, source.bytes).ok_or(NotLent::Failed)?;
         drop(state);
         // Else the memory serves the next one.
-        if has_failed { Err(NotLent::Failed) } else { Ok(lease) }
+        if has_failed || bytes < source.bytes { Err(NotLent::Failed) } else { Ok(lease) }
     }
 
     /// Records that nothing lands in memory of this size, which is gone.
@@ -289,58 +180,71 @@ impl Reach {
         self.state.lock().drop_unused()
     }
 
-    /// Moves the bytes to or from the first ones of `runway`. When this returns no operation of it
-    /// is under way (LO-1).
-    async fn move_all(&self, mut runway: Runway, room: &Arc<Semaphore>, source: &Source) -> Moved {
-        let (bytes, size) = (source.bytes, runway.size());
-        let length = runway.slot.len();
-        debug_assert!(bytes <= length, "it has room for all of it");
-        let mut rest = Some(runway.slot);
-        let (mut parts, mut at, mut has_failed) = (Vec::new(), 0, false);
-        while at < bytes && !has_failed {
-            let part = source.operation_bytes().min(bytes - at);
-            let Some(permit) = source.permit(room, part).await else {
-                has_failed = true;
-                break;
-            };
+    /// Moves the bytes to or from the first ones of `runway`, as far as operations can be posted.
+    /// When this returns none is under way (LO-1).
+    pub(super) async fn move_all(
+        &self,
+        mut runway: Runway,
+        room: &Arc<Semaphore>,
+        source: &Source,
+    ) -> Moved {
+        let (size, length) = (runway.size(), runway.slot.len());
+        debug_assert!(source.bytes <= length, "it has room for all of it");
+        let (mut rest, mut unposted) = (Some(runway.slot), None);
+        let (mut parts, mut bytes) = (Vec::new(), 0);
+        while bytes < source.bytes {
+            let part = source.operation_bytes().min(source.bytes - bytes);
+            let Some(permit) = source.permit(room, part).await else { break };
             // What lies beyond the last one is not used.
             let Some((slot, behind)) = rest.take().map(|it| cut(it, part.next_multiple_of(16)))
             else {
-                has_failed = true;
                 break;
             };
             rest = behind;
-            let posted = self.post_in_place(source, (at, part), slot, permit);
-            has_failed = posted.is_err();
-            parts.extend(posted);
-            at += part;
+            match self.post_in_place(source, (bytes, part), slot, permit) {
+                Ok(outcome) => parts.push(outcome),
+                Err(slot) => {
+                    unposted = slot;
+                    break;
+                }
+            }
+            bytes += part;
         }
-        let is_begun = !parts.is_empty();
-        let mut slots = Vec::with_capacity(parts.len() + 1);
+        let mut has_failed = false;
+        let mut slots = Vec::with_capacity(parts.len() + 2);
         for part in parts {
-            if let Ok((status, slot)) = part.await {
-                has_failed |= status != Status::Success;
-                slots.push(slot);
+            match part.await {
+                Ok((status, slot)) => {
+                    has_failed |= status != Status::Success;
+                    slots.push(slot);
+                }
+                Err(_) => has_failed = true,
             }
         }
+        slots.extend(unposted);
         slots.extend(rest);
         // They were cut from one slot, in this order; where one has not come back all are lost.
         let whole = slots.into_iter().map(Some).reduce(|front, behind| front?.join(behind?).ok());
-        match whole.flatten().filter(|whole| whole.len() == length) {
+        let whole = whole.flatten().filter(|whole| whole.len() == length);
+        let runway = match whole {
             Some(whole) => {
                 runway.slot = whole;
-                Moved { runway: Some(runway), is_begun, has_failed }
+                Some(runway)
             }
             None => {
                 self.lose(source.number, size);
-                Moved { runway: None, is_begun, has_failed: true }
+                None
             }
-        }
+        };
+        Moved { runway, bytes, has_failed }
     }
 
     /// Returns memory for what is fetched, and the room for operations of its queue pair. New
     /// memory is registered by a thread that may block (RE-7).
-    async fn runway(&self, source: &Source) -> Result<(Runway, Arc<Semaphore>), NotLent> {
+    pub(super) async fn runway(
+        &self,
+        source: &Source,
+    ) -> Result<(Runway, Arc<Semaphore>), NotLent> {
         loop {
             let mut freed = Vec::new();
             let found = self.find_runway(source, &mut freed)?;
@@ -412,22 +316,27 @@ impl Reach {
         Ok(pair.landing.add(slot, size))
     }
 
-    /// Posts the operation on so many bytes from `at` on.
+    /// Posts the operation on so many bytes from `at` on. Else returns the slot, if it comes back.
     fn post_in_place(
         &self,
         source: &Source,
         part: (usize, usize),
         slot: Slot,
         permit: OwnedSemaphorePermit,
-    ) -> Result<oneshot::Receiver<Fetched>, NotLent> {
+    ) -> Result<oneshot::Receiver<Fetched>, Option<Slot>> {
         let state = &mut *self.state.lock();
-        if let Some(share) = source.share() {
-            state.hold(share, source.key).ok_or(NotLent::Failed)?;
+        // (Under the lock: what a task begins after it has dropped this comes after it, too.)
+        if !source.is_wanted() {
+            return Err(Some(slot));
+        }
+        let Some(share) = source.share() else {
+            return state.post_in_place(source, part, slot, permit);
+        };
+        if state.hold(share, source.key).is_none() {
+            return Err(Some(slot));
         }
         let posted = state.post_in_place(source, part, slot, permit);
-        if posted.is_err()
-            && let Some(share) = source.share()
-        {
+        if posted.is_err() {
             state.release(share);
         }
         posted
@@ -435,13 +344,13 @@ impl Reach {
 }
 
 /// What came of moving bytes.
-struct Moved {
+pub(super) struct Moved {
     /// The memory; `None` where it does not come back.
-    runway: Option<Runway>,
-    /// Some were moved, or may be.
-    is_begun: bool,
-    /// Not all were moved.
-    has_failed: bool,
+    pub(super) runway: Option<Runway>,
+    /// The first bytes, of which operations were posted.
+    pub(super) bytes: usize,
+    /// Some of those did not succeed.
+    pub(super) has_failed: bool,
 }
 
 /// The memory that something can land in.
@@ -453,22 +362,23 @@ enum Found {
 }
 
 impl State {
-    /// Posts an operation for which there is a permit.
+    /// Posts an operation for which there is a permit. Else returns the slot, if it comes back.
     fn post_in_place(
         &mut self,
         source: &Source,
         (at, wanted): (usize, usize),
         slot: Slot,
         permit: OwnedSemaphorePermit,
-    ) -> Result<oneshot::Receiver<Fetched>, NotLent> {
+    ) -> Result<oneshot::Receiver<Fetched>, Option<Slot>> {
         let now = self.patience.now();
-        let pair = self.pair(source.number).ok_or(NotLent::Failed)?;
+        let Some(pair) = self.pair(source.number) else { return Err(Some(slot)) };
         let (key, at) = (source.key, source.at + at as u64);
         let (bytes, kind) = (wanted as u32, source.kind);
         let mut batch = vec![Operation { slot, bytes, key, at, kind }];
         // There is a permit for each operation that it takes, so what it refuses is the memory.
         if let Err(error) = pair.one_sided.post(&mut batch) {
-            return Err(self.not_fetched(source, &error.to_string()));
+            self.not_fetched(source, &error.to_string());
+            return Err(batch.pop().map(|operation| operation.slot));
         }
         let (done, fetched) = oneshot::channel();
         let purpose = Purpose::InPlace(done);
@@ -528,10 +438,10 @@ fn cut(slot: Slot, bytes: usize) -> (Slot, Option<Slot>) {
 }
 
 /// A fetch under way, in the count of those.
-struct Fetching(Arc<Reach>);
+pub(super) struct Fetching(pub(super) Arc<Reach>);
 
 impl Fetching {
-    fn new(reach: Arc<Reach>) -> Self {
+    pub(super) fn new(reach: Arc<Reach>) -> Self {
         reach.state.lock().lending.fetching += 1;
         Fetching(reach)
     }

@@ -27,7 +27,8 @@ pub(super) struct Grants {
     pub(super) granted: BTreeMap<ShareId, Granted>,
     /// Those that it waits for, in turn, while another one is registered (RE-7), and what keeps the
     /// turn of its executor meanwhile (SM-3).
-    waiting: VecDeque<(ShareId, Option<Asking>)>,
+    /// Whether it was asked for again is beside each.
+    waiting: VecDeque<(ShareId, bool, Option<Asking>)>,
     registering: Option<Registering>,
     /// Time at which the peer was last told that this side is at it.
     told: Option<Instant>,
@@ -197,9 +198,9 @@ impl State {
                 .registering
                 .as_ref()
                 .is_some_and(|it| !it.is_answered && (it.share, it.number) == (share, self.number));
-            if !is_it && grants.waiting.iter().all(|(waiting, _)| *waiting != share) {
+            if !is_it && grants.waiting.iter().all(|(waiting, ..)| *waiting != share) {
                 let asking = means.shares.wait_for(share, &executor, is_again);
-                grants.waiting.push_back((share, asking));
+                grants.waiting.push_back((share, is_again, asking));
             }
             return;
         }
@@ -213,6 +214,10 @@ impl State {
             Granting::Done(made) => {
                 let made = made.map(|grant| (grant, Duration::ZERO));
                 let made = made.map(|grant| Granted::new(grant, holder, terms, &means.own));
+                if is_again && is_elsewhere {
+                    // Its place among those that wait is noted with that (SM-3).
+                    self.recalls.push((share, executor));
+                }
                 self.note_granted(share, made);
             }
             Granting::Slow(make) => {
@@ -294,9 +299,9 @@ impl State {
     /// Answers those that wait, as far as they have their turn.
     fn answer_waiting(&mut self, reach: &Arc<Reach>, means: &Arc<Means>) {
         while self.grants.has_turn()
-            && let Some((share, asking)) = self.grants.waiting.pop_front()
+            && let Some((share, is_again, _asking)) = self.grants.waiting.pop_front()
         {
-            self.answer(reach, means, (share, asking.is_some()));
+            self.answer(reach, means, (share, is_again));
         }
     }
 
@@ -347,7 +352,10 @@ impl State {
     /// true if it does.
     pub(super) fn reassure(&mut self) -> bool {
         let is_told = |since: Instant| since.elapsed() < limits::ONE_SIDED_PATIENCE / 4;
-        let tells = self.grants.is_asked(self.number) && !self.grants.told.is_some_and(is_told);
+        // (One that was not sent yet says as much.)
+        let says = self.outbox.iter().any(|said| matches!(said, Sharing::Later));
+        let is_told = says || self.grants.told.is_some_and(is_told);
+        let tells = self.grants.is_asked(self.number) && !is_told;
         if tells {
             self.grants.told = Some(Instant::now());
             self.outbox.push_back(Sharing::Later);
@@ -436,8 +444,11 @@ impl Grantee for Reach {
                 (registering.is_answered, registering.asking) = (true, None);
                 state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
                 None
+            } else if let Some(at) = state.grants.waiting.iter().position(|(it, ..)| *it == share) {
+                state.grants.waiting.remove(at);
+                state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
+                None
             } else {
-                // One that waits is answered in its turn.
                 return;
             }
         };

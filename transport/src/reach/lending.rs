@@ -82,11 +82,13 @@ impl Drop for Registered {
     }
 }
 
-/// The state of lending and fetching.
+/// The state of lending and fetching, and of what tasks write to the peer's memory.
 #[derive(Default)]
 pub(super) struct LendingState {
     /// Messages of the peer that are being fetched.
     pub(super) fetching: usize,
+    /// Tasks that have written and did not make sure of it (RE-8).
+    pub(super) unfenced: usize,
     /// Messages that are lent to it.
     lent: Vec<Weak<Registered>>,
     /// The failures of queue pairs to come up that were taken note of.

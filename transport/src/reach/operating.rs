@@ -24,14 +24,27 @@ pub(crate) struct Ready {
     pub(crate) terms: Terms,
 }
 
-/// Tells one queue pair from all others of this process.
-#[derive(Clone)]
-pub(crate) struct PairId(Arc<Reach>, u32);
+/// Writes of a task that one queue pair has executed, or may have, without a fence behind them
+/// (RE-8). Its link does not rest before this is dropped: another one could not tell whether they
+/// are there.
+pub(crate) struct Unfenced(Arc<Reach>, u32);
 
-impl PartialEq for PairId {
-    fn eq(&self, other: &PairId) -> bool {
-        let is_link = Arc::ptr_eq(&self.0, &other.0) || planted!(FenceOfAnyPair);
-        is_link && self.1 == other.1
+impl Unfenced {
+    fn new(ready: &Ready) -> Self {
+        ready.reach.state.lock().lending.unfenced += 1;
+        Unfenced(ready.reach.clone(), ready.number)
+    }
+
+    /// Returns true if it is of the same queue pair of the same link.
+    pub(crate) fn is_of(&self, ready: &Ready) -> bool {
+        let is_link = Arc::ptr_eq(&self.0, &ready.reach) || planted!(FenceOfAnyPair);
+        is_link && self.1 == ready.number
+    }
+}
+
+impl Drop for Unfenced {
+    fn drop(&mut self) {
+        self.0.state.lock().lending.unfenced -= 1;
     }
 }
 
@@ -218,9 +231,9 @@ impl Ready {
         Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
     }
 
-    /// Returns what tells its queue pair from all others, also those of other links.
-    pub(crate) fn pair(&self) -> PairId {
-        PairId(self.reach.clone(), self.number)
+    /// Returns what stands for writes without a fence, if one has to follow them (RE-8).
+    pub(crate) fn unfenced(&self) -> Option<Unfenced> {
+        self.fence().map(|_| Unfenced::new(self))
     }
 
     /// Returns what has to follow a write before it is done, if anything has (RE-8).

@@ -158,8 +158,8 @@ impl<A: Accepts<M>, M: Message + Wire> Handler<Down> for Router<A, M> {
 }
 
 impl Turn {
-    /// Waits for the turn of a message. Returns what is dropped when that has been sent; `None` when
-    /// its asker has given up.
+    /// Waits for the turn of a message. Returns what is dropped when that has been sent; `None`
+    /// when its asker has given up.
     async fn comes<R>(self, reply: &mut ReplyTo<R>) -> Option<oneshot::Sender<Before>> {
         let Turn { before, sent } = self;
         let Some(mut before) = before else { return Some(sent) };

@@ -9,7 +9,7 @@ use super::{AccessError, Bytes};
 use crate::fabric::Status;
 use crate::fabric::one_sided::Kind;
 use crate::limits::ONE_SIDED_DOORBELL_BYTES;
-use crate::reach::{Act, Came, Finished, NotPosted, Ready, Wanted};
+use crate::reach::{Act, Came, Finished, NotPosted, Ready, Unfenced, Wanted};
 
 /// The operation was not, or not wholly, done on a queue pair.
 pub(super) enum Unfinished {
@@ -206,4 +206,37 @@ impl<'a> Transfer<'a> {
             into[step.from.byte..step.to.byte].copy_from_slice(brought);
         }
     }
+}
+
+/// Notes that writes without a fence are about to be executed by this queue pair. Returns true if
+/// it has executed those of `unfenced`, too.
+///
+/// # Errors
+/// [`AccessError::Unknown`]: another one has, whose fence is not read any more (RE-8).
+pub(super) fn follow(unfenced: &mut Option<Unfenced>, ready: &Ready) -> Result<bool, AccessError> {
+    match unfenced {
+        Some(before) if before.is_of(ready) => Ok(true),
+        Some(_) => {
+            #[cfg(test)]
+            LEFT.with(|left| left.set(left.get() + 1));
+            *unfenced = None;
+            Err(AccessError::Unknown)
+        }
+        None => {
+            *unfenced = ready.unfenced();
+            Ok(false)
+        }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Transfers that were left with their queue pair.
+    static LEFT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns how many transfers were left with their queue pair, on this thread, since the last call.
+#[cfg(test)]
+pub(crate) fn take_left() -> u32 {
+    LEFT.take()
 }

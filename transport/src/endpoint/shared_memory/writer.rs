@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::transfer::Transfer;
-use super::{AccessError, SharedMemory, check, follow};
+use super::transfer::{Transfer, follow};
+use super::{AccessError, SharedMemory, check};
 use crate::fabric::one_sided::Kind;
 use crate::limits::FETCH_FROM;
-use crate::reach::{Drafted, NotStored, PairId};
+use crate::reach::{Drafted, NotStored, Unfenced};
 
 /// Writes to shared memory, one after the other. What it has written is there for all when
 /// [`flush`](Self::flush) has returned; operations that this node begins on the memory later find
@@ -17,8 +17,8 @@ use crate::reach::{Drafted, NotStored, PairId};
 /// not be there, and it begins anew.
 pub struct SharedWriter {
     memory: SharedMemory,
-    /// The queue pair that has executed writes since the last flush (RE-8).
-    unfenced: Option<PairId>,
+    /// Those since the last flush (RE-8).
+    unfenced: Option<Unfenced>,
 }
 
 /// Bytes that are to be written to another node's memory, where a device takes them from: at a
@@ -79,12 +79,12 @@ impl SharedWriter {
     pub async fn write_draft(&mut self, at: u64, draft: Draft) -> Result<(), AccessError> {
         let ready = self.memory.ready(false).await?;
         check(&ready.terms, Kind::Write, at, draft.len())?;
-        let before = follow(&mut self.unfenced, &ready)?;
+        let follows = follow(&mut self.unfenced, &ready)?;
         match ready.store(at, draft.0).await {
             Ok(()) => Ok(()),
-            Err(NotStored::NotBegun(draft)) => {
-                self.unfenced = before;
-                self.write(at, &draft).await
+            Err(NotStored::Rest(draft, done)) => {
+                self.unfenced.take_if(|_| done == 0 && !follows);
+                self.write(at + done as u64, &draft[done..]).await
             }
             Err(NotStored::Unknown) => {
                 self.unfenced = None;

@@ -173,6 +173,8 @@ async fn write_together(
             Ok(Some(mut draft)) => {
                 drafted += 1;
                 draft.copy_from_slice(piece);
+                // (Another queue pair may have come until it is written.)
+                tokio::time::sleep(Duration::from_micros(entropy.below(4_000))).await;
                 writer.write_draft(at as u64, draft).await
             }
             _ => writer.write(at as u64, piece).await,
@@ -204,6 +206,16 @@ async fn end_of_unknown(
     now
 }
 
+/// Fetches and reads what is expected from `at` on.
+async fn look(memory: &SharedMemory, beta: &Node, (at, expected): (usize, &[u8]), met: &mut Met) {
+    let mut found = vec![0; expected.len()];
+    let before = beta.watcher.texts().len();
+    fetch(memory, at, expected, met).await;
+    read(memory, at as u64, &mut found, &mut met.unable).await;
+    met.reads_over_loss += u32::from(beta.watcher.texts().len() > before);
+    assert!(found == expected, "read of {} from {at}", expected.len());
+}
+
 async fn by_chance(world: World, by_device: bool, met: &mut Met) {
     let alpha = node(&world, "alpha", by_device).await;
     let beta = node(&world, "beta", by_device).await;
@@ -220,19 +232,13 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
         }
         let long = if below(4) == 0 { BYTES } else { 40 };
         let at = below(BYTES);
-        let length = below(long.min(BYTES - at) + 1);
-        let word = at / 8 * 8;
+        let (length, word) = (below(long.min(BYTES - at) + 1), at / 8 * 8);
         let mut wanted = model.clone();
         let links = beta.watcher.texts().len();
         let mut is_long = false;
         let ended = match below(5) {
             0 => {
-                let mut found = vec![0; length];
-                let before = beta.watcher.texts().len();
-                fetch(&memory, at, &model[at..at + length], met).await;
-                read(&memory, at as u64, &mut found, &mut met.unable).await;
-                met.reads_over_loss += u32::from(beta.watcher.texts().len() > before);
-                assert!(found == model[at..at + length], "read of {length} from {at}");
+                look(&memory, &beta, (at, &model[at..at + length]), met).await;
                 continue;
             }
             1 => {
@@ -478,6 +484,18 @@ fn dropped_operations_give_their_slots_back() {
                 cut += u32::from(tokio::time::timeout(pause, work).await.is_err());
             }
             assert!(cut > 20, "{cut}");
+            let mut writer = memory.writer();
+            for round in 0..20 {
+                let draft = memory.draft(BYTES).await.unwrap().expect("there is room");
+                let pause = Duration::from_micros(world.entropy().below(400));
+                drop(tokio::time::timeout(pause, writer.write_draft(0, draft)).await);
+                writer.write(0, &[round; BYTES]).await.unwrap();
+                writer.flush().await.unwrap();
+                let mut found = vec![0; BYTES];
+                owned.memory.read(0, &mut found).unwrap();
+                assert!(found == [round; BYTES], "what was dropped came before");
+            }
+            drop(writer);
             memory.write(0, &[7; BYTES]).await.unwrap();
             let mut found = vec![0; BYTES];
             owned.memory.read(0, &mut found).unwrap();
