@@ -263,9 +263,9 @@ impl<A: Handlers> Pool<A> {
     }
 
     /// Waits for room at one of the workers in `order` but the one that sends and those in
-    /// `circular`, and returns it with the worker: at those that rest only when no other one is at work (PL-5). While all of them
-    /// are closed and the pool is not over, it waits for its end; so it does while some are and the
-    /// others wait for the sender.
+    /// `circular`, and returns it with the worker: at those that rest only when no other one is at
+    /// work (PL-5). While all of them are closed and the pool is not over, it waits for its end; so
+    /// it does while some are and the others wait for the sender.
     async fn room<'r, M: Message>(
         &self,
         ring: &'r Ring<A>,
@@ -277,8 +277,7 @@ impl<A: Handlers> Pool<A> {
     {
         let mine = order.of(ring).find(|worker| worker.is_in_hand());
         let is_circular = |worker: &ActorRef<A>| circular.iter().any(|it| ptr::eq(*it, worker));
-        let others =
-            order.of(ring).filter(|worker| !worker.is_in_hand() && !is_circular(worker));
+        let others = order.of(ring).filter(|worker| !worker.is_in_hand() && !is_circular(worker));
         let (mut resting, at_work): (Vec<_>, Vec<_>) =
             others.partition(|worker| order.passes_over(worker));
         let (mut cause, is_alone) = (Cause::Stopped, resting.is_empty() && at_work.is_empty());
