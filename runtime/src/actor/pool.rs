@@ -6,7 +6,8 @@
 //!   without room holds up those alone that can go to no other.
 //! - **PL-3 in place**: a worker that fails is made anew in its place, behind the same reference,
 //!   with what waits for it; a key leads to the same place while the size stays. Who finds it
-//!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it is made anew.
+//!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it takes messages
+//!   again, from its rest on.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
 //!   it fails, as often as another worker would. What would still be sent to it goes to another
 //!   one. So do all workers of a pool that is drained, which takes nothing more before the first of
@@ -115,7 +116,12 @@ impl<A: Handlers> Pool<A> {
     /// [`drain`](Self::drain) the pool).
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
-        self.known.read().clone().unwrap_or_else(|| self.named.clone())
+        self.begun().unwrap_or_else(|| self.named.clone())
+    }
+
+    /// Returns its supervisor if it has begun.
+    fn begun(&self) -> Option<ActorRef<PoolSupervisor>> {
+        self.known.read().clone()
     }
 
     /// Returns the runtime of its node.
@@ -134,10 +140,14 @@ impl<A: Handlers> Pool<A> {
     /// # Errors
     /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
     ///
+    /// [`NoSupervisor`](SpawnError::NoSupervisor) when the pool has not begun or has ended.
     /// # Cancel safety
     /// When the future is dropped, the size may change all the same.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
-        supervisor::resize(&self.supervisor(), size.clamp(1, limits::POOL_WORKERS_MAX)).await
+        let Some(supervisor) = self.begun() else {
+            return Err(supervisor::not_begun(self.named.address().clone()));
+        };
+        supervisor::resize(&supervisor, size.clamp(1, limits::POOL_WORKERS_MAX)).await
     }
 
     /// Has the workers handle what they accepted so far, accept nothing more, and stop; then the
@@ -170,21 +180,22 @@ impl<A: Handlers> Pool<A> {
     /// ```
     ///
     /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
-    /// worker that fails meanwhile is made anew for what it still has, as often as another one. A
-    /// [`Router`] is drained by itself, and before its pool: it stops when the pool has ended, and
-    /// what it is sent until then finds no worker.
+    /// worker that fails or stops meanwhile is made anew for what it still has, as often as another
+    /// one. A [`Router`] stops when the pool has ended, and what it still has finds no worker then:
+    /// drain it first, and wait for its end.
     ///
     /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
     /// the node waits for it within its deadline.
     ///
     /// # Errors
-    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has ended
-    /// is no error.
+    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has ended,
+    /// or ends already, is no error.
     ///
     /// # Cancel safety
     /// When the future is dropped, the pool may drain all the same.
     pub async fn drain(&self) -> Result<(), Cause> {
-        supervisor::drain(&self.supervisor()).await
+        let supervisor = self.begun().ok_or(Cause::NoSuchActor)?;
+        supervisor::drain(&supervisor).await
     }
 
     /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which

@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use ringpost::DeadLetterCause;
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
+use tokio::time::timeout;
 
-use super::{Fail, MINUTE, MS, builder, fill, hold, job};
+use super::{Fail, MINUTE, MS, StopAndHold, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -125,6 +126,122 @@ async fn a_shutdown_waits_for_a_pool_that_is_drained() {
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
 }
 
+/// It takes nothing more either.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn draining_a_pool_whose_node_shuts_down_is_no_error() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+    let gates = fill(&desk, &pool).await;
+    let ends = node.clone();
+    let shutdown = tokio::spawn(async move { ends.shutdown(MINUTE).await });
+    while pool.try_tell(job(1)).unwrap_err().cause == Cause::MailboxFull {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(pool.drain().await, Ok(()));
+    gates.iter().for_each(|gate| gate.add_permits(1));
+    assert_eq!(shutdown.await.unwrap(), []);
+    assert_eq!(desk.done().len(), 2);
+    assert_eq!(pool.drain().await, Ok(()), "it has ended");
+}
+
+/// Each returns when the pool takes nothing more, and not when its workers have ended.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_pool_may_be_drained_by_several_at_once() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+    let gates = fill(&desk, &pool).await;
+    let all = async { tokio::join!(pool.drain(), pool.drain(), pool.resize(3), pool.drain()) };
+    let (first, second, resized, third) = timeout(MINUTE, all).await.expect("the workers wait");
+    assert_eq!([first, second, third], [Ok(()), Ok(()), Ok(())]);
+    assert!(matches!(resized, Err(SpawnError::NoSupervisor(_))), "{resized:?}");
+    assert_eq!(timeout(MINUTE, pool.drain()).await, Ok(Ok(())), "a later one, too");
+    assert!(desk.done().is_empty());
+    gates.iter().for_each(|gate| gate.add_permits(1));
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(desk.done().len(), 2);
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+}
+
+/// A worker that stops by itself would be made anew for what it has: so it is, and ends then. A
+/// stop that comes after its removal ends it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_stopping_when_it_is_removed_or_drained_handles_what_it_has() {
+    for (drains, stops_again) in [(true, false), (false, false), (true, true), (false, true)] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        last.tell(StopAndHold).await.unwrap();
+        for number in 1..4 {
+            last.tell(job(number)).await.unwrap();
+        }
+        gate.add_permits(1);
+        desk.held.notified().await;
+        if drains {
+            pool.drain().await.unwrap();
+        } else {
+            pool.resize(1).await.unwrap();
+        }
+        if stops_again {
+            last.stop().await.unwrap();
+        }
+        gate.add_permits(1);
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+        let (done, lost) = if stops_again { (vec![], 3) } else { (vec![1, 2, 3], 0) };
+        assert_eq!(desk.done_by(&last), done, "drains: {drains}, stops: {stops_again}");
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), lost);
+        if drains {
+            assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+        } else {
+            assert!(pool.ask(job(4)).await.is_ok());
+        }
+    }
+}
+
+/// A stop of a worker that rests takes nothing from it: it begins anew all the same.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_was_stopped_while_it_rests_handles_what_it_has_when_its_pool_is_drained() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.mailbox_capacity(16).restart_backoff(100 * MS, MINUTE);
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let worker = pool.workers().remove(0);
+    assert_eq!(cause(worker.fail().await), Err(AskCause::Panicked));
+    for number in 1..4 {
+        worker.tell(job(number)).await.unwrap();
+    }
+    tokio::time::sleep(MS).await;
+    worker.stop().await.unwrap();
+    pool.drain().await.unwrap();
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(desk.done_by(&worker), [1, 2, 3]);
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+}
+
+/// A pool that has not begun is none, whoever has its name.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_pool_that_has_not_begun_drains_and_resizes_no_other_pool_of_its_name() {
+    let node = node().await;
+    let (_desk, described) = builder();
+    let (second, _child) = described.size(2).child(&node, "pool").unwrap();
+    let (_desk, described) = builder();
+    let first = described.size(2).spawn(&node, "pool").await.unwrap();
+    assert_eq!(second.drain().await, Err(Cause::NoSuchActor));
+    let Err(SpawnError::NoSupervisor(error)) = second.resize(1).await else {
+        panic!("it has no workers");
+    };
+    assert_eq!(error.cause, AskCause::NotSent(Cause::NoSuchActor));
+    assert_eq!(first.workers().len(), 2);
+    assert!(first.ask(job(1)).await.is_ok());
+}
+
 /// As an actor that is drained is, where its restart says so.
 #[tokio::test]
 async fn a_pool_that_is_restarted_also_after_a_drain_begins_anew_with_its_size() {
@@ -171,6 +288,25 @@ async fn a_worker_may_drain_its_own_pool() {
     assert_eq!(pool.ask(Close).await, Ok(true));
     assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
     assert_eq!(cause(pool.ask(Close).await), Err(AskCause::NotSent(Cause::Stopped)));
+}
+
+/// Neither waits for the other one, which has its answer before its supervisor waits for its end.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn workers_may_drain_their_own_pool_at_once() {
+    let log = crate::log::Log::default();
+    let _listening = log.listen();
+    let node = node().await;
+    let cell = Arc::new(OnceLock::new());
+    let own = cell.clone();
+    let pool = Pool::builder(move || Closer { pool: own.clone() });
+    let pool = pool.size(2).spawn(&node, "pool").await.unwrap();
+    assert!(cell.set(pool.clone()).is_ok());
+    let [first, second] = <[_; 2]>::try_from(pool.workers()).unwrap();
+    let closed = tokio::join!(first.ask(Close), second.ask(Close));
+    assert_eq!(closed, (Ok(true), Ok(true)));
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(log.count("waits for the end of one that waits for it"), 0);
 }
 
 /// The log is told of handlers that wait for long by mistake: this one is meant to.

@@ -232,7 +232,14 @@ impl Base {
     pub(super) fn halt(&self, halt: Halt, mailbox: &dyn Intake) {
         match halt {
             Halt::Drain => mailbox.drain(),
-            Halt::Stop => mailbox.stop(),
+            Halt::Stop => {
+                // One that was to be dismissed with its next incarnation has none.
+                let is_dismissed = self.ends.dismiss_now();
+                mailbox.stop();
+                if is_dismissed {
+                    mailbox.wake();
+                }
+            }
             Halt::Kill => {
                 // In this order: an actor that sees the stop sees the kill too, and runs no
                 // `on_stop`.
@@ -268,24 +275,37 @@ impl Base {
     }
 }
 
+/// The mailbox of an actor after an incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::actor) enum Renewed {
+    /// There is no other incarnation.
+    Never,
+    Open,
+    /// As `Open`, and it was closed.
+    Reopened,
+}
+
 impl dyn Body + '_ {
-    /// Makes the mailbox ready for a new incarnation. Returns false when there is to be none. A
-    /// stop and a drain are taken back only where the actor is restarted after those, too
-    /// (`is_revived`).
-    pub(in crate::actor) fn renew(&self, is_revived: bool) -> bool {
+    /// Makes the mailbox ready for a new incarnation, if there is to be one. A stop and a drain are
+    /// taken back only where the actor is restarted after those, too (`is_revived`); one that was
+    /// dismissed meanwhile is drained at once.
+    pub(in crate::actor) fn renew(&self, is_revived: bool) -> Renewed {
         let (mailbox, ends) = (self.intake(), &self.base().ends);
-        if is_revived {
-            mailbox.reopen();
-        }
+        let was_closed = is_revived && mailbox.reopen();
         // In this order: an order to end comes before the stop, or the drain, that it goes with.
         if ends.is_final() {
             mailbox.stop();
-            return false;
+            return Renewed::Never;
         }
-        if is_revived && !ends.is_revived() {
-            mailbox.drain();
+        if is_revived {
+            ends.dismiss_now();
+            if !ends.is_revived() {
+                mailbox.drain();
+            }
+        } else if mailbox.is_stopping() {
+            return Renewed::Never;
         }
-        is_revived || !mailbox.is_stopping()
+        if was_closed { Renewed::Reopened } else { Renewed::Open }
     }
 
     pub(in crate::actor) fn ends(&self) -> &Ends {

@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::{Ending, Living, note_undone};
-use crate::actor::cell::Body;
+use crate::actor::cell::{Body, Renewed};
 use crate::actor::child::Verdict;
-use crate::actor::context::task::{bury_asides, clear, end_children as end_children_of};
+use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::actor::route::Label;
 use crate::actor::wait::Wait;
 use crate::exit::ActorExit;
@@ -45,16 +45,25 @@ pub(super) fn goes_on(life: &mut dyn Living, kept: usize) -> BoxFuture<'_, bool>
     Box::pin(async move { ended.goes_on(kept).await })
 }
 
-/// Ends the children of an incarnation that ends in order.
+/// Ends the children of an incarnation that ends in order; of one that is drained, when that has
+/// finished.
 pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
-    let mut ended = Ended::of(life);
     Box::pin(async move {
+        if let Some(finish) = life.registered().and_then(|registered| registered.take_finish()) {
+            let me = life.me();
+            tokio::select! {
+                biased;
+                () = is_to_stop(&*me) => {}
+                () = finish => {}
+            }
+        }
+        let mut ended = Ended::of(life);
         ended.leave_if_over(true);
         ended.me.ends().close_incarnation();
         if let Some(registered) = ended.life.registered() {
             *registered.judgement() = Some(ended.judgement);
         }
-        end_children_of(&*ended.me, ended.life.registered()).await;
+        task::end_children(&*ended.me, ended.life.registered()).await;
     })
 }
 
@@ -73,7 +82,7 @@ impl<'a> Ended<'a> {
     /// Ends what the incarnation has registered, decides what comes after it, and waits until it
     /// does. Returns false when that is the end.
     async fn goes_on(&mut self, kept: usize) -> bool {
-        self.life.note_over();
+        self.life.note_over(false);
         let undone = self.life.registered().map(|registered| registered.undone());
         let mut undone = undone.unwrap_or_default();
         undone.asks += kept;
@@ -160,10 +169,17 @@ impl<'a> Ended<'a> {
             return Next::End;
         }
         match course.after(&judged, self.judgement.at) {
-            Verdict::Restart(delay) if self.me.renew(is_revived) => Next::Restart(delay),
-            Verdict::Restart(_) | Verdict::End => Next::End,
+            Verdict::Restart(delay) => match self.me.renew(is_revived) {
+                Renewed::Never => Next::End,
+                Renewed::Open => Next::Restart(delay),
+                Renewed::Reopened => {
+                    self.life.note_over(true);
+                    Next::Restart(delay)
+                }
+            },
+            Verdict::End => Next::End,
             // Its pool has others in its place, or ends.
-            Verdict::Exceeded(_) if is_dismissed => Next::End,
+            Verdict::Exceeded(_) if is_dismissed || self.me.ends().is_dismissed() => Next::End,
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
                 course.escalate(reason.clone());
@@ -251,7 +267,7 @@ impl<'a> Ended<'a> {
     /// false when it has ended for good.
     fn begins_anew(&mut self) -> bool {
         let is_revived = self.is_revived();
-        self.me.ends().begin_anew() && self.me.renew(is_revived)
+        self.me.ends().begin_anew() && self.me.renew(is_revived) != Renewed::Never
     }
 
     /// Returns true if the actor was killed while it rested and goes on resting all the same.

@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use parking_lot::RwLock;
 
 use super::ring::Shared;
-use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local, ReplyTo};
-use crate::busy::at_rest;
+use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local};
+use crate::address::Address;
 use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
 use crate::limits;
 use crate::message::Message;
@@ -138,23 +138,16 @@ impl Actor for PoolSupervisor {
 #[handlers(Resize)]
 impl PoolSupervisor {
     /// Ends the pool when the workers have handled what they have. Answers when the pool takes
-    /// nothing more.
+    /// nothing more; so do those that come after it.
     #[handler(local)]
-    async fn drain_workers(&mut self, reply: ReplyTo<()>, cx: &mut Context<Self>) {
+    fn drain_workers(&mut self, cx: &mut Context<Self>) {
         // First: a sender that finds a worker closed finds that the pool is over.
         cx.drain();
         self.workers.dismiss();
-        reply.send(());
-        // Also those that were removed before, and have not ended.
+        // Also those that were removed before, and have not ended. (Not here: a worker that drains
+        // its pool, too, has its answer then.)
         let ended = cx.children_ended();
-        let ends = async {
-            tokio::select! {
-                biased;
-                () = cx.is_to_stop() => {}
-                () = ended => {}
-            }
-        };
-        at_rest(ends).await;
+        cx.finish_with(ended);
     }
 }
 
@@ -176,10 +169,21 @@ pub(super) async fn resize(
 pub(super) async fn drain(supervisor: &ActorRef<PoolSupervisor>) -> Result<(), Cause> {
     let asked = supervisor.ask(DrainWorkers).timeout(limits::ASK_TIMEOUT_MAX).await;
     match asked.map_err(|error| error.cause) {
-        Err(AskCause::NotSent(cause)) if cause != Cause::Stopped => Err(cause),
+        Err(AskCause::NotSent(cause)) if !is_end(&cause) => Err(cause),
         // Where there is no answer it has ended, or does.
         _ => Ok(()),
     }
+}
+
+/// Returns true if an actor that was not asked has ended, or does, with its node or without.
+fn is_end(cause: &Cause) -> bool {
+    matches!(cause, Cause::Stopped | Cause::Shutdown)
+}
+
+/// Returns the error for a change of the size of a pool that has not begun.
+pub(super) fn not_begun(pool: Address) -> SpawnError {
+    let unsent = AskCause::NotSent(Cause::NoSuchActor);
+    SpawnError::NoSupervisor(AskError::new(unsent, pool, Resize::NAME))
 }
 
 #[diagnostic::do_not_recommend]
