@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::asking::{Asking, Question};
-use super::destination::{Destination, View};
+use super::destination::{Destination, View, begin_ask};
 use super::permit::Permit;
 use super::port::{AskPort, Find, NewAsk, Port, UNSENT, unsent};
 use super::sending::{Heading, Sending};
@@ -68,13 +68,13 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         let deadline = self.way.asking.limit.start();
         let Way { sending, asking } = &mut *self.way;
         let sent = poll_fn(|cx| Poll::Ready(asking.poll_send(sending, deadline, cx))).await;
-        match sent {
-            Poll::Ready(sent) => sent,
-            Poll::Pending => {
-                self.way.sending.leave();
-                Err(Cause::MailboxFull)
-            }
-        }
+        let unsent = match sent {
+            Poll::Ready(Ok(())) => return Ok(()),
+            Poll::Ready(Err(cause)) => cause,
+            Poll::Pending => Cause::MailboxFull,
+        };
+        self.way.sending.leave();
+        Err(unsent)
     }
 
     /// Waits until the time of an ask is over that was not sent; returns the cause then.
@@ -84,13 +84,28 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     }
 
     /// Sends to the room that an actor of this node has for it, if the message is still here.
-    pub(super) fn send_reserved(&mut self, to: &'a Destination<P>, room: Permit<P, M>) {
-        self.way.sending.redirect(to);
-        let mut ask = NewAsk::new(self.way.asking.limit.start(), Waker::noop());
+    ///
+    /// # Errors
+    /// [`Cause::Cycle`] when the actor waits for the asker, which it may not have done when it was
+    /// asked for room. Then nothing was sent.
+    pub(super) fn send_reserved(
+        &mut self,
+        to: &'a Destination<P>,
+        room: Permit<P, M>,
+    ) -> Result<(), Cause> {
+        let Way { sending, asking } = &mut *self.way;
+        sending.redirect(to);
+        let mut ask = NewAsk::new(asking.limit.start(), Waker::noop());
+        let (to, message, line) = sending.parts();
+        let View::Local(actor) = to.view() else { return Ok(()) };
+        let whom = actor.actor().0;
+        begin_ask(whom, line)?;
         // Where it cannot be put, it is sent as any other.
-        if room.ask(&mut self.way.sending.message, &mut ask).is_ok() {
-            drop(self.way.asking.sent(ask));
+        if room.ask(message, &mut ask).is_ok() {
+            ask.note_put(whom, line);
+            drop(asking.sent(ask));
         }
+        Ok(())
     }
 
     /// Returns the message of an ask that was not sent, and its time.

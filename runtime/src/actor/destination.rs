@@ -239,7 +239,7 @@ impl<R: Send + 'static> NewAsk<'_, R> {
 
     /// Notes that the handler that asks waits for the answer, if a handler does.
     #[inline]
-    fn note_put(&mut self, to: &dyn Resident, line: &mut Line) {
+    pub(super) fn note_put(&mut self, to: &dyn Resident, line: &mut Line) {
         if let Some(ask) = self.ask.take() {
             line.wait_for_answer(to, ask);
         }
@@ -255,7 +255,7 @@ pub(super) fn at_end(actor: &dyn Resident, cause: Cause) -> Cause {
 }
 
 /// Refuses the ask of an actor by itself, and notes that its asker waits, if that is a handler.
-fn begin_ask(to: &dyn Resident, line: &mut Line) -> Result<(), Cause> {
+pub(super) fn begin_ask(to: &dyn Resident, line: &mut Line) -> Result<(), Cause> {
     if is_running(to.token()) {
         return Err(Cause::SelfAsk);
     }

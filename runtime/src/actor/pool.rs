@@ -26,6 +26,7 @@ mod tests;
 
 use std::any::type_name;
 use std::fmt;
+use std::ptr;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -261,20 +262,22 @@ impl<A: Handlers> Pool<A> {
         Err(TellError { message, cause })
     }
 
-    /// Waits for room at one of the workers in `order` but the one that sends, and returns it with
-    /// the worker: at those that rest only when no other one is at work (PL-5). While all of them
-    /// are closed and the pool is not over, it waits for its end; so it does while some are and the
-    /// others wait for the sender.
+    /// Waits for room at one of the workers in `order` but the one that sends and those in
+    /// `circular`, and returns it with the worker: at those that rest only when no other one is at
+    /// work (PL-5). While all of them are closed and the pool is not over, it waits for its end; so
+    /// it does while some are and the others wait for the sender.
     async fn room<'r, M: Message>(
         &self,
         ring: &'r Ring<A>,
         order: Order,
+        circular: &[&'r ActorRef<A>],
     ) -> Result<(&'r ActorRef<A>, ActorPermit<A, M>), Cause>
     where
         A: Accepts<M>,
     {
         let mine = order.of(ring).find(|worker| worker.is_in_hand());
-        let others = order.of(ring).filter(|worker| !worker.is_in_hand());
+        let is_circular = |worker: &ActorRef<A>| circular.iter().any(|it| ptr::eq(*it, worker));
+        let others = order.of(ring).filter(|worker| !worker.is_in_hand() && !is_circular(worker));
         let (mut resting, at_work): (Vec<_>, Vec<_>) =
             others.partition(|worker| order.passes_over(worker));
         let (mut cause, is_alone) = (Cause::Stopped, resting.is_empty() && at_work.is_empty());

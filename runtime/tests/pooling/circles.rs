@@ -25,6 +25,21 @@ impl Member {
         told.map_err(|error| error.to_string())?
     }
 
+    /// Has the second worker ask the pool when the gate is open, and waits for that.
+    #[handler(local)]
+    async fn have_asked(&mut self, gate: Arc<Semaphore>) -> Result<String, String> {
+        let second = self.pool().workers().remove(1);
+        let asked = second.ask(AskPool { gate }).timeout(MINUTE).await;
+        asked.map_err(|error| error.to_string())?
+    }
+
+    #[handler(local)]
+    async fn ask_pool(&mut self, gate: Arc<Semaphore>) -> Result<String, String> {
+        gate.acquire().await.unwrap().forget();
+        let asked = self.pool().ask(WhoAnswers).timeout(MINUTE).await;
+        asked.map_err(|error| error.to_string())
+    }
+
     #[handler(local)]
     async fn tell_pool(&mut self, gate: Arc<Semaphore>) -> Result<(), String> {
         gate.acquire().await.unwrap().forget();
@@ -111,4 +126,52 @@ async fn a_worker_that_tells_its_pool_waits_for_one_that_is_made_anew() {
     settle().await;
     third.add_permits(1);
     assert_eq!(asked.await, Ok(Ok(())));
+}
+
+/// The first worker waits for the second one, which asks its pool: it waits for the third one,
+/// though the first one has room. That is full, or made anew.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_asks_its_pool_waits_for_one_that_does_not_wait_for_it() {
+    for stops in [false, true] {
+        let team = Team::new().await;
+        let [first, _, third] = &team.workers;
+        let held = team.hold(2, stops).await;
+        let gate = Arc::new(Semaphore::new(0));
+        let mut asked = first.ask(HaveAsked { gate: gate.clone() }).timeout(MINUTE);
+        assert!(futures::poll!(&mut asked).is_pending());
+        until_in_hand(&team.node, "AskPool").await;
+        gate.add_permits(1);
+        settle().await;
+        assert!(futures::poll!(&mut asked).is_pending());
+        held.add_permits(1);
+        assert_eq!(asked.await, Ok(Ok(third.address().to_string())), "stops: {stops}");
+    }
+}
+
+/// The second worker waits for room. The third one has some when it begins to ask the second one:
+/// the first one answers.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_asks_its_pool_goes_on_when_the_one_with_room_waits_for_it() {
+    let team = Team::new().await;
+    let [first, second, third] = &team.workers;
+    let held = team.hold(0, false).await;
+    let [gate, busy, open] = [0, 0, 1].map(|permits| Arc::new(Semaphore::new(permits)));
+    third.tell(WaitHere { gate: busy.clone(), stops: false }).await.unwrap();
+    settle().await;
+    let mut other = third.ask(HaveAsked { gate: open }).timeout(MINUTE);
+    assert!(futures::poll!(&mut other).is_pending());
+    let mut asked = second.ask(AskPool { gate: gate.clone() }).timeout(MINUTE);
+    assert!(futures::poll!(&mut asked).is_pending());
+    until_in_hand(&team.node, "AskPool").await;
+    gate.add_permits(1);
+    settle().await;
+    busy.add_permits(1);
+    settle().await;
+    assert!(futures::poll!(&mut asked).is_pending());
+    held.add_permits(1);
+    assert_eq!(asked.await, Ok(Ok(first.address().to_string())));
+    // The second one asks for the third one then.
+    assert_eq!(other.await, Ok(Ok(first.address().to_string())));
 }

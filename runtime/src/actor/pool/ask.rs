@@ -10,7 +10,7 @@ use super::Pool;
 use super::ring::{Order, Ring};
 use crate::actor::reference::Near;
 use crate::actor::time_limit::TimeLimit;
-use crate::actor::{Accepts, Ask, Handlers};
+use crate::actor::{Accepts, ActorRef, Ask, Handlers};
 use crate::error::{AskCause, AskError, Cause};
 use crate::message::Message;
 
@@ -33,23 +33,25 @@ impl<A: Handlers> Pool<A> {
             let order = self.shared.order(&ring, &message);
             let Some(first) = ring.get(order.first()) else { break Cause::Stopped };
             let mut ask = Ask::with_limit(first.destination(), message, limit);
-            match send_now(&mut ask, &ring, order).await {
+            let circular = match send_now(&mut ask, &ring, order).await {
                 Ok(()) => {
                     sent();
                     return ask.await;
                 }
-                Err(Some(cause)) => break cause,
-                Err(None) => {}
-            }
+                Err(Unsent::Ends(cause)) => break cause,
+                Err(Unsent::MayWait { circular }) => circular,
+            };
             tokio::select! {
                 biased;
                 () = changed => {}
                 cause = ask.expires() => break cause,
-                room = self.room(&ring, order) => match room {
+                room = self.room(&ring, order, &circular) => match room {
                     Ok((worker, room)) => {
-                        ask.send_reserved(worker.destination(), room);
-                        sent();
-                        return ask.await;
+                        // An error: it began to wait for the asker, which looks for another one.
+                        if ask.send_reserved(worker.destination(), room).is_ok() {
+                            sent();
+                            return ask.await;
+                        }
                     }
                     Err(cause) => break cause,
                 },
@@ -61,14 +63,22 @@ impl<A: Handlers> Pool<A> {
     }
 }
 
-/// Sends to the first worker in `order` that has room now. Without an error's cause there is none
-/// yet, and it may be waited for.
+/// How an ask goes on that no worker has yet.
+enum Unsent<'r, A: Handlers> {
+    Ends(Cause),
+    /// It may wait for room, but for none at these workers: they wait for the asker.
+    MayWait {
+        circular: Vec<&'r ActorRef<A>>,
+    },
+}
+
+/// Sends to the first worker in `order` that has room now.
 async fn send_now<'a, A: Accepts<M>, M: Message>(
     ask: &mut Ask<'a, Near<A>, M, A::Reply>,
     ring: &'a Ring<A>,
     order: Order,
-) -> Result<(), Option<Cause>> {
-    let (mut refused, mut may_wait) = (None, false);
+) -> Result<(), Unsent<'a, A>> {
+    let (mut refused, mut may_wait, mut circular) = (None, false, Vec::new());
     let mut rounds = order.rounds(ring);
     while let Some(worker) = rounds.next() {
         match ask.send_now(worker.destination()).await {
@@ -76,11 +86,17 @@ async fn send_now<'a, A: Accepts<M>, M: Message>(
             Err(Cause::MailboxFull) => (may_wait, rounds.will_have_room) = (true, true),
             Err(Cause::Stopped) => may_wait = true,
             // It is the asker, or waits for that: another one may answer.
-            Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => refused = Some(cause),
-            Err(cause) => return Err(Some(cause)),
+            Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => {
+                circular.push(worker);
+                refused = Some(cause);
+            }
+            Err(cause) => return Err(Unsent::Ends(cause)),
         }
     }
-    Err(refused.filter(|_| !may_wait))
+    Err(match refused {
+        Some(cause) if !may_wait => Unsent::Ends(cause),
+        _ => Unsent::MayWait { circular },
+    })
 }
 
 /// An ask of a [`Pool`] on its way: awaiting it looks for a worker, sends, and waits for the

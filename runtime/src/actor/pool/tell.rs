@@ -29,7 +29,7 @@ impl<A: Handlers> Pool<A> {
             let room = tokio::select! {
                 biased;
                 () = changed => continue,
-                room = self.room(&ring, order) => room,
+                room = self.room(&ring, order, &[]) => room,
             };
             return match room {
                 Ok((_, room)) => room.tell(message),

@@ -27,7 +27,7 @@ async fn room_at_a_worker_that_was_stopped_since_is_void_until_it_is_made_anew()
     assert!(room.is_void());
     // What looks for room now finds it at the other one.
     let order = Order::all_from(0);
-    let (worker, other) = pool.room::<Count>(&ring, order).await.unwrap();
+    let (worker, other) = pool.room::<Count>(&ring, order, &[]).await.unwrap();
     assert_eq!(worker, &ring[1]);
     assert!(!other.is_void());
     other.tell(Count).unwrap();
