@@ -1,9 +1,12 @@
 //! Routers: actors that hand messages to the workers of a pool.
 
+use futures::future::join_all;
+use ringpost::pool::{Pool, Router};
 use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, limits};
+use tokio::time::timeout;
 
-use super::{Job, MINUTE, MS, builder, fill, hold, job};
+use super::{Job, MINUTE, MS, Worker, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -14,17 +17,9 @@ async fn a_router_hands_over_in_order_and_is_not_held_up_by_a_worker() {
     let (desk, builder) = builder();
     let pool = builder.size(2).by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
     let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
-    let workers = pool.workers();
     let of = async |key| router.ask(Job { key, number: 0 }).await.unwrap();
-    let first = of(0).await;
-    let other = {
-        let mut key = 1;
-        while of(key).await == first {
-            key += 1;
-        }
-        key
-    };
-    let busy = workers.iter().find(|worker| worker.address().to_string() == first).unwrap();
+    let (busy, other) = apart(&pool, &router).await;
+    let (busy, first) = (&busy, busy.address().to_string());
     let gate = hold(&desk, busy).await;
     let done = desk.done_by(busy).len();
     for number in 1..100 {
@@ -42,6 +37,59 @@ async fn a_router_hands_over_in_order_and_is_not_held_up_by_a_worker() {
     pool.supervisor().stop().await.unwrap();
     pool.supervisor().wait_stopped().await;
     assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+}
+
+/// Returns the worker of the key 0, and a key that has another one.
+async fn apart(
+    pool: &Pool<Worker>,
+    router: &ActorRef<Router<Worker, Job>>,
+) -> (ActorRef<Worker>, u64) {
+    let of = async |key| router.ask(Job { key, number: 0 }).await.unwrap();
+    let first = of(0).await;
+    let mut other = 1;
+    while of(other).await == first {
+        other += 1;
+    }
+    let workers = pool.workers();
+    let first = workers.into_iter().find(|worker| worker.address().to_string() == first);
+    (first.unwrap(), other)
+}
+
+/// Asks of one key that were given up wait no longer behind a tell that waits for their worker:
+/// other keys have their room, and the order of the key is as before.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn asks_that_are_given_up_do_not_hold_up_a_router() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
+    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+    let (busy, other) = apart(&pool, &router).await;
+    let gate = hold(&desk, &busy).await;
+    let done = desk.done_by(&busy).len();
+    // The first one fills the mailbox, and the second one waits for room.
+    for number in 1..3 {
+        router.tell(Job { key: 0, number }).await.unwrap();
+    }
+    let asks = |time| {
+        let router = &router;
+        let ask = move |_| router.ask(Job { key: 0, number: 9 }).timeout(time);
+        join_all((0..limits::ROUTER_WAITING_MAX).map(ask))
+    };
+    // Some are given up by their time-outs, and others by their askers.
+    for asked in asks(MS).await {
+        asked.unwrap_err();
+    }
+    timeout(MS, asks(MINUTE)).await.unwrap_err();
+    for _ in 0..3 {
+        let name = router.ask(Job { key: other, number: 0 }).await.unwrap();
+        assert_ne!(name, busy.address().to_string());
+    }
+    router.tell(Job { key: 0, number: 3 }).await.unwrap();
+    let last = router.ask(Job { key: 0, number: 4 }).timeout(MINUTE);
+    let (last, ()) = tokio::join!(last, async { gate.add_permits(1) });
+    assert_eq!(last, Ok(busy.address().to_string()));
+    assert_eq!(desk.done_by(&busy)[done..], [1, 2, 3, 4]);
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, oneshot};
@@ -10,8 +12,10 @@ use tokio::time::Instant;
 
 use super::Pool;
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
+use crate::address::Address;
 use crate::busy::at_rest;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
+use crate::error::{AskCause, AskError, Cause};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::spans;
@@ -23,7 +27,8 @@ use crate::{actor, handlers};
 ///
 /// It waits for no answer, and a worker that has no room holds up those messages alone that can go
 /// to no other one: [`limits::ROUTER_WAITING_MAX`] messages may wait, or be asks that are not
-/// answered. Only then does it take no more, and its senders wait. Messages with a
+/// answered (one whose asker gives up before its turn comes waits no longer). Only then does it
+/// take no more, and its senders wait. Messages with a
 /// [key](super::PoolBuilder::by_key) reach their worker in the order in which the router has them,
 /// while the size of the pool stays; of others the order is not promised.
 ///
@@ -65,8 +70,8 @@ pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
     /// A permit for each message in hand.
     room: Arc<Semaphore>,
-    /// By its place, what tells when the last message with a key has been sent there.
-    last: BTreeMap<usize, oneshot::Receiver<()>>,
+    /// By its place, what tells when the last message with a key has had its turn.
+    last: BTreeMap<usize, Before>,
     /// From its first message on.
     watches: bool,
     _message: PhantomData<fn(M)>,
@@ -74,9 +79,22 @@ pub struct Router<A: Handlers, M> {
 
 /// The turn of a message among those that may go to the same worker alone.
 struct Turn {
-    before: Option<oneshot::Receiver<()>>,
-    /// Dropped when the message has been sent, or will not be.
-    sent: oneshot::Sender<()>,
+    before: Option<Before>,
+    /// Dropped when the message has been sent, or will not be. One that is given up before its turn
+    /// sends its `before` to the next one, which then waits for that.
+    sent: oneshot::Sender<Before>,
+}
+
+/// Tells when the message before one has had its turn.
+struct Before(oneshot::Receiver<Before>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        // One after the other: each may hold an earlier one.
+        while let Ok(mut earlier) = self.0.try_recv() {
+            mem::swap(&mut self.0, &mut earlier.0);
+        }
+    }
 }
 
 impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
@@ -89,7 +107,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
     fn turn(&mut self, message: &M) -> Option<Turn> {
         let place = self.pool.shared.place(&self.pool.shared.ring(), message)?;
         let (sent, is_sent) = oneshot::channel();
-        Some(Turn { before: self.last.insert(place, is_sent), sent })
+        Some(Turn { before: self.last.insert(place, Before(is_sent)), sent })
     }
 }
 
@@ -107,7 +125,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         reply: ReplyTo<<A as Accepts<M>>::Reply>,
         cx: &mut Context<Self>,
     ) {
-        if !std::mem::replace(&mut self.watches, true) {
+        if !mem::replace(&mut self.watches, true) {
             cx.watch(&self.pool.supervisor());
         }
         let room = at_rest(async {
@@ -140,19 +158,49 @@ impl<A: Accepts<M>, M: Message + Wire> Handler<Down> for Router<A, M> {
     }
 }
 
+impl Turn {
+    /// Waits for the turn of a message. Returns what is dropped when that has been sent; `None`
+    /// when its asker has given up.
+    async fn comes<R>(self, reply: &mut ReplyTo<R>) -> Option<oneshot::Sender<Before>> {
+        let Turn { before, sent } = self;
+        let Some(mut before) = before else { return Some(sent) };
+        let mut given_up = pin!(reply.given_up());
+        loop {
+            tokio::select! {
+                biased;
+                next = &mut before.0 => match next {
+                    Ok(earlier) => before = earlier,
+                    Err(_) => return Some(sent),
+                },
+                () = &mut given_up => {
+                    // An error: the router has ended, and none comes after it.
+                    sent.send(before).ok();
+                    return None;
+                }
+            }
+        }
+    }
+}
+
 async fn hand_over<A: Accepts<M>, M: Message>(
     pool: Pool<A>,
     message: M,
-    reply: ReplyTo<<A as Accepts<M>>::Reply>,
+    mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
     turn: Option<Turn>,
 ) {
-    let (before, sent) = turn.map_or((None, None), |turn| (turn.before, Some(turn.sent)));
-    if let Some(before) = before {
-        // An error says the same: the one before it has had its turn.
-        before.await.ok();
-    }
     let name = pool.supervisor().address().clone();
+    let sent = match turn {
+        None => None,
+        Some(turn) => match turn.comes(&mut reply).await {
+            None => {
+                let late = AskCause::NotSent(Cause::Timeout);
+                let error = AskError::new(late, name.clone(), M::NAME);
+                return unanswered(reply, &name, error);
+            }
+            sent => sent,
+        },
+    };
     if !reply.is_awaited() {
         if let Err(error) = pool.tell(message).await {
             tracing::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
@@ -171,9 +219,12 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     }
     match ask.answer(|| drop(sent)).await {
         Ok(answer) => reply.send(answer),
-        Err(error) => {
-            tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
-            reply.unanswered_by(error.cause);
-        }
+        Err(error) => unanswered(reply, &name, error),
     }
+}
+
+/// Ends a routed ask of the pool `name` without an answer.
+fn unanswered<R>(reply: ReplyTo<R>, name: &Address, error: AskError) {
+    tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
+    reply.unanswered_by(error.cause);
 }
