@@ -12,9 +12,10 @@ use tokio::time::Instant;
 
 use super::Pool;
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
+use crate::address::Address;
 use crate::busy::at_rest;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
-use crate::error::{AskCause, BoxError, Cause};
+use crate::error::{AskCause, AskError, BoxError, Cause};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::spans;
@@ -225,8 +226,9 @@ async fn hand_over<A: Accepts<M>, M: Message>(
         None => None,
         Some(turn) => match turn.comes(&mut reply).await {
             None => {
-                tracing::warn!(pool = %name, message = M::NAME, "an asker gave up before its turn");
-                return reply.unanswered_by(AskCause::NotSent(Cause::Timeout));
+                let late = AskCause::NotSent(Cause::Timeout);
+                let error = AskError::new(late, name.clone(), M::NAME);
+                return unanswered(reply, &name, error);
             }
             sent => sent,
         },
@@ -249,9 +251,12 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     }
     match ask.answer(|| drop((sent, unsent))).await {
         Ok(answer) => reply.send(answer),
-        Err(error) => {
-            tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
-            reply.unanswered_by(error.cause);
-        }
+        Err(error) => unanswered(reply, &name, error),
     }
+}
+
+/// Ends a routed ask of the pool `name` without an answer.
+fn unanswered<R>(reply: ReplyTo<R>, name: &Address, error: AskError) {
+    tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
+    reply.unanswered_by(error.cause);
 }

@@ -15,7 +15,7 @@ use ringpost::Address;
 use super::super::Scene;
 use super::book::{ASIDE, Begun, Fate, LATE, Pages, Sent};
 
-pub(super) const STATES: [&str; 22] = [
+pub(super) const STATES: [&str; 23] = [
     "a key changed its worker",
     "a key kept its worker when the size changed",
     "a pool was to have no workers",
@@ -24,6 +24,7 @@ pub(super) const STATES: [&str; 22] = [
     "a sender's node was killed",
     "a tell was dropped while it waited",
     "a worker asked its pool and was answered",
+    "a worker asked its pool for one that asked it again, and was answered",
     "a worker asked its pool in vain",
     "a worker was killed twice",
     "a worker was killed with jobs that waited",
@@ -63,6 +64,8 @@ fn check_fate(scene: &Scene, pages: &Pages, sent: &Sent, is_begun: bool) {
         scene.note_if(is_refused, "a worker asked its pool in vain");
         let is_answered = sent.fate == Fate::Answered;
         scene.note_if(is_answered, "a worker asked its pool and was answered");
+        let again = "a worker asked its pool for one that asked it again, and was answered";
+        scene.note_if(is_answered && sent.number >= 2 * ASIDE, again);
     }
     match sent.fate {
         Fate::Unknown => scene.note("the fate of a job is unknown"),

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::super::{MS, SECOND, Scene};
 use super::book::{Book, Fate};
-use super::worker::{Job, Then, Worker};
+use super::worker::{Job, Next, Then, Worker};
 
 /// Longer than any job waits.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -29,11 +29,22 @@ impl Sender {
         let then = match self.scene.below(12) {
             0 if self.panics => Then::Panic,
             0..3 => Then::Rest(self.scene.below(200) as u64),
-            3 => Then::Ask(self.scene.below(self.keys) as u64),
+            3 => Then::Ask(self.scene.below(self.keys) as u64, self.next()),
+            4 if self.panics => Then::Stop,
             _ => Then::Rest(0),
         };
         self.book.send(number, key, self.number);
         Job { number, key, then }
+    }
+
+    /// Returns what a job does that a worker asks its own pool for.
+    fn next(&self) -> Next {
+        match self.scene.below(6) {
+            0..3 => Next::Ask(self.scene.below(self.keys) as u64),
+            3 if self.panics => Next::Stop,
+            4 => Next::Rest(self.scene.below(200) as u64),
+            _ => Next::Rest(0),
+        }
     }
 
     /// Sends jobs as programs of the pool's node do.

@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 use ringpost::prelude::*;
 use ringpost::test_kit::Cluster;
 
-use super::super::SECOND;
-use super::book::{ASIDE, Book, Fate};
+use super::book::{ASIDE, Book, Fate, Trouble};
 
 #[message]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,10 +22,37 @@ pub(super) struct Job {
 pub(super) enum Then {
     /// Takes so many milliseconds.
     Rest(u64),
-    /// Asks its own pool to do a job with this key.
-    Ask(u64),
+    /// Asks its own pool to do a job with this key, and then this.
+    Ask(u64, Next),
+    /// Stops the worker, which is made anew.
+    Stop,
     Panic,
 }
+
+/// What a job does that a worker asks its own pool for.
+#[message]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Takes so many milliseconds.
+    Rest(u64),
+    /// Asks its own pool once more, to do a job with this key.
+    Ask(u64),
+    Stop,
+}
+
+impl From<Next> for Then {
+    fn from(next: Next) -> Self {
+        match next {
+            Next::Rest(time) => Then::Rest(time),
+            Next::Ask(key) => Then::Ask(key, Next::Rest(0)),
+            Next::Stop => Then::Stop,
+        }
+    }
+}
+
+/// How long a worker waits for another one of its pool: longer than it has to, if that does not
+/// wait for it.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The pool of a worker, from when it is known until the scene ends.
 pub(super) type OwnPool = Arc<Mutex<Option<Pool<Worker>>>>;
@@ -50,7 +76,8 @@ impl Worker {
         match msg.then {
             Then::Rest(0) => {}
             Then::Rest(time) => tokio::time::sleep(Duration::from_millis(time)).await,
-            Then::Ask(key) => self.ask_own_pool(msg.number, key).await,
+            Then::Ask(key, next) => self.ask_own_pool(msg.number, key, next.into()).await,
+            Then::Stop => self.stop(cx),
             // Without what a panic writes to the terminal.
             Then::Panic => std::panic::resume_unwind(Box::new("as it was told")),
         }
@@ -64,15 +91,40 @@ impl Worker {
 }
 
 impl Worker {
+    fn stop(&self, cx: &mut Context<Self>) {
+        let is_removed = {
+            let pool = self.pool.lock();
+            pool.as_ref().is_none_or(|pool| !pool.workers().contains(cx.actor()))
+        };
+        if is_removed {
+            // It is not made anew, and what it has is lost.
+            self.book.trouble(Trouble::Stop);
+        }
+        cx.stop();
+    }
+
     /// Asks for another job. Another worker does it, if one may that does not wait for this one.
-    async fn ask_own_pool(&self, number: u64, key: u64) {
+    async fn ask_own_pool(&self, number: u64, key: u64, then: Then) {
         let Some(pool) = self.pool.lock().clone() else { return };
         let number = ASIDE + number;
         // It is a sender by itself: the workers that ask do so in no order.
         self.book.send(number, key, number as usize);
-        let answer = pool.ask(Job { number, key, then: Then::Rest(0) }).timeout(SECOND).await;
+        let answer = pool.ask(Job { number, key, then }).timeout(PATIENCE).await;
+        if let (Err(error), false) = (&answer, self.book.is_troubled()) {
+            assert!(!is_late(&error.cause), "a worker waited in vain for {number}: {error}");
+        }
         self.book.settle(number, Fate::of(number, answer));
     }
+}
+
+/// Returns true if an ask was not answered in time.
+fn is_late(cause: &AskCause) -> bool {
+    matches!(
+        cause,
+        AskCause::Timeout
+            | AskCause::NotSent(Cause::Timeout)
+            | AskCause::NotBegun(NotBegun::Timeout)
+    )
 }
 
 impl Drop for Worker {
