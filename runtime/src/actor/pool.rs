@@ -115,7 +115,12 @@ impl<A: Handlers> Pool<A> {
     /// [`drain`](Self::drain) the pool).
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
-        self.known.read().clone().unwrap_or_else(|| self.named.clone())
+        self.begun().unwrap_or_else(|| self.named.clone())
+    }
+
+    /// Returns its supervisor if it has begun.
+    fn begun(&self) -> Option<ActorRef<PoolSupervisor>> {
+        self.known.read().clone()
     }
 
     /// Returns the runtime of its node.
@@ -133,11 +138,15 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
+    /// [`NoSupervisor`](SpawnError::NoSupervisor) when the pool has not begun or has ended.
     ///
     /// # Cancel safety
     /// When the future is dropped, the size may change all the same.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
-        supervisor::resize(&self.supervisor(), size.clamp(1, limits::POOL_WORKERS_MAX)).await
+        let Some(supervisor) = self.begun() else {
+            return Err(supervisor::not_begun(self.named.address().clone()));
+        };
+        supervisor::resize(&supervisor, size.clamp(1, limits::POOL_WORKERS_MAX)).await
     }
 
     /// Has the workers handle what they accepted so far, accept nothing more, and stop; then the
@@ -184,7 +193,8 @@ impl<A: Handlers> Pool<A> {
     /// # Cancel safety
     /// When the future is dropped, the pool may drain all the same.
     pub async fn drain(&self) -> Result<(), Cause> {
-        supervisor::drain(&self.supervisor()).await
+        let supervisor = self.begun().ok_or(Cause::NoSuchActor)?;
+        supervisor::drain(&supervisor).await
     }
 
     /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which

@@ -125,6 +125,24 @@ async fn a_shutdown_waits_for_a_pool_that_is_drained() {
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
 }
 
+/// A pool that has not begun is none, whoever has its name.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_pool_that_has_not_begun_drains_and_resizes_no_other_pool_of_its_name() {
+    let node = node().await;
+    let (_desk, described) = builder();
+    let (second, _child) = described.size(2).child(&node, "pool").unwrap();
+    let (_desk, described) = builder();
+    let first = described.size(2).spawn(&node, "pool").await.unwrap();
+    assert_eq!(second.drain().await, Err(Cause::NoSuchActor));
+    let Err(SpawnError::NoSupervisor(error)) = second.resize(1).await else {
+        panic!("it has no workers");
+    };
+    assert_eq!(error.cause, AskCause::NotSent(Cause::NoSuchActor));
+    assert_eq!(first.workers().len(), 2);
+    assert!(first.ask(job(1)).await.is_ok());
+}
+
 /// As an actor that is drained is, where its restart says so.
 #[tokio::test]
 async fn a_pool_that_is_restarted_also_after_a_drain_begins_anew_with_its_size() {

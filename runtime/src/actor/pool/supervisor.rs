@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use super::ring::Shared;
 use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local, ReplyTo};
+use crate::address::Address;
 use crate::busy::at_rest;
 use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
 use crate::limits;
@@ -180,6 +181,12 @@ pub(super) async fn drain(supervisor: &ActorRef<PoolSupervisor>) -> Result<(), C
         // Where there is no answer it has ended, or does.
         _ => Ok(()),
     }
+}
+
+/// Returns the error for a change of the size of a pool that has not begun.
+pub(super) fn not_begun(pool: Address) -> SpawnError {
+    let unsent = AskCause::NotSent(Cause::NoSuchActor);
+    SpawnError::NoSupervisor(AskError::new(unsent, pool, Resize::NAME))
 }
 
 #[diagnostic::do_not_recommend]
