@@ -187,8 +187,8 @@ impl<A: Handlers> Pool<A> {
     /// the node waits for it within its deadline.
     ///
     /// # Errors
-    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has ended
-    /// is no error.
+    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has
+    /// ended, or ends already, is no error.
     ///
     /// # Cancel safety
     /// When the future is dropped, the pool may drain all the same.

@@ -125,6 +125,26 @@ async fn a_shutdown_waits_for_a_pool_that_is_drained() {
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
 }
 
+/// It takes nothing more either.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn draining_a_pool_whose_node_shuts_down_is_no_error() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+    let gates = fill(&desk, &pool).await;
+    let ends = node.clone();
+    let shutdown = tokio::spawn(async move { ends.shutdown(MINUTE).await });
+    while pool.try_tell(job(1)).unwrap_err().cause == Cause::MailboxFull {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(pool.drain().await, Ok(()));
+    gates.iter().for_each(|gate| gate.add_permits(1));
+    assert_eq!(shutdown.await.unwrap(), []);
+    assert_eq!(desk.done().len(), 2);
+    assert_eq!(pool.drain().await, Ok(()), "it has ended");
+}
+
 /// A pool that has not begun is none, whoever has its name.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]

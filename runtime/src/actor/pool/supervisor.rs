@@ -177,10 +177,15 @@ pub(super) async fn resize(
 pub(super) async fn drain(supervisor: &ActorRef<PoolSupervisor>) -> Result<(), Cause> {
     let asked = supervisor.ask(DrainWorkers).timeout(limits::ASK_TIMEOUT_MAX).await;
     match asked.map_err(|error| error.cause) {
-        Err(AskCause::NotSent(cause)) if cause != Cause::Stopped => Err(cause),
+        Err(AskCause::NotSent(cause)) if !is_end(&cause) => Err(cause),
         // Where there is no answer it has ended, or does.
         _ => Ok(()),
     }
+}
+
+/// Returns true if an actor that was not asked has ended, or does, with its node or without.
+fn is_end(cause: &Cause) -> bool {
+    matches!(cause, Cause::Stopped | Cause::Shutdown)
 }
 
 /// Returns the error for a change of the size of a pool that has not begun.
