@@ -314,7 +314,13 @@ impl<A: Handlers> Context<A> {
     /// Waits until the children have ended that it has now, which others have told to end.
     pub(super) fn children_ended(&mut self) -> impl Future<Output = ()> + Send + use<A> {
         let parent = self.shared_cell();
-        self.more().family.ended(&*parent)
+        self.more().family.ended(parent)
+    }
+
+    /// Has a drain wait for this, when all that was accepted is handled, and before the children
+    /// end. A stop does not wait for it, nor one that comes meanwhile.
+    pub(super) fn finish_with(&mut self, finish: impl Future<Output = ()> + Send + 'static) {
+        self.more().finish = Some(Box::pin(finish));
     }
 
     fn set_timer(&mut self, key: TimerKey, after: Duration, what: What<A>) {
@@ -373,6 +379,7 @@ impl<A: Handlers> Context<A> {
                 asides: 0,
                 came_back: None,
                 unanswered: 0,
+                finish: None,
                 judgement: None,
             })))
         });

@@ -53,20 +53,25 @@ impl Family {
         self.children.iter().find(is_it).cloned()
     }
 
-    /// Waits until the children have ended that have not, and are about to.
-    pub(super) fn ended(&self, parent: &dyn Resident) -> impl Future<Output = ()> + Send + use<> {
-        let living = self.children.iter().filter(|child| !child.actor.has_ended());
-        let end = |child: &Member| {
-            // A child that waits for its parent is told.
-            let wait = Wait::for_child(parent, &*child.actor, Awaits::End);
-            let ended = Ended::of(child.actor.clone());
-            async move {
-                ended.await;
-                drop(wait);
-            }
-        };
-        let mut ends: FuturesUnordered<_> = living.map(end).collect();
-        async move { while ends.next().await.is_some() {} }
+    /// Waits until the children have ended that it has now, and that are about to. The parent waits
+    /// for them from the first poll on.
+    pub(super) fn ended(
+        &self,
+        parent: Arc<dyn Resident>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let children = self.children.clone();
+        async move {
+            let end = |child: &Member| {
+                // A child that waits for its parent is told.
+                let wait = Wait::for_child(&*parent, &*child.actor, Awaits::End);
+                let ended = Ended::of(child.actor.clone());
+                async move {
+                    ended.await;
+                    drop(wait);
+                }
+            };
+            each(&children, end).await;
+        }
     }
 
     /// Ends all children: at once, or each when the one after it has ended. One that does not stop

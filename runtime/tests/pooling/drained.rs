@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ringpost::DeadLetterCause;
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
+use tokio::time::timeout;
 
 use super::{Fail, MINUTE, MS, builder, fill, hold, job};
 use crate::actors::node;
@@ -145,6 +146,26 @@ async fn draining_a_pool_whose_node_shuts_down_is_no_error() {
     assert_eq!(pool.drain().await, Ok(()), "it has ended");
 }
 
+/// Each returns when the pool takes nothing more, and not when its workers have ended.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_pool_may_be_drained_by_several_at_once() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
+    let gates = fill(&desk, &pool).await;
+    let all = async { tokio::join!(pool.drain(), pool.drain(), pool.resize(3), pool.drain()) };
+    let (first, second, resized, third) = timeout(MINUTE, all).await.expect("the workers wait");
+    assert_eq!([first, second, third], [Ok(()), Ok(()), Ok(())]);
+    assert!(matches!(resized, Err(SpawnError::NoSupervisor(_))), "{resized:?}");
+    assert_eq!(timeout(MINUTE, pool.drain()).await, Ok(Ok(())), "a later one, too");
+    assert!(desk.done().is_empty());
+    gates.iter().for_each(|gate| gate.add_permits(1));
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(desk.done().len(), 2);
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+}
+
 /// A pool that has not begun is none, whoever has its name.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
@@ -209,6 +230,25 @@ async fn a_worker_may_drain_its_own_pool() {
     assert_eq!(pool.ask(Close).await, Ok(true));
     assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
     assert_eq!(cause(pool.ask(Close).await), Err(AskCause::NotSent(Cause::Stopped)));
+}
+
+/// Neither waits for the other one, which has its answer before its supervisor waits for its end.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn workers_may_drain_their_own_pool_at_once() {
+    let log = crate::log::Log::default();
+    let _listening = log.listen();
+    let node = node().await;
+    let cell = Arc::new(OnceLock::new());
+    let own = cell.clone();
+    let pool = Pool::builder(move || Closer { pool: own.clone() });
+    let pool = pool.size(2).spawn(&node, "pool").await.unwrap();
+    assert!(cell.set(pool.clone()).is_ok());
+    let [first, second] = <[_; 2]>::try_from(pool.workers()).unwrap();
+    let closed = tokio::join!(first.ask(Close), second.ask(Close));
+    assert_eq!(closed, (Ok(true), Ok(true)));
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(log.count("waits for the end of one that waits for it"), 0);
 }
 
 /// The log is told of handlers that wait for long by mistake: this one is meant to.

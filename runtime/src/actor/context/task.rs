@@ -66,6 +66,9 @@ pub(in crate::actor) trait Registered: Send {
 
     fn abandon_children(&mut self);
 
+    /// Returns what a drain waits for before the children end.
+    fn take_finish(&mut self) -> Option<BoxFuture<'static, ()>>;
+
     /// Returns the place for what was judged of the incarnation's end before its children end.
     fn judgement(&mut self) -> &mut Option<Judgement>;
 
@@ -152,6 +155,7 @@ impl<A: Handlers> Registered for More<A> {
 
     fn clear<'a>(&'a mut self, me: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, usize> {
         self.unstash();
+        self.finish = None;
         let Some(lane) = self.lane.take() else { return Box::pin(ready(0)) };
         Box::pin(async move {
             let mut end = pin!(lane.end());
@@ -166,6 +170,10 @@ impl<A: Handlers> Registered for More<A> {
 
     fn abandon_children(&mut self) {
         self.family.abandon();
+    }
+
+    fn take_finish(&mut self) -> Option<BoxFuture<'static, ()>> {
+        self.finish.take()
     }
 
     fn judgement(&mut self) -> &mut Option<Judgement> {
@@ -220,6 +228,8 @@ pub(super) struct More<A: Handlers> {
     pub(super) came_back: Option<u64>,
     /// How many asks were dropped that were put aside and whose askers waited.
     pub(super) unanswered: usize,
+    /// What a drain waits for before the children end.
+    pub(super) finish: Option<BoxFuture<'static, ()>>,
     pub(super) judgement: Option<Judgement>,
 }
 
@@ -336,12 +346,6 @@ impl<A: Handlers> Context<A> {
         ordered(|| cell.intake().is_closed() || cell.ends().is_halted()).await;
     }
 
-    /// Waits until the actor is to end before what it has accepted is handled, or to rest.
-    pub(in crate::actor) async fn is_to_stop(&self) {
-        let cell = self.cell();
-        ordered(|| cell.intake().is_stopping() || cell.ends().is_halted()).await;
-    }
-
     /// Returns what is registered, if anything is.
     pub(in crate::actor) fn more_registered(&mut self) -> Option<&mut dyn Registered> {
         Some(self.more.as_mut()?.0.get_mut())
@@ -360,8 +364,13 @@ impl<A: Handlers> Context<A> {
     }
 }
 
-/// Waits, in a handler, for an order to its actor: that wakes the task, whatever the handler waits
-/// for.
+/// Waits, in the task of an actor, until that is to end before what it has accepted is handled, or
+/// to rest.
+pub(in crate::actor) async fn is_to_stop(me: &dyn Body) {
+    ordered(|| me.intake().is_stopping() || me.ends().is_halted()).await;
+}
+
+/// Waits, in the task of an actor, for an order to it: that wakes the task, whatever it waits for.
 async fn ordered(is_ordered: impl Fn() -> bool) {
     poll_fn(|_| if is_ordered() { Poll::Ready(()) } else { Poll::Pending }).await;
 }

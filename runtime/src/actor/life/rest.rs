@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::{Ending, Living, note_undone};
 use crate::actor::cell::Body;
 use crate::actor::child::Verdict;
-use crate::actor::context::task::{bury_asides, clear, end_children as end_children_of};
+use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::actor::route::Label;
 use crate::actor::wait::Wait;
 use crate::exit::ActorExit;
@@ -45,16 +45,25 @@ pub(super) fn goes_on(life: &mut dyn Living, kept: usize) -> BoxFuture<'_, bool>
     Box::pin(async move { ended.goes_on(kept).await })
 }
 
-/// Ends the children of an incarnation that ends in order.
+/// Ends the children of an incarnation that ends in order; of one that is drained, when that has
+/// finished.
 pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
-    let mut ended = Ended::of(life);
     Box::pin(async move {
+        if let Some(finish) = life.registered().and_then(|registered| registered.take_finish()) {
+            let me = life.me();
+            tokio::select! {
+                biased;
+                () = is_to_stop(&*me) => {}
+                () = finish => {}
+            }
+        }
+        let mut ended = Ended::of(life);
         ended.leave_if_over(true);
         ended.me.ends().close_incarnation();
         if let Some(registered) = ended.life.registered() {
             *registered.judgement() = Some(ended.judgement);
         }
-        end_children_of(&*ended.me, ended.life.registered()).await;
+        task::end_children(&*ended.me, ended.life.registered()).await;
     })
 }
 

@@ -7,9 +7,8 @@ use futures::future::BoxFuture;
 use parking_lot::RwLock;
 
 use super::ring::Shared;
-use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local, ReplyTo};
+use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local};
 use crate::address::Address;
-use crate::busy::at_rest;
 use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
 use crate::limits;
 use crate::message::Message;
@@ -139,23 +138,16 @@ impl Actor for PoolSupervisor {
 #[handlers(Resize)]
 impl PoolSupervisor {
     /// Ends the pool when the workers have handled what they have. Answers when the pool takes
-    /// nothing more.
+    /// nothing more; so do those that come after it.
     #[handler(local)]
-    async fn drain_workers(&mut self, reply: ReplyTo<()>, cx: &mut Context<Self>) {
+    fn drain_workers(&mut self, cx: &mut Context<Self>) {
         // First: a sender that finds a worker closed finds that the pool is over.
         cx.drain();
         self.workers.dismiss();
-        reply.send(());
-        // Also those that were removed before, and have not ended.
+        // Also those that were removed before, and have not ended. (Not here: a worker that drains
+        // its pool, too, has its answer then.)
         let ended = cx.children_ended();
-        let ends = async {
-            tokio::select! {
-                biased;
-                () = cx.is_to_stop() => {}
-                () = ended => {}
-            }
-        };
-        at_rest(ends).await;
+        cx.finish_with(ended);
     }
 }
 
