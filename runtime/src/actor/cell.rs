@@ -35,7 +35,7 @@ use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::Waits;
 
-pub(super) use base::{Base, Body};
+pub(super) use base::{Base, Body, Renewed};
 
 /// An actor of this node, from outside its task.
 #[repr(C)]

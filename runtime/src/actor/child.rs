@@ -54,8 +54,9 @@ pub(super) type Factory<A> = Arc<dyn Make<A>>;
 pub(super) trait Make<A>: Send + Sync {
     fn make(&self) -> A;
 
-    /// Notes that an incarnation is over.
-    fn note_over(&self) {}
+    /// Notes that an incarnation is over; then, where the mailbox was closed and there is to be
+    /// another one, that it is open again (`reopened`).
+    fn note_over(&self, _reopened: bool) {}
 
     /// Notes that an incarnation has started that is not the first.
     fn note_started_again(&self) {}

@@ -367,8 +367,8 @@ trait Living: Send {
     /// Returns how it is restarted; `None` if it never is.
     fn course(&mut self) -> Option<&mut Course>;
 
-    /// Tells what makes it anew that an incarnation is over.
-    fn note_over(&self);
+    /// See [`Make::note_over`](super::child::Make::note_over).
+    fn note_over(&self, reopened: bool);
 
     fn registered(&mut self) -> Option<&mut dyn Registered>;
 
@@ -407,9 +407,9 @@ impl<A: Handlers> Living for Lent<'_, A> {
         self.0.plan.as_mut().map(|plan| plan.course_mut())
     }
 
-    fn note_over(&self) {
+    fn note_over(&self, reopened: bool) {
         if let Some(plan) = &self.0.plan {
-            plan.factory().note_over();
+            plan.factory().note_over(reopened);
         }
     }
 

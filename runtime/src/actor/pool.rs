@@ -6,7 +6,8 @@
 //!   without room holds up those alone that can go to no other.
 //! - **PL-3 in place**: a worker that fails is made anew in its place, behind the same reference,
 //!   with what waits for it; a key leads to the same place while the size stays. Who finds it
-//!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it is made anew.
+//!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it takes messages
+//!   again, from its rest on.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
 //!   it fails, as often as another worker would. What would still be sent to it goes to another
 //!   one. So do all workers of a pool that is drained, which takes nothing more before the first of

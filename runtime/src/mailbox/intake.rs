@@ -1,6 +1,7 @@
 //! The side of a mailbox that does not name its messages: room for senders of this node (MB-2),
 //! orders to end (MB-6), and what a snapshot shows. Compiled once.
 
+use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use super::control::{Gate, Inside, NoRoom};
@@ -138,12 +139,13 @@ impl dyn Intake + '_ {
         drop(task);
     }
 
-    /// Accepts messages again: the actor that was stopped begins anew.
-    pub(crate) fn reopen(&self) {
+    /// Accepts messages again: the actor that was stopped begins anew. Returns false when it did
+    /// all the time.
+    pub(crate) fn reopen(&self) -> bool {
         self.within(|inside| {
-            inside.control.phase = Phase::Open;
             self.gate().set_stopping(false);
-        });
+            mem::replace(&mut inside.control.phase, Phase::Open) != Phase::Open
+        })
     }
 
     /// From now on nothing is accepted; what was accepted is still handled (MB-6).

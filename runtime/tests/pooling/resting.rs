@@ -8,7 +8,7 @@ use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::sync::Semaphore;
 
-use super::{MINUTE, MS, Worker, builder, hold, job, until_in_hand};
+use super::{MINUTE, MS, StopAndHold, Worker, builder, hold, job, until_in_hand};
 use crate::actors::node;
 use crate::cause;
 
@@ -58,6 +58,46 @@ async fn what_waits_goes_to_a_worker_that_rests_when_the_last_one_at_work_begins
     assert_eq!(ask.await, Ok(workers[0].address().to_string()));
     desk.until_done(4).await;
     assert_eq!(desk.done_by(&workers[0]), [2, 3]);
+}
+
+/// PL-3. A worker that stops takes nothing; when it has stopped, it rests and has room. The other
+/// one, if there is one, rests and is full.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn what_waits_goes_to_a_worker_that_has_stopped_as_soon_as_that_rests() {
+    for size in [1, 2] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let builder = builder.size(size).mailbox_capacity(2).restart_backoff(WEEK, WEEK);
+        let pool = builder.spawn(&node, "pool").await.unwrap();
+        let workers = pool.workers();
+        for other in &workers[1..] {
+            assert_eq!(cause(other.fail().await), Err(AskCause::Panicked));
+            until_in(&node, ActorState::Resting, 1).await;
+            for number in 0..2 {
+                other.tell(job(number)).await.unwrap();
+            }
+        }
+        workers[0].tell(StopAndHold).await.unwrap();
+        desk.held.notified().await;
+        let start = tokio::time::Instant::now();
+        let mut tell = Box::pin(pool.tell(job(2)));
+        let mut ask = Box::pin(pool.ask(job(3)).timeout(2 * WEEK).into_future());
+        assert!(futures::poll!(&mut tell).is_pending());
+        assert!(futures::poll!(&mut ask).is_pending());
+        desk.gate(&workers[0].address().to_string()).add_permits(1);
+        let (told, asked) = tokio::join!(
+            async { (tell.await, start.elapsed()) },
+            // It has its place, and is handled when the worker begins anew.
+            ask,
+        );
+        told.0.unwrap();
+        assert!(told.1 < WEEK / 2, "{size}: it waited until the worker was made anew");
+        assert_eq!(asked, Ok(workers[0].address().to_string()), "{size}");
+        let mut done = desk.done_by(&workers[0]);
+        done.sort_unstable();
+        assert_eq!(done, [2, 3], "{size}");
+    }
 }
 
 /// Waits for a permit each time that it starts.

@@ -268,24 +268,35 @@ impl Base {
     }
 }
 
+/// The mailbox of an actor after an incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::actor) enum Renewed {
+    /// There is no other incarnation.
+    Never,
+    Open,
+    /// As `Open`, and it was closed.
+    Reopened,
+}
+
 impl dyn Body + '_ {
-    /// Makes the mailbox ready for a new incarnation. Returns false when there is to be none. A
-    /// stop and a drain are taken back only where the actor is restarted after those, too
-    /// (`is_revived`).
-    pub(in crate::actor) fn renew(&self, is_revived: bool) -> bool {
+    /// Makes the mailbox ready for a new incarnation, if there is to be one. A stop and a drain are
+    /// taken back only where the actor is restarted after those, too (`is_revived`).
+    pub(in crate::actor) fn renew(&self, is_revived: bool) -> Renewed {
         let (mailbox, ends) = (self.intake(), &self.base().ends);
-        if is_revived {
-            mailbox.reopen();
-        }
+        let was_closed = is_revived && mailbox.reopen();
         // In this order: an order to end comes before the stop, or the drain, that it goes with.
         if ends.is_final() {
             mailbox.stop();
-            return false;
+            return Renewed::Never;
         }
-        if is_revived && !ends.is_revived() {
-            mailbox.drain();
+        if is_revived {
+            if !ends.is_revived() {
+                mailbox.drain();
+            }
+        } else if mailbox.is_stopping() {
+            return Renewed::Never;
         }
-        is_revived || !mailbox.is_stopping()
+        if was_closed { Renewed::Reopened } else { Renewed::Open }
     }
 
     pub(in crate::actor) fn ends(&self) -> &Ends {

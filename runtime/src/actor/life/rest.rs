@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::{Ending, Living, note_undone};
-use crate::actor::cell::Body;
+use crate::actor::cell::{Body, Renewed};
 use crate::actor::child::Verdict;
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::actor::route::Label;
@@ -82,7 +82,7 @@ impl<'a> Ended<'a> {
     /// Ends what the incarnation has registered, decides what comes after it, and waits until it
     /// does. Returns false when that is the end.
     async fn goes_on(&mut self, kept: usize) -> bool {
-        self.life.note_over();
+        self.life.note_over(false);
         let undone = self.life.registered().map(|registered| registered.undone());
         let mut undone = undone.unwrap_or_default();
         undone.asks += kept;
@@ -169,8 +169,15 @@ impl<'a> Ended<'a> {
             return Next::End;
         }
         match course.after(&judged, self.judgement.at) {
-            Verdict::Restart(delay) if self.me.renew(is_revived) => Next::Restart(delay),
-            Verdict::Restart(_) | Verdict::End => Next::End,
+            Verdict::Restart(delay) => match self.me.renew(is_revived) {
+                Renewed::Never => Next::End,
+                Renewed::Open => Next::Restart(delay),
+                Renewed::Reopened => {
+                    self.life.note_over(true);
+                    Next::Restart(delay)
+                }
+            },
+            Verdict::End => Next::End,
             // Its pool has others in its place, or ends.
             Verdict::Exceeded(_) if is_dismissed => Next::End,
             Verdict::Exceeded(most) => {
@@ -260,7 +267,7 @@ impl<'a> Ended<'a> {
     /// false when it has ended for good.
     fn begins_anew(&mut self) -> bool {
         let is_revived = self.is_revived();
-        self.me.ends().begin_anew() && self.me.renew(is_revived)
+        self.me.ends().begin_anew() && self.me.renew(is_revived) != Renewed::Never
     }
 
     /// Returns true if the actor was killed while it rested and goes on resting all the same.

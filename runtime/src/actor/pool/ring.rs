@@ -173,8 +173,13 @@ impl<A: Handlers> Make<A> for MakeWorker<A> {
         self.make.make()
     }
 
-    fn note_over(&self) {
-        self.shared.rested.notify_waiters();
+    fn note_over(&self, reopened: bool) {
+        if reopened {
+            // It has room while it rests, and senders have found it closed (PL-3).
+            self.shared.is_anew();
+        } else {
+            self.shared.rested.notify_waiters();
+        }
     }
 
     fn note_started_again(&self) {
