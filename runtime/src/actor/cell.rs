@@ -88,9 +88,14 @@ impl<A: Handlers> Cell<A> {
         self.base.tally()
     }
 
-    /// Ends an actor that is restarted however it ends, when it has handled what it has.
+    /// Ends an actor that is restarted however it ends, when it has handled what it has. One that
+    /// is stopping begins anew for that.
     pub(super) fn dismiss(&self) {
-        self.base.ends.dismiss();
+        let ends = &self.base.ends;
+        if ends.dismiss(self.intake().is_stopping()) && !self.intake().is_stopping() {
+            // It has begun anew meanwhile, and may not have seen it.
+            ends.dismiss_now();
+        }
         self.mailbox.drain();
         // It may rest, and have been stopped before.
         self.intake().wake();

@@ -40,6 +40,9 @@ const STARTED: u16 = 64;
 const RESTS: u16 = 128;
 /// The incarnation ends in order, and ends its children: their failures are not its own.
 const CLOSES: u16 = 256;
+/// It is not restarted after a stop any more, from when it has begun anew after the one that was
+/// ordered.
+const DISMISSED: u16 = 512;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
@@ -92,10 +95,32 @@ impl Ends {
     }
 
     /// Takes back that it is restarted after a stop: once drained, it handles what it has, begins
-    /// anew where it fails at that, and ends.
-    pub(super) fn dismiss(&self) {
+    /// anew where it fails at that, and ends. Where it `is_stopping`, and is restarted after that,
+    /// that is left to its next incarnation; returns true then.
+    pub(super) fn dismiss(&self, is_stopping: bool) -> bool {
         let _locked = self.state.lock();
-        self.take_back(REVIVED);
+        let is_later = is_stopping && self.orders() & (REVIVED | FINAL) == REVIVED;
+        if is_later {
+            self.order(DISMISSED);
+        } else {
+            self.take_back(REVIVED | DISMISSED);
+        }
+        is_later
+    }
+
+    /// Dismisses one whose next incarnation was to be. Returns false when it is no such.
+    pub(super) fn dismiss_now(&self) -> bool {
+        let _locked = self.state.lock();
+        let is_dismissed = self.is_dismissed();
+        if is_dismissed {
+            self.take_back(REVIVED | DISMISSED);
+        }
+        is_dismissed
+    }
+
+    /// Returns true if its next incarnation is dismissed.
+    pub(super) fn is_dismissed(&self) -> bool {
+        self.orders() & DISMISSED != 0
     }
 
     pub(super) fn is_revived(&self) -> bool {

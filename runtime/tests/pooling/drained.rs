@@ -7,7 +7,7 @@ use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::time::timeout;
 
-use super::{Fail, MINUTE, MS, builder, fill, hold, job};
+use super::{Fail, MINUTE, MS, StopAndHold, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -163,6 +163,64 @@ async fn a_pool_may_be_drained_by_several_at_once() {
     gates.iter().for_each(|gate| gate.add_permits(1));
     assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
     assert_eq!(desk.done().len(), 2);
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+}
+
+/// A worker that stops by itself would be made anew for what it has: so it is, and ends then. A
+/// stop that comes after its removal ends it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_stopping_when_it_is_removed_or_drained_handles_what_it_has() {
+    for (drains, stops_again) in [(true, false), (false, false), (true, true), (false, true)] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        last.tell(StopAndHold).await.unwrap();
+        for number in 1..4 {
+            last.tell(job(number)).await.unwrap();
+        }
+        gate.add_permits(1);
+        desk.held.notified().await;
+        if drains {
+            pool.drain().await.unwrap();
+        } else {
+            pool.resize(1).await.unwrap();
+        }
+        if stops_again {
+            last.stop().await.unwrap();
+        }
+        gate.add_permits(1);
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+        let (done, lost) = if stops_again { (vec![], 3) } else { (vec![1, 2, 3], 0) };
+        assert_eq!(desk.done_by(&last), done, "drains: {drains}, stops: {stops_again}");
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), lost);
+        if drains {
+            assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+        } else {
+            assert!(pool.ask(job(4)).await.is_ok());
+        }
+    }
+}
+
+/// A stop of a worker that rests takes nothing from it: it begins anew all the same.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_was_stopped_while_it_rests_handles_what_it_has_when_its_pool_is_drained() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.mailbox_capacity(16).restart_backoff(100 * MS, MINUTE);
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let worker = pool.workers().remove(0);
+    assert_eq!(cause(worker.fail().await), Err(AskCause::Panicked));
+    for number in 1..4 {
+        worker.tell(job(number)).await.unwrap();
+    }
+    tokio::time::sleep(MS).await;
+    worker.stop().await.unwrap();
+    pool.drain().await.unwrap();
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(desk.done_by(&worker), [1, 2, 3]);
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
 }
 

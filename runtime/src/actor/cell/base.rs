@@ -232,7 +232,14 @@ impl Base {
     pub(super) fn halt(&self, halt: Halt, mailbox: &dyn Intake) {
         match halt {
             Halt::Drain => mailbox.drain(),
-            Halt::Stop => mailbox.stop(),
+            Halt::Stop => {
+                // One that was to be dismissed with its next incarnation has none.
+                let is_dismissed = self.ends.dismiss_now();
+                mailbox.stop();
+                if is_dismissed {
+                    mailbox.wake();
+                }
+            }
             Halt::Kill => {
                 // In this order: an actor that sees the stop sees the kill too, and runs no
                 // `on_stop`.
@@ -280,7 +287,8 @@ pub(in crate::actor) enum Renewed {
 
 impl dyn Body + '_ {
     /// Makes the mailbox ready for a new incarnation, if there is to be one. A stop and a drain are
-    /// taken back only where the actor is restarted after those, too (`is_revived`).
+    /// taken back only where the actor is restarted after those, too (`is_revived`); one that was
+    /// dismissed meanwhile is drained at once.
     pub(in crate::actor) fn renew(&self, is_revived: bool) -> Renewed {
         let (mailbox, ends) = (self.intake(), &self.base().ends);
         let was_closed = is_revived && mailbox.reopen();
@@ -290,6 +298,7 @@ impl dyn Body + '_ {
             return Renewed::Never;
         }
         if is_revived {
+            ends.dismiss_now();
             if !ends.is_revived() {
                 mailbox.drain();
             }

@@ -179,7 +179,7 @@ impl<'a> Ended<'a> {
             },
             Verdict::End => Next::End,
             // Its pool has others in its place, or ends.
-            Verdict::Exceeded(_) if is_dismissed => Next::End,
+            Verdict::Exceeded(_) if is_dismissed || self.me.ends().is_dismissed() => Next::End,
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
                 course.escalate(reason.clone());
