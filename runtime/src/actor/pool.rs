@@ -180,9 +180,9 @@ impl<A: Handlers> Pool<A> {
     /// ```
     ///
     /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
-    /// worker that fails meanwhile is made anew for what it still has, as often as another one. A
-    /// [`Router`] is drained by itself, and before its pool: it stops when the pool has ended, and
-    /// what it is sent until then finds no worker.
+    /// worker that fails or stops meanwhile is made anew for what it still has, as often as another
+    /// one. A [`Router`] stops when the pool has ended, and what it still has finds no worker then:
+    /// drain it first, and wait for its end.
     ///
     /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
     /// the node waits for it within its deadline.

@@ -93,7 +93,7 @@ async fn asks_that_are_given_up_do_not_hold_up_a_router() {
 }
 
 // Promised in docs/SEMANTICS.md.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_router_that_is_drained_hands_over_all_that_it_has() {
     let node = node().await;
     let (desk, builder) = builder();
@@ -105,14 +105,71 @@ async fn a_router_that_is_drained_hands_over_all_that_it_has() {
     for number in 1..last {
         router.tell(Job { key: 0, number }).await.unwrap();
     }
-    let mut ask = router.ask(Job { key: 0, number: last }).timeout(MINUTE);
+    let mut ask = router.ask(Job { key: 0, number: last }).timeout(2 * MINUTE);
     assert!(futures::poll!(&mut ask).is_pending());
     router.drain().await.unwrap();
-    assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+    // It has ended when a worker has all of it.
+    let mut ends = Box::pin(router.wait_stopped());
+    assert!(timeout(MINUTE, &mut ends).await.is_err());
     assert_eq!(desk.done().len(), 0);
     gate.add_permits(1);
+    assert_eq!(ends.await, ActorExit::Stopped);
     assert_eq!(ask.await, Ok(pool.workers()[0].address().to_string()));
     assert_eq!(desk.done_by(&pool.workers()[0]), (0..=last).collect::<Vec<_>>());
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_pool_that_is_drained_after_its_router_has_ended_handles_what_that_had() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    for number in 1..=100 {
+        router.tell(job(number)).await.unwrap();
+    }
+    let ask = router.ask(job(101)).timeout(MINUTE);
+    let (asked, exit, ()) = tokio::join!(
+        ask,
+        async {
+            router.drain().await.unwrap();
+            let exit = router.wait_stopped().await;
+            pool.drain().await.unwrap();
+            exit
+        },
+        async {
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            gate.add_permits(1);
+        },
+    );
+    assert_eq!(asked, Ok(pool.workers()[0].address().to_string()));
+    assert_eq!(exit, ActorExit::Stopped);
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    let mut done = desk.done_by(&pool.workers()[0]);
+    done.sort_unstable();
+    assert_eq!(done, (0..=101).collect::<Vec<_>>());
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+}
+
+/// What it has in hand goes on without it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_that_is_stopped_while_it_is_drained_ends_at_once() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    router.tell(job(1)).await.unwrap();
+    router.drain().await.unwrap();
+    assert!(timeout(MINUTE, router.wait_stopped()).await.is_err());
+    router.stop().await.unwrap();
+    assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+    gate.add_permits(1);
+    desk.until_done(2).await;
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -6,7 +6,7 @@ use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use super::Pool;
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::busy::at_rest;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
-use crate::error::{AskCause, Cause};
+use crate::error::{AskCause, BoxError, Cause};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::spans;
@@ -40,7 +40,9 @@ use crate::{actor, handlers};
 /// own ask is over then, too, and it gets [`Timeout`](crate::AskCause::Timeout)). The log says why.
 /// A message that was told and that no worker takes is a dead letter of the pool.
 ///
-/// What it has in hand goes on when it ends, and a drain hands over all that was sent to it.
+/// A drain hands over all that was sent to it: it has ended when workers have all of that, and what
+/// it has in hand then, answers, goes on without it. So does all else after a stop, which waits for
+/// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends.
 ///
 /// ```
 /// # use ringpost::prelude::*;
@@ -69,12 +71,17 @@ pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
     /// A permit for each message in hand.
     room: Arc<Semaphore>,
+    /// A permit for each message that no worker has: a drain waits for all.
+    unsent: Arc<Semaphore>,
     /// By its place, what tells when the last message with a key has had its turn.
     last: BTreeMap<usize, Before>,
     /// From its first message on.
     watches: bool,
     _message: PhantomData<fn(M)>,
 }
+
+/// No router has more messages.
+const UNSENT_MAX: u32 = 1 << 28;
 
 /// The turn of a message among those that may go to the same worker alone.
 struct Turn {
@@ -98,8 +105,14 @@ impl Drop for Before {
 
 impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
     pub(super) fn new(pool: Pool<A>) -> Self {
-        let room = Arc::new(Semaphore::new(limits::ROUTER_WAITING_MAX));
-        Router { pool, room, last: BTreeMap::new(), watches: false, _message: PhantomData }
+        Router {
+            pool,
+            room: Arc::new(Semaphore::new(limits::ROUTER_WAITING_MAX)),
+            unsent: Arc::new(Semaphore::new(UNSENT_MAX as usize)),
+            last: BTreeMap::new(),
+            watches: false,
+            _message: PhantomData,
+        }
     }
 
     /// Returns the turn of a message that has a key.
@@ -112,7 +125,13 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
 
 #[actor(name = "ringpost::Router")]
 #[diagnostic::do_not_recommend]
-impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {}
+impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        let unsent = self.unsent.clone();
+        cx.finish_with(async move { drop(unsent.acquire_many(UNSENT_MAX).await) });
+        Ok(())
+    }
+}
 
 #[handlers(Down)]
 impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
@@ -136,7 +155,8 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
             }
         });
         let (room, deadline, turn) = (room.await, cx.deadline(), self.turn(&msg));
-        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, turn);
+        let unsent = self.unsent.clone().try_acquire_owned().ok();
+        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
             drop(room);
@@ -186,7 +206,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    turn: Option<Turn>,
+    (turn, unsent): (Option<Turn>, Option<OwnedSemaphorePermit>),
 ) {
     let name = pool.supervisor().address().clone();
     let sent = match turn {
@@ -215,7 +235,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     if let Some(deadline) = deadline {
         ask = ask.timeout(deadline.saturating_duration_since(Instant::now()));
     }
-    match ask.answer(|| drop(sent)).await {
+    match ask.answer(|| drop((sent, unsent))).await {
         Ok(answer) => reply.send(answer),
         Err(error) => {
             tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
