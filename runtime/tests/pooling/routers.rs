@@ -173,6 +173,23 @@ async fn a_router_that_is_stopped_while_it_is_drained_ends_at_once() {
 }
 
 // Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_that_was_sent_nothing_ends_with_its_pool() {
+    for drains in [false, true] {
+        let node = node().await;
+        let (_desk, builder) = builder();
+        let pool = builder.spawn(&node, "pool").await.unwrap();
+        let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+        if drains {
+            pool.drain().await.unwrap();
+        } else {
+            pool.supervisor().stop().await.unwrap();
+        }
+        assert_eq!(timeout(MINUTE, router.wait_stopped()).await, Ok(ActorExit::Stopped));
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_a_router_was_told_and_no_worker_takes_is_a_dead_letter() {
     let node = node().await;

@@ -22,7 +22,8 @@ use crate::{actor, handlers};
 
 /// An actor that hands each `M` that it is sent to a worker of a [`Pool`](super::Pool), by the
 /// pool's routing and keys: for programs of other nodes. Made by [`Pool::router`], and spawned as
-/// any other actor. It stops when it is sent a message and the pool has ended.
+/// any other actor. It stops when the pool has ended (one that began before its pool, when it was
+/// sent a message, too).
 ///
 /// It waits for no answer, and a worker that has no room holds up those messages alone that can go
 /// to no other one: [`limits::ROUTER_WAITING_MAX`] messages may wait, or be asks that are not
@@ -75,7 +76,7 @@ pub struct Router<A: Handlers, M> {
     unsent: Arc<Semaphore>,
     /// By its place, what tells when the last message with a key has had its turn.
     last: BTreeMap<usize, Before>,
-    /// From its first message on.
+    /// It watches the pool, which has begun.
     watches: bool,
     _message: PhantomData<fn(M)>,
 }
@@ -127,9 +128,22 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
 #[diagnostic::do_not_recommend]
 impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.watch(cx);
         let unsent = self.unsent.clone();
         cx.finish_with(async move { drop(unsent.acquire_many(UNSENT_MAX).await) });
         Ok(())
+    }
+}
+
+impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
+    /// Has it stop when its pool has ended, if that has begun.
+    fn watch(&mut self, cx: &mut Context<Self>) {
+        if !self.watches
+            && let Some(supervisor) = self.pool.begun()
+        {
+            cx.watch(&supervisor);
+            self.watches = true;
+        }
     }
 }
 
@@ -143,9 +157,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         reply: ReplyTo<<A as Accepts<M>>::Reply>,
         cx: &mut Context<Self>,
     ) {
-        if !mem::replace(&mut self.watches, true) {
-            cx.watch(&self.pool.supervisor());
-        }
+        self.watch(cx);
         let room = at_rest(async {
             tokio::select! {
                 biased;
