@@ -139,6 +139,7 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
+    /// [`NoSupervisor`](SpawnError::NoSupervisor) when the pool has not begun or has ended.
     ///
     /// [`NoSupervisor`](SpawnError::NoSupervisor) when the pool has not begun or has ended.
     /// # Cancel safety
@@ -188,8 +189,8 @@ impl<A: Handlers> Pool<A> {
     /// the node waits for it within its deadline.
     ///
     /// # Errors
-    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has ended,
-    /// or ends already, is no error.
+    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has
+    /// ended, or ends already, is no error.
     ///
     /// # Cancel safety
     /// When the future is dropped, the pool may drain all the same.
