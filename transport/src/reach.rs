@@ -278,6 +278,7 @@ impl State {
     /// Ends the queue pair, and all that belongs to it (RE-1).
     fn leave(&mut self, stage: Stage) -> Leftovers {
         (self.peer_connected, self.fence) = (false, None);
+        self.lending.unfenced = 0;
         self.unanswered = Default::default();
         self.patience.forget_driver();
         // What else was to be said is about what ends here.

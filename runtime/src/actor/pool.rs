@@ -141,7 +141,6 @@ impl<A: Handlers> Pool<A> {
     /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
     /// [`NoSupervisor`](SpawnError::NoSupervisor) when the pool has not begun or has ended.
     ///
-    /// [`NoSupervisor`](SpawnError::NoSupervisor) when the pool has not begun or has ended.
     /// # Cancel safety
     /// When the future is dropped, the size may change all the same.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
@@ -181,9 +180,10 @@ impl<A: Handlers> Pool<A> {
     /// ```
     ///
     /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
-    /// worker that fails or stops meanwhile is made anew for what it still has, as often as another
-    /// one. A [`Router`] stops when the pool has ended, and what it still has finds no worker then:
-    /// drain it first, and wait for its end.
+    /// worker that fails meanwhile, or was stopping already, is made anew for what it still has, as
+    /// often as another one; one that stops itself after that ends, and what it still has are dead
+    /// letters. A [`Router`] stops when the pool has ended, and what it still has finds no worker
+    /// then: drain it first, and wait for its end.
     ///
     /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
     /// the node waits for it within its deadline.

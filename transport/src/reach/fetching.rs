@@ -324,24 +324,20 @@ impl Reach {
         slot: Slot,
         permit: OwnedSemaphorePermit,
     ) -> Result<oneshot::Receiver<Fetched>, Option<Slot>> {
-        let state = &mut *self.state.lock();
-        // (Under the lock: what a task begins after it has dropped this comes after it, too.)
-        if !source.is_wanted() {
-            return Err(Some(slot));
-        }
-        let Some(share) = source.share() else {
-            return state.post_in_place(source, part, slot, permit);
+        let refused = {
+            let state = &mut *self.state.lock();
+            match state.post_wanted(source, part, slot, permit) {
+                Ok(outcome) => return Ok(outcome),
+                Err(refused) => refused,
+            }
         };
-        if state.hold(share, source.key).is_none() {
-            return Err(Some(slot));
-        }
-        let posted = state.post_in_place(source, part, slot, permit);
-        if posted.is_err() {
-            state.release(share);
-        }
-        posted
+        // The permit wakes others: without the lock.
+        Err(refused.0)
     }
 }
+
+/// The slot of an operation that was not posted, if it comes back, and its permit.
+type Refused = (Option<Slot>, OwnedSemaphorePermit);
 
 /// What came of moving bytes.
 pub(super) struct Moved {
@@ -362,23 +358,48 @@ enum Found {
 }
 
 impl State {
-    /// Posts an operation for which there is a permit. Else returns the slot, if it comes back.
+    /// Posts an operation that is wanted yet, and counts it on its share.
+    fn post_wanted(
+        &mut self,
+        source: &Source,
+        part: (usize, usize),
+        slot: Slot,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<oneshot::Receiver<Fetched>, Refused> {
+        // (Under the lock: what a task begins after it has dropped this comes after it, too.)
+        if !source.is_wanted() {
+            return Err((Some(slot), permit));
+        }
+        let share = source.share();
+        if share.is_some_and(|share| self.hold(share, source.key).is_none()) {
+            return Err((Some(slot), permit));
+        }
+        let posted = self.post_in_place(source, part, slot, permit);
+        if posted.is_err()
+            && let Some(share) = share
+        {
+            self.release(share);
+        }
+        posted
+    }
+
+    /// Posts an operation for which there is a permit.
     fn post_in_place(
         &mut self,
         source: &Source,
         (at, wanted): (usize, usize),
         slot: Slot,
         permit: OwnedSemaphorePermit,
-    ) -> Result<oneshot::Receiver<Fetched>, Option<Slot>> {
+    ) -> Result<oneshot::Receiver<Fetched>, Refused> {
         let now = self.patience.now();
-        let Some(pair) = self.pair(source.number) else { return Err(Some(slot)) };
+        let Some(pair) = self.pair(source.number) else { return Err((Some(slot), permit)) };
         let (key, at) = (source.key, source.at + at as u64);
         let (bytes, kind) = (wanted as u32, source.kind);
         let mut batch = vec![Operation { slot, bytes, key, at, kind }];
         // There is a permit for each operation that it takes, so what it refuses is the memory.
         if let Err(error) = pair.one_sided.post(&mut batch) {
             self.not_fetched(source, &error.to_string());
-            return Err(batch.pop().map(|operation| operation.slot));
+            return Err((batch.pop().map(|operation| operation.slot), permit));
         }
         let (done, fetched) = oneshot::channel();
         let purpose = Purpose::InPlace(done);

@@ -215,7 +215,8 @@ impl State {
                 let made = made.map(|grant| (grant, Duration::ZERO));
                 let made = made.map(|grant| Granted::new(grant, holder, terms, &means.own));
                 if is_again && is_elsewhere {
-                    // Its place among those that wait is noted with that (SM-3).
+                    // It has its place among those that wait (SM-3).
+                    means.shares.wait_for(share, &executor, true);
                     self.recalls.push((share, executor));
                 }
                 self.note_granted(share, made);

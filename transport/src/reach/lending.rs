@@ -87,7 +87,7 @@ impl Drop for Registered {
 pub(super) struct LendingState {
     /// Messages of the peer that are being fetched.
     pub(super) fetching: usize,
-    /// Tasks that have written and did not make sure of it (RE-8).
+    /// Tasks that have written by this queue pair and did not make sure of it (RE-8).
     pub(super) unfenced: usize,
     /// Messages that are lent to it.
     lent: Vec<Weak<Registered>>,

@@ -31,7 +31,10 @@ pub(crate) struct Unfenced(Arc<Reach>, u32);
 
 impl Unfenced {
     fn new(ready: &Ready) -> Self {
-        ready.reach.state.lock().lending.unfenced += 1;
+        let state = &mut *ready.reach.state.lock();
+        if state.pair(ready.number).is_some() {
+            state.lending.unfenced += 1;
+        }
         Unfenced(ready.reach.clone(), ready.number)
     }
 
@@ -44,7 +47,11 @@ impl Unfenced {
 
 impl Drop for Unfenced {
     fn drop(&mut self) {
-        self.0.state.lock().lending.unfenced -= 1;
+        let state = &mut *self.0.state.lock();
+        // (What another queue pair has executed is not made sure of any more.)
+        if state.pair(self.1).is_some() {
+            state.lending.unfenced -= 1;
+        }
     }
 }
 

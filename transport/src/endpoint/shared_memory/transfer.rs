@@ -96,9 +96,10 @@ impl<'a> Transfer<'a> {
         &self.parts
     }
 
-    /// Returns true if it writes.
+    /// Returns true if it posts writes, or the fence behind earlier ones.
     pub(super) fn writes(&self) -> bool {
-        self.parts.iter().any(|(_, bytes)| bytes.kind() == Kind::Write)
+        let writes = |bytes: &Bytes<'_>| bytes.kind() == Kind::Write;
+        self.parts.iter().any(|(_, it)| writes(it) && (it.len() > 0 || self.is_fenced))
     }
 
     /// Returns true if it ends with a fence, where there is one.

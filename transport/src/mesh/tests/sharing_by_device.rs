@@ -142,6 +142,16 @@ fn a_writer_begins_anew_with_another_queue_pair() {
         writer.flush().await.unwrap();
         assert!(reach.rest());
         reach.end_rest();
+        // Nor is it kept from that by what nobody can make sure of any more, or by no bytes.
+        writer.write(0, &[1; 8]).await.unwrap();
+        assert!(reach.fail_queue_pair());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        memory.write(0, &[2; 8]).await.unwrap();
+        let mut other = memory.writer();
+        other.write(0, &[]).await.unwrap();
+        assert!(reach.rest());
+        reach.end_rest();
+        assert_eq!(writer.flush().await, Err(AccessError::Unknown));
     });
 }
 
