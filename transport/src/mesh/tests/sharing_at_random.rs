@@ -489,17 +489,18 @@ fn dropped_operations_give_their_slots_back() {
                 let draft = memory.draft(BYTES).await.unwrap().expect("there is room");
                 let pause = Duration::from_micros(world.entropy().below(400));
                 drop(tokio::time::timeout(pause, writer.write_draft(0, draft)).await);
-                writer.write(0, &[round; BYTES]).await.unwrap();
+                let wanted = vec![round; BYTES];
+                writer.write(0, &wanted).await.unwrap();
                 writer.flush().await.unwrap();
                 let mut found = vec![0; BYTES];
                 owned.memory.read(0, &mut found).unwrap();
-                assert!(found == [round; BYTES], "what was dropped came before");
+                assert!(found == wanted, "what was dropped came before");
             }
             drop(writer);
-            memory.write(0, &[7; BYTES]).await.unwrap();
+            memory.write(0, &vec![7; BYTES]).await.unwrap();
             let mut found = vec![0; BYTES];
             owned.memory.read(0, &mut found).unwrap();
-            assert!(found == [7; BYTES], "what was dropped came before");
+            assert!(found == vec![7; BYTES], "what was dropped came before");
             let link = beta.link("alpha").await.unwrap();
             assert_eq!(link.reach().queue_pairs(), 1);
             // (A fetch for nobody goes on to its end.)
@@ -508,7 +509,7 @@ fn dropped_operations_give_their_slots_back() {
             }
             link.reach().end_rest();
             let found = memory.fetch(0, BYTES).await.unwrap().unwrap();
-            assert!(found[..] == [7; BYTES]);
+            assert!(found[..] == vec![7; BYTES]);
             drop(found);
             let landing = link.reach().landing_bytes();
             assert!(landing > 0 && landing <= VIEWED_BYTES_MAX as u64, "used again: {landing}");
