@@ -128,7 +128,7 @@ struct State {
     peer_connected: bool,
     /// The word of the peer that is read after writes (RE-8).
     fence: Option<Key>,
-    /// What is to be said; questions are in `unanswered`.
+    /// Messages to be sent; questions are in `unanswered`.
     outbox: VecDeque<Sharing>,
     /// RE-5.
     resting: bool,

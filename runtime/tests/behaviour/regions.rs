@@ -441,7 +441,7 @@ pub async fn elements_are_drafted_and_written(world: &World) {
     expected[3..8_195].fill(8_195);
     expected[100_000..140_000].fill(140_000);
     assert!(all == expected);
-    // What does not fit is refused before it is begun.
+    // A write that does not fit is refused before it is begun.
     let beyond = writer.draft(200_001).await.unwrap_err();
     assert!(matches!(beyond, RegionError::OutOfRange { .. }), "{beyond}");
     let draft = writer.draft(100_000).await.unwrap();

@@ -84,7 +84,7 @@ async fn a_worker_that_was_removed_before_its_pool_is_drained_handles_what_it_ha
     assert_eq!((desk.done_by(&stays), desk.done_by(&removed)), (vec![0], vec![0]));
 }
 
-/// What waits is left then, and the pool is not made anew, also after a kill.
+/// Messages that wait are left then, and the pool is not made anew, also after a kill.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_pool_that_is_stopped_or_killed_while_it_is_drained_ends_at_once() {

@@ -154,7 +154,7 @@ async fn a_pool_that_is_drained_after_its_router_has_ended_handles_what_that_had
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
 }
 
-/// What it has in hand goes on without it.
+/// Messages that it has in hand go on without it.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_router_that_is_stopped_while_it_is_drained_ends_at_once() {

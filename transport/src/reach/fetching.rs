@@ -37,8 +37,8 @@ pub(super) struct Source {
 /// A task that views or stores a part of a share.
 struct Viewer {
     share: ShareId,
-    /// What it takes of the room of views, as long as anything is under way. It has this, too,
-    /// while it waits.
+    /// Its part of the room of views, as long as anything is under way. It has this, too, while it
+    /// waits.
     taken: Arc<BudgetShare>,
 }
 

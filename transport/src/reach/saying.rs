@@ -1,4 +1,4 @@
-//! What is said to the peer of shared memory, one message after the other.
+//! Messages to the peer about shared memory, one message after the other.
 
 use std::collections::VecDeque;
 

@@ -228,7 +228,7 @@ pub(super) struct More<A: Handlers> {
     pub(super) came_back: Option<u64>,
     /// How many asks were dropped that were put aside and whose askers waited.
     pub(super) unanswered: usize,
-    /// What a drain waits for before the children end.
+    /// A future that a drain waits for before the children end.
     pub(super) finish: Option<BoxFuture<'static, ()>>,
     pub(super) judgement: Option<Judgement>,
 }

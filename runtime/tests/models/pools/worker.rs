@@ -29,7 +29,7 @@ pub(super) enum Then {
     Panic,
 }
 
-/// What a job does that a worker asks its own pool for.
+/// The end of a job that a worker asks its own pool for.
 #[message]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {

@@ -82,7 +82,7 @@ fn what_a_writer_has_written_is_there_when_it_was_flushed() {
         writer.write(0, &[77; 8]).await.unwrap();
         writer.flush().await.unwrap();
         assert_eq!(devices[0].doorbells.lock()[count..], [1, 1]);
-        // What is refused before it begins leaves the writer as it is.
+        // A write that is refused before it begins leaves the writer as it is.
         writer.write(8, &[78; 8]).await.unwrap();
         let refused = writer.write(400_000, &[1]).await;
         assert!(matches!(refused, Err(AccessError::OutOfRange(_))), "{refused:?}");
@@ -155,8 +155,8 @@ fn a_writer_begins_anew_with_another_queue_pair() {
     });
 }
 
-/// What a writer writes goes on where its node lets go of the share between two operations, so that
-/// another executor does what is atomic on it: nothing is lost, and nothing unknown.
+/// A writer goes on where its node lets go of the share between two operations, so that another
+/// executor does what is atomic on it: nothing is lost, and nothing unknown.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_writer_goes_on_while_executors_take_turns() {
