@@ -86,6 +86,7 @@ macro_rules! for_each_case {
             regions: elements_are_drafted_and_written;
             regions: elements_of_any_plain_type_are_copied_whole;
             regions: what_a_region_does_not_allow_is_an_error_that_says_so;
+            regions: what_has_returned_is_found_by_all_that_find_what_comes_after_it;
             sending: a_confirmed_tell_waits_for_its_fate;
             sending: an_actor_of_another_node_is_told_and_asked_like_one_of_this;
             sending: an_answer_larger_than_the_asker_takes_is_an_error_that_says_so;

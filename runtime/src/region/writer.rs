@@ -17,10 +17,12 @@ use crate::shared::note_operation;
 /// [`RemoteRegion::write`] makes sure of each write: over RDMA it reads a word behind it, which no
 /// device answers before the memory has what was written. This writes as the device does. Each call
 /// returns when the device of the region's node has taken the elements: operations that this node
-/// begins on the region later find them. When [`flush`](Self::flush) has returned everybody finds
-/// them, whatever tells them to look; where this is dropped without it, they are there some time
-/// later. Over TCP and on this node nothing is left for `flush` to do. Until all is flushed the
-/// link is not closed as idle, nor changed for a better one.
+/// begins on the region later find them. Others may find any of them, in any order, before
+/// [`flush`](Self::flush) has returned, and find all of them after that, whatever tells them to
+/// look; where this is dropped without it, they are there some time later. So `flush` before you
+/// write what tells others to look, a number of the version say. Over TCP and on this node nothing
+/// is left for `flush` to do. Until all is flushed the link is not closed as idle, nor changed for
+/// a better one.
 ///
 /// # Errors
 /// After [`RegionError::Unknown`] some of what was written since the last `flush` may not be there,

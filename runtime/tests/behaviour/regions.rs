@@ -475,3 +475,89 @@ impl Looker {
         Ok(view[at as usize])
     }
 }
+
+/// Elements, and a word of another region that is odd while they are written.
+#[message]
+#[derive(Clone)]
+struct Versioned {
+    weights: RemoteRegion<f32>,
+    version: RemoteRegion<u64>,
+}
+
+/// Gives away what it has.
+#[actor]
+struct Librarian {
+    has: Versioned,
+}
+
+#[handlers]
+impl Librarian {
+    #[handler]
+    fn lend_versioned(&self) -> Versioned {
+        self.has.clone()
+    }
+}
+
+impl Versioned {
+    /// Reads until it finds this version, and each time no elements from before the version that
+    /// it found, nor others than of that where it did not change meanwhile.
+    async fn read_until(&self, last: u64) {
+        loop {
+            let before = self.version.get(0).await.unwrap();
+            let weights = self.weights.read(..).await.unwrap();
+            let round = (before / 2) as f32;
+            assert!(weights.iter().all(|it| *it >= round), "from before the version {before}");
+            if before.is_multiple_of(2) && self.version.get(0).await == Ok(before) {
+                assert!(weights.iter().all(|it| *it == round), "not of the version {before}");
+                if before == last {
+                    return;
+                }
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+pub async fn what_has_returned_is_found_by_all_that_find_what_comes_after_it(world: &World) {
+    const LEN: usize = 40_000;
+    const ROUNDS: u64 = 24;
+    let [alpha, beta] = world.pair().await;
+    let (weights, version) = (beta.region::<f32>(LEN).unwrap(), beta.region::<u64>(1).unwrap());
+    let access = Access::READ | Access::WRITE;
+    let has = Versioned {
+        weights: weights.share(access).unwrap(),
+        version: version.share(access).unwrap(),
+    };
+    let librarian = beta.spawn("librarian", Librarian { has: has.clone() }).await.unwrap();
+    let far = alpha.actor::<Librarian>("beta/librarian").await.unwrap();
+    let far = far.lend_versioned().await.unwrap();
+    let write = async {
+        let mut writer = far.weights.writer();
+        for round in 1..=ROUNDS {
+            // The owner has each third turn, by itself.
+            let elements = vec![round as f32; LEN];
+            if round % 3 == 0 {
+                version.set(0, 2 * round - 1).unwrap();
+                weights.write(0, &elements).unwrap();
+                version.set(0, 2 * round).unwrap();
+                continue;
+            }
+            far.version.set(0, 2 * round - 1).await.unwrap();
+            if round % 3 == 1 {
+                far.weights.write(0, &elements).await.unwrap();
+            } else {
+                let mut draft = writer.draft(LEN / 2).await.unwrap();
+                draft.copy_from_slice(&elements[..LEN / 2]);
+                writer.write_draft(0, draft).await.unwrap();
+                writer.write(LEN / 2, &elements[LEN / 2..]).await.unwrap();
+                writer.flush().await.unwrap();
+            }
+            far.version.set(0, 2 * round).await.unwrap();
+        }
+    };
+    let last = 2 * ROUNDS;
+    tokio::join!(write, far.read_until(last), has.read_until(last));
+    drop((librarian, far, has));
+    end([alpha, beta]).await;
+}
