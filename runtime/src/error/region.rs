@@ -94,11 +94,13 @@ pub enum RegionError {
         down: NodeDown,
     },
     /// The link was lost, or the share ended, while a write or an atomic operation was under way:
-    /// it may have been done, or a part of a write. What is done next on a share that ended fails
-    /// with [`Revoked`](Self::Revoked). No read ends so: it is begun again.
+    /// it may have been done, or a part of a write, or be done later, also after what this node
+    /// does next on the region. Nothing of it is done any more when the share has ended, after which
+    /// all else fails with [`Revoked`](Self::Revoked). No read ends so: it is begun again.
     #[error(
         "the link to {0} was lost, or the share ended, while the operation was under way: it may \
-        have been done, or a part of it; look before writing or counting again"
+        have been done, or a part of it, or be done yet; do the same write or exchange again, and \
+        do not add again"
     )]
     Unknown(Arc<str>),
     /// What is atomic on the region is done by another device, or by the processor of its node: it
@@ -132,8 +134,9 @@ impl RegionError {
     /// Returns true if trying again can help, and cannot do it twice. It cannot help where the run
     /// of the node is over that had the region: ask the next one for its region.
     ///
-    /// After [`Unknown`](Self::Unknown) a program may write again what no other writer can have
-    /// written over meanwhile; this returns false all the same.
+    /// After [`Unknown`](Self::Unknown) a program may write the same again, where no other writer
+    /// can have written over it meanwhile, and compare and exchange the same again; this returns
+    /// false all the same.
     pub fn is_retryable(&self) -> bool {
         match self {
             RegionError::NodeDown { down, .. } => {

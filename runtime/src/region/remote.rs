@@ -37,6 +37,11 @@ use crate::shared::note_operation;
 /// # Errors
 /// [`RegionError`] has a table of what each operation can return. After all of them but
 /// [`RegionError::Unknown`] nothing was done.
+///
+/// A write or an atomic operation that is unknown, or whose future was dropped, may be done later,
+/// once, also after what this node does next: no read tells that it will not come. So write the
+/// same again, or exchange the same again, and write something else there when the owner has
+/// revoked the share and given another one.
 pub struct RemoteRegion<T> {
     pub(super) place: Arc<Whereabouts>,
     /// `None` where it is of another node, and this one has no network.
