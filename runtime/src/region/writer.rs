@@ -34,9 +34,12 @@ pub struct RegionWriter<T> {
     writer: Option<SharedWriter>,
 }
 
-/// Elements that are to be written to a region: a slice to be filled, and given to
-/// [`RegionWriter::write_draft`]. Zeros at first, or what an earlier draft has left. Made by
-/// [`RegionWriter::draft`].
+/// Elements that are to be written to a region: a slice to be filled, all of it, and given to
+/// [`RegionWriter::write_draft`]. It has zeros in it at first, or what lay in its memory before: an
+/// earlier draft, or what came from that node. Made by [`RegionWriter::draft`].
+///
+/// There may be several at one time, and any writer to a region of the same node may write it.
+/// Where its link or queue pair is another one by then, its elements are copied.
 pub struct RegionDraft<T>(Elements<T>);
 
 enum Elements<T> {
@@ -74,7 +77,8 @@ impl<T: Pod> RegionWriter<T> {
     /// from there over RDMA, without a copy, and no memory is taken once there is some. It counts
     /// as a [view](RemoteRegion::view) does until it was written or is dropped. Fewer bytes, those
     /// for which there is no room, and those for a region of this node are memory of their own, and
-    /// [copied](RegionDraft::is_copied) as [`write`](Self::write) copies them.
+    /// [copied](RegionDraft::is_copied) as [`write`](Self::write) copies them. It takes no access:
+    /// to write it takes [`Access::WRITE`](crate::Access::WRITE).
     ///
     /// # Errors
     /// [`RegionError`], as its table says of reads; [`RegionError::OutOfRange`] where the region
@@ -96,7 +100,8 @@ impl<T: Pod> RegionWriter<T> {
     /// Writes a draft to the elements from `at` on. Its memory serves the next one.
     ///
     /// # Errors
-    /// As of [`write`](Self::write). The draft is lost.
+    /// As of [`write`](Self::write). The draft is lost: keep what it was filled from until `flush`
+    /// has returned.
     ///
     /// # Cancel safety
     /// As of `write`.
@@ -139,8 +144,9 @@ impl<T> RegionWriter<T> {
 }
 
 impl<T> RegionDraft<T> {
-    /// Returns true if its elements are copied when they are written, as
-    /// [`RegionWriter::write`] copies them.
+    /// Returns true if its elements are memory of their own, and copied when they are written, as
+    /// [`RegionWriter::write`] copies them. Over TCP, too, it is false from 64 KiB on: there the
+    /// tasks of the link copy them.
     pub fn is_copied(&self) -> bool {
         matches!(self.0, Elements::Copied(_))
     }

@@ -28,6 +28,11 @@ impl Keeper {
     }
 
     #[handler]
+    fn lend_to_write(&mut self) -> Result<RemoteRegion<u64>, String> {
+        self.cells.share(Access::WRITE).map_err(|error| error.to_string())
+    }
+
+    #[handler]
     fn cell(&self, at: u64) -> u64 {
         self.cells.read(at as usize..at as usize + 1).map_or(0, |cells| cells[0])
     }
@@ -441,6 +446,20 @@ pub async fn elements_are_drafted_and_written(world: &World) {
     expected[3..8_195].fill(8_195);
     expected[100_000..140_000].fill(140_000);
     assert!(all == expected);
+    // It needs no access to read, several may be there, and another share's writer may have it.
+    let unread = keeper.lend_to_write().await.unwrap().unwrap();
+    assert_eq!(unread.get(0).await, Err(RegionError::NoAccess("read")));
+    let mut other = unread.writer();
+    let mut first = other.draft(8_192).await.unwrap();
+    let mut second = writer.draft(8_192).await.unwrap();
+    assert!(!first.is_copied() && !second.is_copied());
+    first.fill(1);
+    second.fill(2);
+    other.write_draft(0, second).await.unwrap();
+    other.flush().await.unwrap();
+    writer.write_draft(8_192, first).await.unwrap();
+    writer.flush().await.unwrap();
+    assert_eq!((keeper.cell(8_191).await, keeper.cell(8_192).await), (Ok(2), Ok(1)));
     // A write that does not fit is refused before it is begun.
     let beyond = writer.draft(200_001).await.unwrap_err();
     assert!(matches!(beyond, RegionError::OutOfRange { .. }), "{beyond}");
