@@ -114,8 +114,13 @@ pub enum RegionError {
     /// Its node runs a version that shares no memory.
     #[error("the node {0} cannot share memory: its version does not know how, so update it")]
     Unsupported(Arc<str>),
-    /// The link has no means for it, or those of a read were lost again and again.
-    #[error("the link to {node} gives no access to memory: {why}; try again later")]
+    /// The link has no means for it, or those of a read were lost again and again. It may have them
+    /// later, so it [is retryable](Self::is_retryable); but it does not where the reason is a limit
+    /// that stays, as that of the memory that may be locked: bound your tries.
+    #[error(
+        "the link to {node} gives no access to memory: {why}; try again later, a few times where \
+        the reason is a limit"
+    )]
     Unable {
         /// The name of the node.
         node: Arc<str>,
@@ -132,7 +137,8 @@ pub enum RegionError {
 
 impl RegionError {
     /// Returns true if trying again can help, and cannot do it twice. It cannot help where the run
-    /// of the node is over that had the region: ask the next one for its region.
+    /// of the node is over that had the region: ask the next one for its region. After
+    /// [`Unable`](Self::Unable) it helps only where the reason does not stay: bound your tries.
     ///
     /// After [`Unknown`](Self::Unknown) a program may write the same again, where no other writer
     /// can have written over it meanwhile, and compare and exchange the same again; this returns
