@@ -226,6 +226,9 @@ impl<T: Pod> Region<T> {
     /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). Returns true if it was shared until
     /// now: false for what was revoked before, or is of another region.
     ///
+    /// It begins when what this returns is first polled, or dropped. An actor that is not to wait
+    /// in its turn has [`Context::pipe`](crate::Context::pipe) do it, and goes on when that is done.
+    ///
     /// # Cancel safety
     /// When the future is dropped it is revoked all the same.
     pub fn revoke(&self, shared: &RemoteRegion<T>) -> impl Future<Output = bool> + use<T> {
