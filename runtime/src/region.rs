@@ -227,7 +227,7 @@ impl<T: Pod> Region<T> {
     /// now: false for what was revoked before, or is of another region.
     ///
     /// It begins when what this returns is first polled, or dropped. An actor that is not to wait
-    /// in its turn has [`Context::pipe`](crate::Context::pipe) do it, and goes on when that is done.
+    /// in its turn has [`Context::pipe`](crate::Context::pipe) do it, and goes on when it is done.
     ///
     /// # Cancel safety
     /// When the future is dropped it is revoked all the same.

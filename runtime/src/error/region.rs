@@ -95,8 +95,8 @@ pub enum RegionError {
     },
     /// The link was lost, or the share ended, while a write or an atomic operation was under way:
     /// it may have been done, or a part of a write, or be done later, also after what this node
-    /// does next on the region. Nothing of it is done any more when the share has ended, after which
-    /// all else fails with [`Revoked`](Self::Revoked). No read ends so: it is begun again.
+    /// does next on the region; but not when the share has ended, after which all else fails with
+    /// [`Revoked`](Self::Revoked). No read ends so: it is begun again.
     #[error(
         "the link to {0} was lost, or the share ended, while the operation was under way: it may \
         have been done, or a part of it, or be done yet; do the same write or exchange again, and \

@@ -39,7 +39,7 @@ pub struct RegionWriter<T> {
 /// earlier draft, or what came from that node. Made by [`RegionWriter::draft`].
 ///
 /// There may be several at one time, and any writer to a region of the same node may write it.
-/// Where its link or queue pair is another one by then, its elements are copied.
+/// Where it has memory of a connection that has ended by then, its elements are copied.
 pub struct RegionDraft<T>(Elements<T>);
 
 enum Elements<T> {
