@@ -139,12 +139,13 @@ impl dyn Intake + '_ {
         drop(task);
     }
 
-    /// Accepts messages again: the actor that was stopped begins anew. Returns false when it did
-    /// all the time.
-    pub(crate) fn reopen(&self) -> bool {
+    /// Has the actor that was stopped handle messages again, as it begins anew. It accepts others,
+    /// unless it `is_drained`. Returns true if it did not and does now.
+    pub(crate) fn reopen(&self, is_drained: bool) -> bool {
+        let phase = if is_drained { Phase::Draining } else { Phase::Open };
         self.within(|inside| {
             self.gate().set_stopping(false);
-            mem::replace(&mut inside.control.phase, Phase::Open) != Phase::Open
+            mem::replace(&mut inside.control.phase, phase) != Phase::Open && !is_drained
         })
     }
 

@@ -7,7 +7,7 @@ use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::time::timeout;
 
-use super::{Fail, MINUTE, MS, StopAndHold, builder, fill, hold, job};
+use super::{Fail, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -201,6 +201,67 @@ async fn a_worker_that_is_stopping_when_it_is_removed_or_drained_handles_what_it
         } else {
             assert!(pool.ask(job(4)).await.is_ok());
         }
+    }
+}
+
+/// A worker that stops by itself is made anew for what it has, also when its pool has no other work
+/// for it, as often as its restarts allow: what is left then are dead letters (PL-4).
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_stops_itself_after_its_removal_or_the_drain_handles_what_it_has() {
+    for (drains, stops) in [(true, 3), (false, 3), (true, 4), (false, 4)] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        for number in 0..stops {
+            last.tell(StopYourself).await.unwrap();
+            last.tell(job(number)).await.unwrap();
+        }
+        if drains {
+            pool.drain().await.unwrap();
+        } else {
+            pool.resize(1).await.unwrap();
+        }
+        gate.add_permits(1);
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+        assert_eq!(desk.done_by(&last), [0, 1, 2], "drains: {drains}, stops: {stops}");
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), stops - 3);
+        if drains {
+            assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+        } else {
+            assert!(pool.ask(job(4)).await.is_ok(), "the pool has not failed");
+        }
+    }
+}
+
+/// A stop by others ends it, before or after its own one.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_stops_itself_after_the_drain_and_is_stopped_by_others_ends() {
+    for is_first in [true, false] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        last.tell(StopAndHold).await.unwrap();
+        for number in 1..4 {
+            last.tell(job(number)).await.unwrap();
+        }
+        pool.drain().await.unwrap();
+        if is_first {
+            last.stop().await.unwrap();
+        } else {
+            gate.add_permits(1);
+            desk.held.notified().await;
+            last.stop().await.unwrap();
+        }
+        gate.add_permits(1);
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+        assert!(desk.done().is_empty(), "is first: {is_first}");
+        let lost = if is_first { 4 } else { 3 };
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), lost);
     }
 }
 

@@ -10,7 +10,8 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::{Ending, Living, note_undone};
+use super::living::Living;
+use super::{Ending, note_undone};
 use crate::actor::cell::{Body, Renewed};
 use crate::actor::child::Verdict;
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};

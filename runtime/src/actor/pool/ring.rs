@@ -290,8 +290,8 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }
 
-    /// Ends a worker when it has handled what it has. It may fail at that as often as another
-    /// worker (PL-4).
+    /// Ends a worker when it has handled what it has. It may fail at that, or stop itself, as often
+    /// as another worker (PL-4).
     pub(super) fn dismiss(&self) {
         self.near_cell().into_iter().for_each(Cell::dismiss);
     }
