@@ -9,9 +9,9 @@
 //!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it takes messages
 //!   again, from its rest on.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
-//!   it fails or stops itself, as often as another worker would. What would still be sent to it goes to another
-//!   one. So do all workers of a pool that is drained, which takes nothing more before the first of
-//!   them is closed.
+//!   it fails or stops itself, as often as another worker would. What would still be sent to it
+//!   goes to another one. So do all workers of a pool that is drained, which takes nothing more
+//!   before the first of them is closed.
 //! - **PL-5 awake**: a worker that rests, until it has started anew, counts as one without room
 //!   while another one is at work that will have some. Where there is no such one, it is given
 //!   messages, also those whose senders wait already.
@@ -180,10 +180,11 @@ impl<A: Handlers> Pool<A> {
     /// ```
     ///
     /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
-    /// worker that fails or stops itself meanwhile, or was stopping already, is made anew for what it
-    /// still has, as often as another one; one that others stop ends, and what it still has are dead
-    /// letters. A [`Router`] stops when the pool has ended, and what it still has finds no worker
-    /// then: drain it first, and wait for its end.
+    /// worker that fails or stops itself meanwhile, or was stopping already, is made anew for what
+    /// it still has, as often as another one; one that others stop ends, and what it still has are
+    /// dead letters. One that has nothing left ends at once, also where it would rest first. A
+    /// [`Router`] stops when the pool has ended, and what it still has finds no worker then: drain
+    /// it first, and wait for its end.
     ///
     /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
     /// the node waits for it within its deadline.

@@ -103,9 +103,9 @@ impl dyn Intake + '_ {
             control.reserved -= 1;
             let room = self.gate().room(control, local);
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
-            // A drain may have waited for this very room.
+            // A drain may have waited for this very room, also of an actor that rests.
             let is_draining = control.phase == Phase::Draining;
-            (next, if is_draining { control.call() } else { None })
+            (next, if is_draining { control.call().or_else(|| control.task.clone()) } else { None })
         });
         wake(next);
         wake(actor);
@@ -184,6 +184,15 @@ impl dyn Intake + '_ {
     /// Returns true if nothing waits in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.within(|Inside { local, far, .. }| local.len() + far.map_or(0, |far| far.len()) == 0)
+    }
+
+    /// Returns true if it is closed, and nothing comes out of it any more: nothing waits in it, and
+    /// no sender has room.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.within(|Inside { control, local, far }| {
+            let waiting = local.len() + far.map_or(0, |far| far.len());
+            control.phase != Phase::Open && waiting + control.reserved as usize == 0
+        })
     }
 
     /// Returns what waits in it now.

@@ -1,5 +1,6 @@
 //! Pools that are drained.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use ringpost::DeadLetterCause;
@@ -7,7 +8,7 @@ use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::time::timeout;
 
-use super::{Fail, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hold, job};
+use super::{Fail, Job, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -262,6 +263,55 @@ async fn a_worker_that_stops_itself_after_the_drain_and_is_stopped_by_others_end
         assert!(desk.done().is_empty(), "is first: {is_first}");
         let lost = if is_first { 4 } else { 3 };
         assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), lost);
+    }
+}
+
+/// One rests when its pool is drained, and one fails afterwards: neither has anything to handle.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_the_rest_of_a_worker_that_has_nothing_left() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.size(2).restart_backoff(MINUTE, MINUTE);
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let [resting, failing] = <[_; 2]>::try_from(pool.workers()).unwrap();
+    assert_eq!(cause(resting.fail().await), Err(AskCause::Panicked));
+    let gate = hold(&desk, &failing).await;
+    failing.tell(Fail).await.unwrap();
+    tokio::time::sleep(MS).await;
+    let start = tokio::time::Instant::now();
+    pool.drain().await.unwrap();
+    assert_eq!(resting.wait_stopped().await, ActorExit::Stopped);
+    gate.add_permits(1);
+    assert_eq!(failing.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert!(start.elapsed() < MINUTE / 2, "a worker rested to the end");
+    assert_eq!(desk.made.load(Ordering::Relaxed), 2, "none was made anew");
+}
+
+/// A sender has room at a worker that rests: it is waited for until that is used or given back.
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_the_rest_of_a_worker_that_may_be_sent_something() {
+    for is_used in [true, false] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.restart_backoff(MINUTE, MINUTE).spawn(&node, "pool").await.unwrap();
+        let worker = pool.workers().remove(0);
+        assert_eq!(cause(worker.fail().await), Err(AskCause::Panicked));
+        tokio::time::sleep(MS).await;
+        let room = worker.reserve::<Job>().await.unwrap();
+        pool.drain().await.unwrap();
+        assert!(timeout(MS, worker.wait_stopped()).await.is_err());
+        let start = tokio::time::Instant::now();
+        if is_used {
+            room.tell(job(1)).unwrap();
+        } else {
+            drop(room);
+        }
+        assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+        assert_eq!(desk.done_by(&worker).len(), usize::from(is_used));
+        assert_eq!(start.elapsed() > MINUTE / 2, is_used, "it begins anew for what it has alone");
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
     }
 }
 

@@ -30,13 +30,16 @@ pub(super) trait Living: Send {
 
     fn registered(&mut self) -> Option<&mut dyn Registered>;
 
+    /// Returns true if it has taken messages that it has not begun, or put some aside.
+    fn has_unbegun(&mut self) -> bool;
+
     /// Returns the message whose handler did not end.
     fn take_in_hand(&mut self) -> Option<&'static Label>;
 
-    /// See [`Cell::leave_unbegun`].
+    /// See [`Cell::leave_unbegun`](crate::actor::cell::Cell::leave_unbegun).
     fn leave_unbegun(&mut self);
 
-    /// See [`Cell::end`].
+    /// See [`Cell::end`](crate::actor::cell::Cell::end).
     fn end(&mut self, exit: ActorExit);
 }
 
@@ -73,6 +76,11 @@ impl<A: Handlers> Living for Lent<'_, A> {
 
     fn registered(&mut self) -> Option<&mut dyn Registered> {
         self.0.cx.more_registered()
+    }
+
+    fn has_unbegun(&mut self) -> bool {
+        let registered = self.0.cx.more_registered();
+        !self.0.hand.is_empty() || registered.is_some_and(|registered| registered.has_asides())
     }
 
     fn take_in_hand(&mut self) -> Option<&'static Label> {
