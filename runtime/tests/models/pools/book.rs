@@ -88,6 +88,8 @@ pub(super) struct Pages {
     pub(super) loses_taken: bool,
     /// Jobs that the router had, or that were on their way to it, may have been lost.
     pub(super) loses_routed: bool,
+    /// The rules that were broken where an assertion would end a worker, and not the test.
+    pub(super) breaches: Vec<String>,
 }
 
 /// A fault that was done to the pool.
@@ -158,6 +160,11 @@ impl Book {
         pages.is_troubled = true;
         pages.loses_taken |= trouble == Trouble::Stop;
         pages.loses_routed |= trouble != Trouble::Kill;
+    }
+
+    /// Notes that a rule was broken.
+    pub(super) fn breach(&self, text: String) {
+        self.0.lock().breaches.push(text);
     }
 
     pub(super) fn is_troubled(&self) -> bool {

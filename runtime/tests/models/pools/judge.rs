@@ -44,6 +44,7 @@ pub(super) const STATES: [&str; 23] = [
 /// # Panics
 /// When a rule was broken.
 pub(super) fn judge(scene: &Scene, pages: Pages, keyed: bool) {
+    assert!(pages.breaches.is_empty(), "{:?}", pages.breaches);
     let mut begun: BTreeMap<u64, &Begun> = BTreeMap::new();
     for one in &pages.begun {
         let earlier = begun.insert(one.number, one);
