@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use ringpost::prelude::*;
 use ringpost::test_kit::Cluster;
 
-use super::book::{ASIDE, Book, Fate, Trouble};
+use super::book::{ASIDE, Book, Fate};
 
 #[message]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,8 +97,8 @@ impl Worker {
             pool.as_ref().is_none_or(|pool| !pool.workers().contains(cx.actor()))
         };
         if is_removed {
-            // It is not made anew, and what it has is lost.
-            self.book.trouble(Trouble::Stop);
+            // It is made anew all the same, for what it has.
+            self.book.stop_at_last();
         }
         cx.stop();
     }
