@@ -278,7 +278,8 @@ impl<A: Handlers> Pool<A> {
     /// Waits for room at one of the workers in `order` but the one that sends and those in
     /// `circular`, and returns it with the worker: at those that rest only when no other one is at
     /// work (PL-5). While all of them are closed and the pool is not over, it waits for its end; so
-    /// it does while some are and the others wait for the sender.
+    /// it does while some are and the others wait for the sender. (The caller looks again when
+    /// [`Shared::changed`] says so: when the pool is about to end, too.)
     async fn room<'r, M: Message>(
         &self,
         ring: &'r Ring<A>,

@@ -175,3 +175,32 @@ async fn a_worker_that_asks_its_pool_goes_on_when_the_one_with_room_waits_for_it
     // The second one asks for the third one then.
     assert_eq!(other.await, Ok(Ok(first.address().to_string())));
 }
+
+/// The others take nothing any more, and are made anew later: it waits for that, but not when the
+/// pool is stopped, which waits for it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_for_one_that_is_made_anew_is_told_when_the_pool_is_stopped() {
+    let team = Team::new().await;
+    let [first, second, third] = &team.workers;
+    let gates = [team.hold(1, true).await, team.hold(2, true).await];
+    let gate = Arc::new(Semaphore::new(0));
+    let mut asked = first.ask(TellPool { gate: gate.clone() }).timeout(MINUTE);
+    assert!(futures::poll!(&mut asked).is_pending());
+    until_in_hand(&team.node, "TellPool").await;
+    first.tell(WhoAnswers).await.unwrap();
+    gate.add_permits(1);
+    settle().await;
+    assert!(futures::poll!(&mut asked).is_pending());
+    let mut outside = Box::pin(team.pool.tell(WhoAnswers));
+    assert!(futures::poll!(&mut outside).is_pending());
+    team.pool.supervisor().stop().await.unwrap();
+    let told = asked.await.expect("its handler was not killed");
+    assert!(told.unwrap_err().contains(&Cause::Stopped.to_string()));
+    assert_eq!(outside.await.unwrap_err().cause, Cause::Stopped);
+    for worker in [second, third] {
+        assert!(futures::poll!(Box::pin(worker.wait_stopped())).is_pending());
+    }
+    gates.iter().for_each(|gate| gate.add_permits(1));
+    assert_eq!(team.pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+}

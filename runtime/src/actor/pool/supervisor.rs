@@ -1,5 +1,6 @@
 //! The actor that has the workers of a pool as its children.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -43,6 +44,19 @@ trait Workers: Send + Sync {
 
     /// Has all of them end when they have handled what they have.
     fn dismiss(&self);
+
+    /// Waits for `last`. Ready or dropped, it tells the senders that wait that the pool is over.
+    fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
+}
+
+/// Tells the senders that wait, when it is dropped, that the pool is over: they do not wait for the
+/// ends of the workers, among which they may be.
+struct Over<A: Handlers>(Arc<Shared<A>>);
+
+impl<A: Handlers> Drop for Over<A> {
+    fn drop(&mut self) {
+        self.0.is_anew();
+    }
 }
 
 /// The workers of a pool.
@@ -123,6 +137,14 @@ impl<A: Handlers> Workers for Team<A> {
         // Senders that wait for one to be made anew learn that none is.
         self.shared.is_anew();
     }
+
+    fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        let over = Over(self.shared.clone());
+        Box::pin(async move {
+            last.await;
+            drop(over);
+        })
+    }
 }
 
 #[actor(name = "ringpost::Pool")]
@@ -131,6 +153,7 @@ impl Actor for PoolSupervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         let old = self.known.write().replace(cx.actor().clone());
         drop(old);
+        cx.finish_with(self.workers.finish(Box::pin(ready(()))));
         Ok(self.workers.start(cx).await?)
     }
 }
@@ -148,7 +171,7 @@ impl PoolSupervisor {
         // its pool, too, has its answer then.)
         let ended = cx.children_ended();
         if !planted!(HastyDrain) {
-            cx.finish_with(ended);
+            cx.finish_with(self.workers.finish(Box::pin(ended)));
         }
     }
 }
