@@ -264,11 +264,12 @@ impl<A: Handlers> Pool<A> {
         while let Some(worker) = rounds.next() {
             let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
             message = unsent.message;
-            match unsent.cause {
-                Cause::MailboxFull => rounds.will_have_room |= !worker.is_in_hand(),
-                // Where it is closed it begins anew, or was removed (PL-3, PL-4).
-                Cause::Stopped => {}
-                cause => return Err(TellError { message, cause }),
+            match Refusal::from(unsent.cause) {
+                Refusal::Full => rounds.will_have_room |= !worker.is_in_hand(),
+                Refusal::Closed => {}
+                Refusal::Circular(cause) | Refusal::Never(cause) => {
+                    return Err(TellError { message, cause });
+                }
             }
         }
         let cause = if self.is_over(ring) { Cause::Stopped } else { Cause::MailboxFull };
@@ -292,10 +293,45 @@ impl<A: Handlers> Pool<A> {
         let mine = order.of(ring).find(|worker| worker.is_in_hand());
         let is_circular = |worker: &ActorRef<A>| circular.iter().any(|it| ptr::eq(*it, worker));
         let others = order.of(ring).filter(|worker| !worker.is_in_hand() && !is_circular(worker));
-        let (mut resting, at_work): (Vec<_>, Vec<_>) =
+        let (resting, at_work): (Vec<_>, Vec<_>) =
             others.partition(|worker| order.passes_over(worker));
-        let (mut cause, is_alone) = (Cause::Stopped, resting.is_empty() && at_work.is_empty());
-        let mut has_closed = false;
+        let is_alone = resting.is_empty() && at_work.is_empty();
+        let (has_closed, refusal) = match self.first_room(order, resting, at_work).await {
+            Ok(room) => return Ok(room),
+            Err(refused) => refused,
+        };
+        // One that has closed is made anew, and takes what would wait in a circle at the others.
+        let (may_wait, cause) = match refusal {
+            Refusal::Closed => (true, Cause::Stopped),
+            Refusal::Circular(cause) => (has_closed, cause),
+            Refusal::Full => (false, Cause::MailboxFull),
+            Refusal::Never(cause) => (false, cause),
+        };
+        match mine {
+            // It makes no room while it waits, and is not made anew.
+            Some(mine) if !mine.is_closed() && is_alone => Err(Cause::MailboxFull),
+            Some(mine) if mine.is_closed() => Err(cause),
+            _ if !may_wait || self.is_over(ring) => Err(cause),
+            _ => {
+                self.ended().await;
+                Err(Cause::Stopped)
+            }
+        }
+    }
+
+    /// Waits for room at one of the workers at work; at those that are `resting` only when none is
+    /// at work any more (PL-5). An error says whether one has closed, and why the others refuse:
+    /// the last of them counts.
+    async fn first_room<'r, M: Message>(
+        &self,
+        order: Order,
+        mut resting: Vec<&'r ActorRef<A>>,
+        at_work: Vec<&'r ActorRef<A>>,
+    ) -> Result<(&'r ActorRef<A>, ActorPermit<A, M>), (bool, Refusal)>
+    where
+        A: Accepts<M>,
+    {
+        let (mut has_closed, mut refusal) = (false, Refusal::Closed);
         let room_at =
             |worker: &'r ActorRef<A>| async move { (worker, worker.reserve::<M>().await) };
         let mut rooms: FuturesUnordered<_> = at_work.iter().copied().map(room_at).collect();
@@ -308,35 +344,18 @@ impl<A: Handlers> Pool<A> {
             };
             let Some((worker, room)) = room else {
                 if resting.is_empty() {
-                    break;
+                    return Err((has_closed, refusal));
                 }
                 rooms.extend(resting.drain(..).map(room_at));
                 continue;
             };
-            match room {
+            match room.map_err(Refusal::from) {
+                Ok(room) if !room.is_void() => return Ok((worker, room)),
                 // In its room the message would be a dead letter (PL-1).
-                Ok(room) if room.is_void() => has_closed = true,
-                Ok(room) => return Ok((worker, room)),
-                Err(Cause::Stopped) => has_closed = true,
-                Err(none) => cause = none,
+                Ok(_) | Err(Refusal::Closed) => has_closed = true,
+                Err(refused) => refusal = refused,
             }
         }
-        match mine {
-            // It makes no room while it waits, and is not made anew.
-            Some(mine) if !mine.is_closed() && is_alone => return Err(Cause::MailboxFull),
-            Some(mine) if mine.is_closed() => return Err(cause),
-            _ => {}
-        }
-        // One that has closed is made anew, and takes what would wait in a circle at the others.
-        let may_wait = match &cause {
-            Cause::Cycle(_) => has_closed,
-            cause => *cause == Cause::Stopped,
-        };
-        if may_wait && !self.is_over(ring) {
-            self.ended().await;
-            return Err(Cause::Stopped);
-        }
-        Err(cause)
     }
 
     /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not
@@ -349,6 +368,29 @@ impl<A: Handlers> Pool<A> {
     async fn ended(&self) {
         if let View::Local(supervisor) = self.supervisor().destination().view() {
             Ended::of(supervisor.shared()).await;
+        }
+    }
+}
+
+/// The refusal of a message by one worker, as it counts for its pool.
+enum Refusal {
+    /// It has no room now, and will have some.
+    Full,
+    /// It is closed: it begins anew, or was removed (PL-3, PL-4).
+    Closed,
+    /// It is the sender, or waits for that: another one may take the message.
+    Circular(Cause),
+    /// No worker takes the message.
+    Never(Cause),
+}
+
+impl From<Cause> for Refusal {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::MailboxFull => Refusal::Full,
+            Cause::Stopped => Refusal::Closed,
+            Cause::SelfAsk | Cause::Cycle(_) => Refusal::Circular(cause),
+            cause => Refusal::Never(cause),
         }
     }
 }
