@@ -18,6 +18,7 @@
 
 mod ask;
 mod builder;
+mod open;
 mod ring;
 mod router;
 mod supervisor;
@@ -37,6 +38,7 @@ use tokio::runtime::Handle;
 use super::destination::View;
 use super::reference::Sent;
 use super::{Accepts, ActorPermit, ActorRef, Handlers};
+use crate::address::Address;
 use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
@@ -117,6 +119,11 @@ impl<A: Handlers> Pool<A> {
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
         self.begun().unwrap_or_else(|| self.named.clone())
+    }
+
+    /// Returns the address of its supervisor.
+    fn address(&self) -> Address {
+        self.supervisor().address().clone()
     }
 
     /// Returns its supervisor if it has begun.

@@ -6,16 +6,17 @@ use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use super::Pool;
+use super::open::{Open, OpenOne};
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::address::Address;
 use crate::busy::at_rest;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
-use crate::error::{AskCause, AskError, BoxError, Cause};
+use crate::error::{AskCause, AskError, BoxError, Cause, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
 use crate::spans;
@@ -45,6 +46,8 @@ use crate::{actor, handlers};
 /// A drain hands over all that was sent to it: it has ended when workers have all of that, and what
 /// it has in hand then, answers, goes on without it. So does all else after a stop, which waits for
 /// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends.
+/// (Not in a handler of a worker: where all workers that may take what is left are full and wait
+/// for the end of their router so, it ends before they have that.)
 ///
 /// ```
 /// # use ringpost::prelude::*;
@@ -73,17 +76,14 @@ pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
     /// A permit for each message in hand.
     room: Arc<Semaphore>,
-    /// A permit for each message that no worker has: a drain waits for all.
-    unsent: Arc<Semaphore>,
+    /// The messages that no worker has: a drain waits for all.
+    unsent: Open<()>,
     /// By its place, what tells when the last message with a key has had its turn.
     last: BTreeMap<usize, Before>,
     /// It watches the pool, which has begun.
     watches: bool,
     _message: PhantomData<fn(M)>,
 }
-
-/// No router has more messages.
-const UNSENT_MAX: u32 = 1 << 28;
 
 /// The turn of a message among those that may go to the same worker alone.
 struct Turn {
@@ -110,18 +110,17 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         Router {
             pool,
             room: Arc::new(Semaphore::new(limits::ROUTER_WAITING_MAX)),
-            unsent: Arc::new(Semaphore::new(UNSENT_MAX as usize)),
+            unsent: Open::new(),
             last: BTreeMap::new(),
             watches: false,
             _message: PhantomData,
         }
     }
 
-    /// Returns the turn of a message that has a key.
-    fn turn(&mut self, message: &M) -> Option<Turn> {
-        let place = self.pool.shared.place(&self.pool.shared.ring(), message)?;
+    /// Returns the turn of a message that may go to this place alone.
+    fn turn(&mut self, place: usize) -> Turn {
         let (sent, is_sent) = oneshot::channel();
-        Some(Turn { before: self.last.insert(place, Before(is_sent)), sent })
+        Turn { before: self.last.insert(place, Before(is_sent)), sent }
     }
 }
 
@@ -131,7 +130,7 @@ impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         self.watch(cx);
         let unsent = self.unsent.clone();
-        cx.finish_with(async move { drop(unsent.acquire_many(UNSENT_MAX).await) });
+        cx.finish_with(async move { unsent.none().await });
         Ok(())
     }
 }
@@ -167,8 +166,10 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
                 () = cx.is_to_end() => None,
             }
         });
-        let (room, deadline, turn) = (room.await, cx.deadline(), self.turn(&msg));
-        let unsent = self.unsent.clone().try_acquire_owned().ok();
+        let (room, deadline) = (room.await, cx.deadline());
+        let place = self.pool.shared.place(&self.pool.shared.ring(), &msg);
+        let turn = place.map(|place| self.turn(place));
+        let unsent = self.unsent.begin(());
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
@@ -219,31 +220,20 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turn, unsent): (Option<Turn>, Option<OwnedSemaphorePermit>),
+    (turn, unsent): (Option<Turn>, OpenOne<()>),
 ) {
-    let name = pool.supervisor().address().clone();
     let sent = match turn {
         None => None,
         Some(turn) => match turn.comes(&mut reply).await {
             None => {
-                let late = AskCause::NotSent(Cause::Timeout);
-                let error = AskError::new(late, name.clone(), M::NAME);
-                return unanswered(reply, &name, error);
+                let (late, name) = (AskCause::NotSent(Cause::Timeout), pool.address());
+                return unanswered(reply, &name, AskError::new(late, name.clone(), M::NAME));
             }
             sent => sent,
         },
     };
     if !reply.is_awaited() {
-        if let Err(error) = pool.tell(message).await {
-            tracing::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
-            pool.shared.node.dead_letters().bury(DeadLetter {
-                to: name,
-                message: M::ID,
-                name: Some(M::NAME),
-                cause: DeadLetterCause::Stopped,
-            });
-        }
-        return;
+        return pool.tell(message).await.unwrap_or_else(|error| lost(&pool, &error));
     }
     let mut ask = pool.ask(message);
     if let Some(deadline) = deadline {
@@ -251,8 +241,20 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     }
     match ask.answer(|| drop((sent, unsent))).await {
         Ok(answer) => reply.send(answer),
-        Err(error) => unanswered(reply, &name, error),
+        Err(error) => unanswered(reply, &pool.address(), error),
     }
+}
+
+/// Buries a message that a router was told, and that no worker takes.
+fn lost<A: Accepts<M>, M: Message>(pool: &Pool<A>, error: &TellError<M>) {
+    let name = pool.address();
+    tracing::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
+    pool.shared.node.dead_letters().bury(DeadLetter {
+        to: name,
+        message: M::ID,
+        name: Some(M::NAME),
+        cause: DeadLetterCause::Stopped,
+    });
 }
 
 /// Ends a routed ask of the pool `name` without an answer.
