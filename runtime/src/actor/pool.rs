@@ -42,7 +42,7 @@ use crate::address::Address;
 use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
-use crate::resident::Ended;
+use crate::resident::{Ended, Resident};
 use ring::{Order, Ring, Shared};
 
 pub use ask::PoolAsk;
@@ -363,6 +363,17 @@ impl<A: Handlers> Pool<A> {
                 Err(refused) => refusal = refused,
             }
         }
+    }
+
+    /// Returns true if messages for these places, or for any worker (`None`), wait for the end of
+    /// `router`: each worker that may take them has no room, and waits for that itself.
+    fn waits_for(&self, router: &dyn Resident, places: &[Option<usize>]) -> bool {
+        let ring = self.shared.ring();
+        let waits = |worker: &ActorRef<A>| worker.waits_for(router);
+        places.iter().all(|place| match place {
+            Some(place) => ring.get(*place).is_some_and(waits),
+            None => !ring.is_empty() && ring.iter().all(waits),
+        })
     }
 
     /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not

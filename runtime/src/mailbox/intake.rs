@@ -97,6 +97,11 @@ impl dyn Intake + '_ {
         self.within(|inside| inside.control.senders() > 0)
     }
 
+    /// Returns true if there is no room, not even for those that wait for it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.within(|Inside { control, local, .. }| self.gate().room(control, local) == 0)
+    }
+
     /// Takes reserved room back.
     fn give_back(&self) {
         let (next, actor) = self.within(|Inside { control, local, .. }| {

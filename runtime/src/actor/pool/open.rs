@@ -33,15 +33,18 @@ impl<K: Ord + Copy> Open<K> {
         OpenOne { of: self.clone(), key }
     }
 
-    /// Waits until nothing is open. One task waits at a time.
-    pub(super) async fn none(&self) {
+    /// Waits until nothing is open, or `gives_up` says of the keys of what is that it is not waited
+    /// for. It is asked again with each that is not open any more, and whenever the task is woken.
+    /// One task waits at a time.
+    pub(super) async fn none(&self, mut gives_up: impl FnMut(&[K]) -> bool) {
         poll_fn(|cx| {
-            let mut state = self.0.lock();
-            let old = state.waiting.replace(cx.waker().clone());
-            let is_none = state.counts.is_empty();
-            drop(state);
+            let (keys, old) = {
+                let mut state = self.0.lock();
+                let old = state.waiting.replace(cx.waker().clone());
+                (state.counts.keys().copied().collect::<Vec<K>>(), old)
+            };
             drop(old);
-            if is_none { Poll::Ready(()) } else { Poll::Pending }
+            if keys.is_empty() || gives_up(&keys) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

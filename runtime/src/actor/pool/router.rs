@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::unconstrained;
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::Instant;
 
 use super::Pool;
@@ -19,6 +19,7 @@ use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::error::{AskCause, AskError, BoxError, Cause, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
+use crate::resident::Resident;
 use crate::spans;
 use crate::{actor, handlers};
 
@@ -76,8 +77,9 @@ pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
     /// A permit for each message in hand.
     room: Arc<Semaphore>,
-    /// The messages that no worker has: a drain waits for all.
-    unsent: Open<()>,
+    /// The messages that no worker has, by the place to which each may go alone: a drain waits for
+    /// all.
+    unsent: Open<Option<usize>>,
     /// By its place, what tells when the last message with a key has had its turn.
     last: BTreeMap<usize, Before>,
     /// It watches the pool, which has begun.
@@ -129,8 +131,20 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
 impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         self.watch(cx);
-        let unsent = self.unsent.clone();
-        cx.finish_with(async move { unsent.none().await });
+        let (unsent, pool, me) = (self.unsent.clone(), self.pool.clone(), cx.shared_cell());
+        cx.finish_with(async move {
+            let gives_up = |places: &[_]| {
+                let waits = pool.waits_for(&*me, places);
+                if waits {
+                    tracing::warn!(
+                        router = %me.address(),
+                        "a router that is drained does not wait for its workers: they wait for its end"
+                    );
+                }
+                waits
+            };
+            unsent.none(gives_up).await;
+        });
         Ok(())
     }
 }
@@ -169,7 +183,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         let (room, deadline) = (room.await, cx.deadline());
         let place = self.pool.shared.place(&self.pool.shared.ring(), &msg);
         let turn = place.map(|place| self.turn(place));
-        let unsent = self.unsent.begin(());
+        let unsent = self.unsent.begin(place);
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
@@ -220,7 +234,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turn, unsent): (Option<Turn>, OpenOne<()>),
+    (turn, unsent): (Option<Turn>, OpenOne<Option<usize>>),
 ) {
     let sent = match turn {
         None => None,
@@ -233,7 +247,13 @@ async fn hand_over<A: Accepts<M>, M: Message>(
         },
     };
     if !reply.is_awaited() {
-        return pool.tell(message).await.unwrap_or_else(|error| lost(&pool, &error));
+        let mut told = pool.tell(message).await;
+        if let Err(TellError { message, cause: Cause::Cycle(_) }) = told {
+            // The workers wait for the router, whose handler this is: it goes on without that.
+            yield_now().await;
+            told = pool.tell(message).await;
+        }
+        return told.unwrap_or_else(|error| lost(&pool, &error));
     }
     let mut ask = pool.ask(message);
     if let Some(deadline) = deadline {
