@@ -77,8 +77,8 @@ impl<A: Handlers> Life<A> {
         plan: Option<Box<Plan<A>>>,
         started: Started,
     ) -> Outlined<Self> {
-        if plan.as_ref().is_some_and(|plan| plan.course().is_revived()) {
-            cell.ends().revive();
+        if let Some(course) = plan.as_ref().map(|plan| plan.course()).filter(|it| it.is_revived()) {
+            cell.ends().revive(course.is_of_worker());
         }
         Outlined::new(Life {
             actor,

@@ -379,7 +379,9 @@ impl<A: Handlers> Pool<A> {
     /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not
     /// begun.
     fn is_over(&self, ring: &Ring<A>) -> bool {
-        ring.is_empty() || self.supervisor().is_closed()
+        let supervisor = self.supervisor();
+        ring.is_empty()
+            || supervisor.is_closed() && (supervisor.is_stopping() || !self.shared.takes_routed())
     }
 
     /// Waits until the pool has ended.

@@ -277,7 +277,7 @@ impl<'a> Ended<'a> {
 
     /// Returns true if the actor was killed while it rested and goes on resting all the same.
     fn outlives_kill(&mut self) -> bool {
-        let outlives = self.life.course().is_some_and(|course| course.outlives_kills());
+        let outlives = self.life.course().is_some_and(|course| course.is_of_worker());
         outlives && self.is_revived() && self.me.ends().outlive_kill()
     }
 

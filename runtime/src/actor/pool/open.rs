@@ -33,6 +33,10 @@ impl<K: Ord + Copy> Open<K> {
         OpenOne { of: self.clone(), key }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().counts.is_empty()
+    }
+
     /// Waits until nothing is open, or `gives_up` says of the keys of what is that it is not waited
     /// for. It is asked again with each that is not open any more, and whenever the task is woken.
     /// One task waits at a time.

@@ -46,7 +46,8 @@ use crate::{actor, handlers};
 ///
 /// A drain hands over all that was sent to it: it has ended when workers have all of that, and what
 /// it has in hand then, answers, goes on without it. So does all else after a stop, which waits for
-/// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends.
+/// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends;
+/// [`Node::shutdown`](crate::Node::shutdown) does so.
 /// (Not in a handler of a worker: where all workers that may take what is left are full and wait
 /// for the end of their router so, it ends before they have that.)
 ///
@@ -84,7 +85,16 @@ pub struct Router<A: Handlers, M> {
     last: BTreeMap<usize, Before>,
     /// It watches the pool, which has begun.
     watches: bool,
+    /// There from its start on, where it is on the node of its pool.
+    counted: Option<OpenOne<()>>,
     _message: PhantomData<fn(M)>,
+}
+
+/// A message that no worker has, until this is dropped. The drain of the router waits for it, and
+/// where the node shuts down the pool does, also when the router has ended.
+struct Unsent {
+    _of_router: OpenOne<Option<usize>>,
+    _of_pool: Option<OpenOne<()>>,
 }
 
 /// The turn of a message among those that may go to the same worker alone.
@@ -115,6 +125,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
             unsent: Open::new(),
             last: BTreeMap::new(),
             watches: false,
+            counted: None,
             _message: PhantomData,
         }
     }
@@ -131,6 +142,9 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
 impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         self.watch(cx);
+        let routed = &self.pool.shared.routed;
+        let is_near = cx.node().id() == self.pool.shared.node.id();
+        self.counted = is_near.then(|| routed.begin(()));
         let (unsent, pool, me) = (self.unsent.clone(), self.pool.clone(), cx.shared_cell());
         cx.finish_with(async move {
             let gives_up = |places: &[_]| {
@@ -183,7 +197,8 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         let (room, deadline) = (room.await, cx.deadline());
         let place = self.pool.shared.place(&self.pool.shared.ring(), &msg);
         let turn = place.map(|place| self.turn(place));
-        let unsent = self.unsent.begin(place);
+        let of_pool = self.counted.as_ref().map(|_| self.pool.shared.routed.begin(()));
+        let unsent = Unsent { _of_router: self.unsent.begin(place), _of_pool: of_pool };
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
@@ -234,7 +249,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turn, unsent): (Option<Turn>, OpenOne<Option<usize>>),
+    (turn, unsent): (Option<Turn>, Unsent),
 ) {
     let sent = match turn {
         None => None,

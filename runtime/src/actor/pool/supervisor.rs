@@ -1,6 +1,5 @@
 //! The actor that has the workers of a pool as its children.
 
-use std::future::ready;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -44,6 +43,10 @@ trait Workers: Send + Sync {
 
     /// Has all of them end when they have handled what they have.
     fn dismiss(&self);
+
+    /// Waits until its routers have ended, and workers have all of theirs, where its node shuts
+    /// down and drains them.
+    fn takes_routed(&self) -> BoxFuture<'static, ()>;
 
     /// Waits for `last`. Ready or dropped, it tells the senders that wait that the pool is over.
     fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
@@ -98,6 +101,7 @@ impl<A: Handlers> Workers for Team<A> {
         cx: &'a mut Context<PoolSupervisor>,
     ) -> BoxFuture<'a, Result<(), SpawnError>> {
         let start = async {
+            self.shared.set_drained(false);
             let workers = self.add(self.shared.size(), cx).await?;
             self.shared.replace(workers);
             Ok(())
@@ -133,9 +137,19 @@ impl<A: Handlers> Workers for Team<A> {
     }
 
     fn dismiss(&self) {
+        self.shared.set_drained(true);
         self.shared.ring().iter().for_each(ActorRef::dismiss);
         // Senders that wait for one to be made anew learn that none is.
         self.shared.is_anew();
+    }
+
+    fn takes_routed(&self) -> BoxFuture<'static, ()> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            if shared.node.residents().is_closed() {
+                shared.routed.none(|_| false).await;
+            }
+        })
     }
 
     fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
@@ -153,7 +167,7 @@ impl Actor for PoolSupervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         let old = self.known.write().replace(cx.actor().clone());
         drop(old);
-        cx.finish_with(self.workers.finish(Box::pin(ready(()))));
+        cx.finish_with(self.workers.finish(self.workers.takes_routed()));
         Ok(self.workers.start(cx).await?)
     }
 }
