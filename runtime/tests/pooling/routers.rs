@@ -92,6 +92,32 @@ async fn asks_that_are_given_up_do_not_hold_up_a_router() {
     assert_eq!(desk.done_by(&busy)[done..], [1, 2, 3, 4]);
 }
 
+/// Then as many wait in its mailbox as that has room for, and then senders do.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_has_no_more_messages_in_hand_than_it_is_to() {
+    let most = limits::ROUTER_WAITING_MAX;
+    for (set, in_hand) in [(Some(0), 1), (Some(2), 2), (Some(most + 1), most), (None, most)] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.spawn(&node, "pool").await.unwrap();
+        let router = pool.router::<Job>();
+        let router = set.into_iter().fold(router, Router::waiting_max);
+        let options = SpawnOptions::named("jobs").mailbox_capacity(1);
+        let router = node.spawn_with(options, router).await.unwrap();
+        let gate = fill(&desk, &pool).await.remove(0);
+        let mut sent = 0;
+        while router.try_tell(job(sent)).is_ok() {
+            sent += 1;
+            tokio::time::sleep(MS).await;
+        }
+        // One waits in its handler, and one in its mailbox.
+        assert_eq!(sent, in_hand as u64 + 2, "set: {set:?}");
+        gate.add_permits(1);
+        desk.until_done(in_hand + 3).await;
+    }
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_router_that_is_drained_hands_over_all_that_it_has() {

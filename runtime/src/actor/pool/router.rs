@@ -30,10 +30,11 @@ use crate::{actor, handlers};
 ///
 /// It waits for no answer, and a worker that has no room holds up those messages alone that can go
 /// to no other one: [`limits::ROUTER_WAITING_MAX`] messages may wait, or be asks that are not
-/// answered (one whose asker gives up before its turn comes waits no longer). Only then does it
-/// take no more, and its senders wait. Messages with a
-/// [key](super::PoolBuilder::by_key) reach their worker in the order in which the router has them,
-/// while the size of the pool stays; of others the order is not promised.
+/// answered (one whose asker gives up before its turn comes waits no longer), or as many as
+/// [`waiting_max`](Self::waiting_max) says. Only then does it take no more: they wait in its
+/// mailbox, and then its senders do. Messages with a [key](super::PoolBuilder::by_key) reach their
+/// worker in the order in which the router has them, while the size of the pool stays; of others
+/// the order is not promised.
 ///
 /// An asker gets the worker's answer, or learns why there is none, as if it had asked the worker:
 /// [`Panicked`](crate::AskCause::Panicked) says that the worker did. The router itself has the
@@ -47,9 +48,9 @@ use crate::{actor, handlers};
 /// A drain hands over all that was sent to it: it has ended when workers have all of that, and what
 /// it has in hand then, answers, goes on without it. So does all else after a stop, which waits for
 /// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends;
-/// [`Node::shutdown`](crate::Node::shutdown) does so.
-/// (Not in a handler of a worker: where all workers that may take what is left are full and wait
-/// for the end of their router so, it ends before they have that.)
+/// [`Node::shutdown`](crate::Node::shutdown) does so. (Not in a handler of a worker: where all
+/// workers that may take what is left are full and wait for the end of their router so, it ends
+/// before they have that.)
 ///
 /// ```
 /// # use ringpost::prelude::*;
@@ -130,6 +131,39 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         }
     }
 
+    /// Sets how many messages it has in hand: those that wait for a worker, and asks that are not
+    /// answered. [`limits::ROUTER_WAITING_MAX`] when not set, and no more than that; 0 counts as 1.
+    /// Beyond them as many wait as its mailbox has room for, and then their senders. Of this node
+    /// that is the capacity of the mailbox, and of each other node the window of its
+    /// [`Profile`](crate::Profile).
+    ///
+    /// ```
+    /// # use ringpost::prelude::*;
+    /// # #[actor]
+    /// # #[derive(Default)]
+    /// # struct Squarer;
+    /// # #[handlers]
+    /// # impl Squarer {
+    /// #     #[handler]
+    /// #     fn square(&mut self, number: u64) -> u64 {
+    /// #         number * number
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let node = Node::builder("alpha").start().await?;
+    /// # let pool = Pool::builder(Squarer::default).spawn(&node, "squarers").await?;
+    /// let options = SpawnOptions::named("square").mailbox_capacity(16);
+    /// node.spawn_with(options, pool.router::<Square>().waiting_max(16)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn waiting_max(mut self, messages: usize) -> Self {
+        self.room = Arc::new(Semaphore::new(messages.clamp(1, limits::ROUTER_WAITING_MAX)));
+        self
+    }
+
     /// Returns the turn of a message that may go to this place alone.
     fn turn(&mut self, place: usize) -> Turn {
         let (sent, is_sent) = oneshot::channel();
@@ -152,7 +186,8 @@ impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
                 if waits {
                     tracing::warn!(
                         router = %me.address(),
-                        "a router that is drained does not wait for its workers: they wait for its end"
+                        "a router that is drained does not wait for its workers: they wait for \
+                        its end"
                     );
                 }
                 waits
