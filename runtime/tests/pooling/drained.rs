@@ -12,6 +12,7 @@ use super::{Fail, Job, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hol
 use crate::actors::node;
 use crate::cause;
 
+/// PL-4. The pool takes nothing more before the first worker is closed.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() {
@@ -41,7 +42,7 @@ async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() 
     assert_eq!(pool.drain().await, Ok(()), "it has ended");
 }
 
-/// A worker fails while its pool is drained, and rests when it is.
+/// PL-4. A worker fails while its pool is drained, and rests when it is.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_fails_while_its_pool_is_drained_handles_what_it_has_all_the_same() {

@@ -1,10 +1,10 @@
 //! The rules of a pool, apart from its code:
 //!
-//! - **Once**: a job is begun once at most, by one worker; one that was refused, or whose tell was
-//!   dropped before it was ready, never; one that was answered once.
-//! - **Kept**: what a worker has is begun, also where it was removed, its pool was drained or it
-//!   stops itself, unless workers were stopped by others or ended for good; what the router has,
-//!   too, unless it was ended or a link was lost.
+//! - **Once** (PL-1): a job is begun once at most, by one worker; one that was refused, or whose
+//!   tell was dropped before it was ready, never; one that was answered once.
+//! - **Kept** (PL-4): what a worker has is begun, also where it was removed, its pool was drained
+//!   or it stops itself, unless workers were stopped by others or ended for good; what the router
+//!   has, too, unless it was ended or a link was lost.
 //! - **Keys**: jobs of one key go to one worker while the size stays, in the order of each sender;
 //!   when workers are added, a key stays or goes to one of these, and when some are removed, only
 //!   the keys of these go to others.
