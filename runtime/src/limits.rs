@@ -77,7 +77,7 @@ pub const GROUP_WAITING_MAX: usize = 64;
 pub const POOL_MAILBOX_CAPACITY: usize = 32;
 /// Most workers of a pool: each sender that finds no room waits at all of them.
 pub const POOL_WORKERS_MAX: usize = 4096;
-/// Messages that a router has in hand for its pool.
+/// Messages that a router has in hand for its pool, unless it is to have fewer.
 pub const ROUTER_WAITING_MAX: usize = 1024;
 /// Most actors of one type that live on a node because other nodes had it spawn them, unless the
 /// type says otherwise ([`Offered::LIVING_MAX`](crate::Offered::LIVING_MAX)).

@@ -65,6 +65,8 @@ mod switch {
         RestingTurn,
         /// Workers that are removed from a pool do not handle what they have.
         StoppedWorkers,
+        /// A pool that is drained does not wait until its workers have handled what they have.
+        HastyDrain,
         /// An actor whose watcher has gone stays held.
         HeldForEver,
         /// Actors that other nodes have a node spawn are not counted.
@@ -75,7 +77,7 @@ mod switch {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 19] = [
+        pub const ALL: [Mutant; 20] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -92,6 +94,7 @@ mod switch {
             Mutant::StrayKey,
             Mutant::RestingTurn,
             Mutant::StoppedWorkers,
+            Mutant::HastyDrain,
             Mutant::HeldForEver,
             Mutant::UncountedSpawns,
             Mutant::KeptWatch,

@@ -43,6 +43,10 @@ pub(crate) trait Resident: Inbox {
     /// Returns true if it is a tie: no user knows it, and it tells another node how an actor ended.
     fn is_tie(&self) -> bool;
 
+    /// Returns true if its parent drains it where its node shuts down: it is a worker of a pool,
+    /// which takes first what its routers have.
+    fn is_led(&self) -> bool;
+
     /// Ends it, or, of a child that is restarted, what it is now.
     fn halt(&self, halt: Halt);
 

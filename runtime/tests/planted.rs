@@ -20,7 +20,7 @@ const SEEDS: &str = "3000";
 /// How long a test may take; one that waits for ever has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const SHOWN: [(Mutant, &str); 19] = [
+const SHOWN: [(Mutant, &str); 20] = [
     (Mutant::NoRest, TREES),
     (Mutant::UncountedRestarts, TREES),
     (Mutant::SilentChild, TREES),
@@ -40,6 +40,7 @@ const SHOWN: [(Mutant, &str); 19] = [
     (Mutant::StrayKey, POOLS),
     (Mutant::RestingTurn, "behaviour::on_sim::a_worker_that_rests_is_passed_over_but_for_its_keys"),
     (Mutant::StoppedWorkers, POOLS),
+    (Mutant::HastyDrain, POOLS),
     (Mutant::HeldForEver, SPAWNS),
     (Mutant::UncountedSpawns, SPAWNS),
     (Mutant::KeptWatch, SPAWNS),

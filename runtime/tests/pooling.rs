@@ -154,6 +154,7 @@ async fn until_in_hand(node: &Node, message: &str) {
     }
 }
 
+/// PL-1, PL-2.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn workers_take_turns_and_one_without_room_is_passed_over() {
@@ -261,6 +262,7 @@ async fn a_key_has_one_worker_while_the_size_stays_and_few_change_it_with_the_si
     assert_eq!(numbers[numbers.len() - 10..], (1_000..1_010).collect::<Vec<_>>());
 }
 
+/// PL-2. It waits at all workers, and holds up none.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_finds_no_room_comes_back_or_goes_to_the_first_worker_that_has_some() {

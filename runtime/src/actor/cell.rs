@@ -225,6 +225,10 @@ impl<A: Handlers> Resident for Cell<A> {
         self.kind() == const { Kind::of(TIE) }
     }
 
+    fn is_led(&self) -> bool {
+        self.base.ends.is_led()
+    }
+
     fn halt(&self, halt: Halt) {
         self.base.halt(halt, self.intake());
     }

@@ -339,8 +339,8 @@ impl Course {
         matches!(self.restarts.restart.when, When::Always | When::AlwaysAndAfterKill)
     }
 
-    /// Returns true if a kill while it rests does not end it.
-    pub(super) fn outlives_kills(&self) -> bool {
+    /// Returns true if it is a pool's worker: a kill while it rests does not end it.
+    pub(super) fn is_of_worker(&self) -> bool {
         self.restarts.restart.when == When::AlwaysAndAfterKill
     }
 

@@ -5,6 +5,8 @@
 //! - **EN-2 orders last**: an order that came before the actor's task looked is seen when it looks.
 //!   An order to end for good is never taken back.
 
+mod links;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -12,14 +14,13 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use crate::address::Address;
 use crate::exit::ActorExit;
-use crate::limits;
-use crate::link_end::{LinkEnd, linked_to};
+use crate::link_end::LinkEnd;
 use crate::remote::{CloseNotice, reason_of};
 use crate::resident::Resident;
 use crate::rest::Pause;
 use crate::state::ActorState;
+use links::tell_links;
 
 /// End now: drop the running handler.
 const KILL: u16 = 1;
@@ -43,6 +44,10 @@ const CLOSES: u16 = 256;
 /// It is not restarted after a stop any more, from when it has begun anew after the one that was
 /// ordered.
 const DISMISSED: u16 = 512;
+/// It is not restarted after a stop any more, but for one of its own handlers.
+const LEAVES: u16 = 1024;
+/// Its parent drains it where its node shuts down.
+const LED: u16 = 2048;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
@@ -88,24 +93,51 @@ impl Ends {
         Ends { orders: AtomicU16::new(orders), state: Mutex::new(State::Living(None)) }
     }
 
-    /// It is restarted also after a stop.
-    pub(super) fn revive(&self) {
+    /// It is restarted also after a stop; one that `is_led` is drained by its parent where its node
+    /// shuts down.
+    pub(super) fn revive(&self, is_led: bool) {
         let _locked = self.state.lock();
-        self.order(REVIVED);
+        self.order(if is_led { REVIVED | LED } else { REVIVED });
+    }
+
+    /// Returns true if its parent drains it where its node shuts down.
+    pub(super) fn is_led(&self) -> bool {
+        self.orders() & LED != 0
     }
 
     /// Takes back that it is restarted after a stop: once drained, it handles what it has, begins
-    /// anew where it fails at that, and ends. Where it `is_stopping`, and is restarted after that,
-    /// that is left to its next incarnation; returns true then.
+    /// anew where it fails or stops itself, and ends. Where it `is_stopping`, and is restarted
+    /// after that, this is left to its next incarnation; returns true then.
     pub(super) fn dismiss(&self, is_stopping: bool) -> bool {
         let _locked = self.state.lock();
         let is_later = is_stopping && self.orders() & (REVIVED | FINAL) == REVIVED;
         if is_later {
             self.order(DISMISSED);
         } else {
-            self.take_back(REVIVED | DISMISSED);
+            self.let_go();
         }
         is_later
+    }
+
+    /// Called under the lock.
+    fn let_go(&self) {
+        self.take_back(REVIVED | DISMISSED);
+        self.order(LEAVES);
+    }
+
+    /// A stop is ordered, by its own handler (`is_own`) or by others. One that was dismissed begins
+    /// anew after its own, and is dismissed again then; one by others ends it: returns true then.
+    pub(super) fn stop(&self, is_own: bool) -> bool {
+        let _locked = self.state.lock();
+        let orders = self.orders();
+        if is_own && orders & (LEAVES | FINAL) == LEAVES {
+            self.order(REVIVED | DISMISSED);
+        }
+        let ends = !is_own && orders & (LEAVES | DISMISSED) != 0;
+        if ends {
+            self.take_back(REVIVED | DISMISSED | LEAVES);
+        }
+        ends
     }
 
     /// Dismisses one whose next incarnation was to be. Returns false when it is no such.
@@ -113,7 +145,7 @@ impl Ends {
         let _locked = self.state.lock();
         let is_dismissed = self.is_dismissed();
         if is_dismissed {
-            self.take_back(REVIVED | DISMISSED);
+            self.let_go();
         }
         is_dismissed
     }
@@ -212,87 +244,6 @@ impl Ends {
             living.get_or_insert_default().reason.get_or_insert(reason);
             self.order_failure();
         }
-    }
-
-    /// Ends this incarnation as [`fail`](Self::fail) does, unless it traps.
-    pub(super) fn fail_linked(&self, reason: Arc<str>) {
-        let mut state = self.state.lock();
-        let State::Living(living) = &mut *state else { return };
-        let living = living.get_or_insert_default();
-        if !living.traps {
-            living.reason.get_or_insert(reason);
-            self.order_failure();
-        }
-    }
-
-    pub(super) fn trap(&self, traps: bool) {
-        if let State::Living(living) = &mut *self.state.lock() {
-            living.get_or_insert_default().traps = traps;
-        }
-    }
-
-    /// Gives this incarnation a link. Returns false when the actor has ended.
-    pub(super) fn link(&self, with: usize, link: LinkEnd) -> bool {
-        let mut state = self.state.lock();
-        let State::Living(living) = &mut *state else { return false };
-        let old = living.get_or_insert_default().links.insert(with, link);
-        drop(state);
-        drop(old);
-        true
-    }
-
-    /// Takes a link from this incarnation, if it has it; with a reason it fails as
-    /// [`fail_linked`](Self::fail_linked) says.
-    pub(super) fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
-        let mut state = self.state.lock();
-        let State::Living(Some(living)) = &mut *state else { return };
-        let Some(old) = living.links.remove(&with) else { return };
-        if let Some(reason) = reason.filter(|_| !living.traps) {
-            living.reason.get_or_insert(reason);
-            self.order_failure();
-        }
-        drop(state);
-        drop(old);
-    }
-
-    pub(super) fn is_linked(&self, to: &Address) -> bool {
-        match &*self.state.lock() {
-            State::Living(Some(living)) => living.links.values().any(|link| link.to == *to),
-            _ => false,
-        }
-    }
-
-    /// Returns true if another node may link to this actor.
-    pub(super) fn takes_links(&self) -> bool {
-        match &*self.state.lock() {
-            State::Living(Some(living)) => living.links.len() < limits::LINKS_MAX,
-            State::Living(None) => true,
-            State::Ended(_) => false,
-        }
-    }
-
-    /// Takes the links to an actor.
-    pub(super) fn take_links(&self, to: &Address) -> Vec<LinkEnd> {
-        match &mut *self.state.lock() {
-            State::Living(Some(living)) => living
-                .links
-                .extract_if(.., |_, link| link.to == *to)
-                .map(|(_, link)| link)
-                .collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Ends all links of an incarnation that ended so (LI-2).
-    pub(super) fn end_links(&self, me: &dyn Resident, exit: &ActorExit) {
-        let links = match &mut *self.state.lock() {
-            State::Living(Some(living)) => {
-                living.traps = false;
-                std::mem::take(&mut living.links)
-            }
-            _ => return,
-        };
-        tell_links(links, me, exit);
     }
 
     /// Has the actor rest when this incarnation has ended. An actor that has ended drops `pause`.
@@ -477,13 +428,4 @@ impl Ends {
         drop(state);
         drop(old);
     }
-}
-
-/// Tells the other ends of links that `me` has ended so.
-fn tell_links(links: BTreeMap<usize, LinkEnd>, me: &dyn Resident, exit: &ActorExit) {
-    if links.is_empty() {
-        return;
-    }
-    let why = exit.is_failure().then(|| linked_to(me.address(), exit));
-    links.into_values().for_each(|link| (link.tell)(why.clone()));
 }

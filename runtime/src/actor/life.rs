@@ -8,6 +8,7 @@
 //!   its tasks and children have ended. Mailbox, hand, name and identity stay.
 
 mod guarded;
+mod living;
 mod rest;
 
 use std::any::Any;
@@ -20,8 +21,8 @@ use std::task::{Context as TaskContext, Poll, ready};
 use tokio::task::{coop, yield_now};
 
 use super::cell::{ActorHand, Base, Begun, Body, Cell, Letter};
-use super::child::{Course, Plan};
-use super::context::task::{Registered, Undone};
+use super::child::Plan;
+use super::context::task::Undone;
 use super::reply::unanswered;
 use super::route::Label;
 use super::{Context, Handlers};
@@ -36,6 +37,7 @@ use crate::node::Node;
 use crate::rest::Started;
 use crate::spans::Scope;
 use guarded::Guarded;
+use living::{Lent, Living};
 
 /// An actor and all that its task has of it. Made before the task, which may never run. The fields
 /// that each message needs lie together, and beside the future that handles it.
@@ -75,8 +77,8 @@ impl<A: Handlers> Life<A> {
         plan: Option<Box<Plan<A>>>,
         started: Started,
     ) -> Outlined<Self> {
-        if plan.as_ref().is_some_and(|plan| plan.course().is_revived()) {
-            cell.ends().revive();
+        if let Some(course) = plan.as_ref().map(|plan| plan.course()).filter(|it| it.is_revived()) {
+            cell.ends().revive(course.is_of_worker());
         }
         Outlined::new(Life {
             actor,
@@ -350,83 +352,6 @@ impl Ending {
             Ending::Failed(reason) => SpawnError::Start(reason.to_string().into()),
             Ending::Killed | Ending::Stopped => SpawnError::Killed,
         }
-    }
-}
-
-/// A life without the type of its actor: what comes between two incarnations, and at the end, is
-/// compiled once, and not for each actor of a program.
-trait Living: Send {
-    fn me(&self) -> Arc<dyn Body>;
-
-    fn how(&mut self) -> &mut Ending;
-
-    fn started(&mut self) -> &mut Option<Started>;
-
-    fn is_born(&self) -> bool;
-
-    /// Returns how it is restarted; `None` if it never is.
-    fn course(&mut self) -> Option<&mut Course>;
-
-    /// See [`Make::note_over`](super::child::Make::note_over).
-    fn note_over(&self, reopened: bool);
-
-    fn registered(&mut self) -> Option<&mut dyn Registered>;
-
-    /// Returns the message whose handler did not end.
-    fn take_in_hand(&mut self) -> Option<&'static Label>;
-
-    /// See [`Cell::leave_unbegun`].
-    fn leave_unbegun(&mut self);
-
-    /// See [`Cell::end`].
-    fn end(&mut self, exit: ActorExit);
-}
-
-/// A life as [`Living`] has it. (Not the life itself: a pointer to what is of any type can drop it,
-/// which would be compiled for each part of a program that makes one.)
-struct Lent<'a, A: Handlers>(&'a mut Life<A>);
-
-impl<A: Handlers> Living for Lent<'_, A> {
-    fn me(&self) -> Arc<dyn Body> {
-        self.0.cell.clone()
-    }
-
-    fn how(&mut self) -> &mut Ending {
-        &mut self.0.how
-    }
-
-    fn started(&mut self) -> &mut Option<Started> {
-        &mut self.0.started
-    }
-
-    fn is_born(&self) -> bool {
-        self.0.is_born
-    }
-
-    fn course(&mut self) -> Option<&mut Course> {
-        self.0.plan.as_mut().map(|plan| plan.course_mut())
-    }
-
-    fn note_over(&self, reopened: bool) {
-        if let Some(plan) = &self.0.plan {
-            plan.factory().note_over(reopened);
-        }
-    }
-
-    fn registered(&mut self) -> Option<&mut dyn Registered> {
-        self.0.cx.more_registered()
-    }
-
-    fn take_in_hand(&mut self) -> Option<&'static Label> {
-        self.0.cx.take_in_hand()
-    }
-
-    fn leave_unbegun(&mut self) {
-        self.0.cell.leave_unbegun(&mut self.0.hand);
-    }
-
-    fn end(&mut self, exit: ActorExit) {
-        self.0.cell.end(&mut self.0.hand, exit);
     }
 }
 

@@ -9,15 +9,16 @@
 //!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it takes messages
 //!   again, from its rest on.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
-//!   it fails, as often as another worker would. What would still be sent to it goes to another
-//!   one. So do all workers of a pool that is drained, which takes nothing more before the first of
-//!   them is closed.
+//!   it fails or stops itself, as often as another worker would. What would still be sent to it
+//!   goes to another one. So do all workers of a pool that is drained, which takes nothing more
+//!   before the first of them is closed.
 //! - **PL-5 awake**: a worker that rests, until it has started anew, counts as one without room
 //!   while another one is at work that will have some. Where there is no such one, it is given
 //!   messages, also those whose senders wait already.
 
 mod ask;
 mod builder;
+mod open;
 mod ring;
 mod router;
 mod supervisor;
@@ -37,10 +38,11 @@ use tokio::runtime::Handle;
 use super::destination::View;
 use super::reference::Sent;
 use super::{Accepts, ActorPermit, ActorRef, Handlers};
+use crate::address::Address;
 use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
-use crate::resident::Ended;
+use crate::resident::{Ended, Resident};
 use ring::{Order, Ring, Shared};
 
 pub use ask::PoolAsk;
@@ -119,6 +121,11 @@ impl<A: Handlers> Pool<A> {
         self.begun().unwrap_or_else(|| self.named.clone())
     }
 
+    /// Returns the address of its supervisor.
+    fn address(&self) -> Address {
+        self.supervisor().address().clone()
+    }
+
     /// Returns its supervisor if it has begun.
     fn begun(&self) -> Option<ActorRef<PoolSupervisor>> {
         self.known.read().clone()
@@ -180,10 +187,11 @@ impl<A: Handlers> Pool<A> {
     /// ```
     ///
     /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
-    /// worker that fails meanwhile, or was stopping already, is made anew for what it still has, as
-    /// often as another one; one that stops itself after that ends, and what it still has are dead
-    /// letters. A [`Router`] stops when the pool has ended, and what it still has finds no worker
-    /// then: drain it first, and wait for its end.
+    /// worker that fails or stops itself meanwhile, or was stopping already, is made anew for what
+    /// it still has, as often as another one; one that others stop ends, and what it still has are
+    /// dead letters. One that has nothing left ends at once, also where it would rest first. A
+    /// [`Router`] stops when the pool has ended, and what it still has finds no worker then: drain
+    /// it first, and wait for its end.
     ///
     /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
     /// the node waits for it within its deadline.
@@ -263,11 +271,12 @@ impl<A: Handlers> Pool<A> {
         while let Some(worker) = rounds.next() {
             let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
             message = unsent.message;
-            match unsent.cause {
-                Cause::MailboxFull => rounds.will_have_room |= !worker.is_in_hand(),
-                // Where it is closed it begins anew, or was removed (PL-3, PL-4).
-                Cause::Stopped => {}
-                cause => return Err(TellError { message, cause }),
+            match Refusal::from(unsent.cause) {
+                Refusal::Full => rounds.will_have_room |= !worker.is_in_hand(),
+                Refusal::Closed => {}
+                Refusal::Circular(cause) | Refusal::Never(cause) => {
+                    return Err(TellError { message, cause });
+                }
             }
         }
         let cause = if self.is_over(ring) { Cause::Stopped } else { Cause::MailboxFull };
@@ -277,7 +286,8 @@ impl<A: Handlers> Pool<A> {
     /// Waits for room at one of the workers in `order` but the one that sends and those in
     /// `circular`, and returns it with the worker: at those that rest only when no other one is at
     /// work (PL-5). While all of them are closed and the pool is not over, it waits for its end; so
-    /// it does while some are and the others wait for the sender.
+    /// it does while some are and the others wait for the sender. (The caller looks again when
+    /// [`Shared::changed`] says so: when the pool is about to end, too.)
     async fn room<'r, M: Message>(
         &self,
         ring: &'r Ring<A>,
@@ -290,10 +300,45 @@ impl<A: Handlers> Pool<A> {
         let mine = order.of(ring).find(|worker| worker.is_in_hand());
         let is_circular = |worker: &ActorRef<A>| circular.iter().any(|it| ptr::eq(*it, worker));
         let others = order.of(ring).filter(|worker| !worker.is_in_hand() && !is_circular(worker));
-        let (mut resting, at_work): (Vec<_>, Vec<_>) =
+        let (resting, at_work): (Vec<_>, Vec<_>) =
             others.partition(|worker| order.passes_over(worker));
-        let (mut cause, is_alone) = (Cause::Stopped, resting.is_empty() && at_work.is_empty());
-        let mut has_closed = false;
+        let is_alone = resting.is_empty() && at_work.is_empty();
+        let (has_closed, refusal) = match self.first_room(order, resting, at_work).await {
+            Ok(room) => return Ok(room),
+            Err(refused) => refused,
+        };
+        // One that has closed is made anew, and takes what would wait in a circle at the others.
+        let (may_wait, cause) = match refusal {
+            Refusal::Closed => (true, Cause::Stopped),
+            Refusal::Circular(cause) => (has_closed, cause),
+            Refusal::Full => (false, Cause::MailboxFull),
+            Refusal::Never(cause) => (false, cause),
+        };
+        match mine {
+            // It makes no room while it waits, and is not made anew.
+            Some(mine) if !mine.is_closed() && is_alone => Err(Cause::MailboxFull),
+            Some(mine) if mine.is_closed() => Err(cause),
+            _ if !may_wait || self.is_over(ring) => Err(cause),
+            _ => {
+                self.ended().await;
+                Err(Cause::Stopped)
+            }
+        }
+    }
+
+    /// Waits for room at one of the workers at work; at those that are `resting` only when none is
+    /// at work any more (PL-5). An error says whether one has closed, and why the others refuse:
+    /// the last of them counts.
+    async fn first_room<'r, M: Message>(
+        &self,
+        order: Order,
+        mut resting: Vec<&'r ActorRef<A>>,
+        at_work: Vec<&'r ActorRef<A>>,
+    ) -> Result<(&'r ActorRef<A>, ActorPermit<A, M>), (bool, Refusal)>
+    where
+        A: Accepts<M>,
+    {
+        let (mut has_closed, mut refusal) = (false, Refusal::Closed);
         let room_at =
             |worker: &'r ActorRef<A>| async move { (worker, worker.reserve::<M>().await) };
         let mut rooms: FuturesUnordered<_> = at_work.iter().copied().map(room_at).collect();
@@ -306,47 +351,66 @@ impl<A: Handlers> Pool<A> {
             };
             let Some((worker, room)) = room else {
                 if resting.is_empty() {
-                    break;
+                    return Err((has_closed, refusal));
                 }
                 rooms.extend(resting.drain(..).map(room_at));
                 continue;
             };
-            match room {
+            match room.map_err(Refusal::from) {
+                Ok(room) if !room.is_void() => return Ok((worker, room)),
                 // In its room the message would be a dead letter (PL-1).
-                Ok(room) if room.is_void() => has_closed = true,
-                Ok(room) => return Ok((worker, room)),
-                Err(Cause::Stopped) => has_closed = true,
-                Err(none) => cause = none,
+                Ok(_) | Err(Refusal::Closed) => has_closed = true,
+                Err(refused) => refusal = refused,
             }
         }
-        match mine {
-            // It makes no room while it waits, and is not made anew.
-            Some(mine) if !mine.is_closed() && is_alone => return Err(Cause::MailboxFull),
-            Some(mine) if mine.is_closed() => return Err(cause),
-            _ => {}
-        }
-        // One that has closed is made anew, and takes what would wait in a circle at the others.
-        let may_wait = match &cause {
-            Cause::Cycle(_) => has_closed,
-            cause => *cause == Cause::Stopped,
-        };
-        if may_wait && !self.is_over(ring) {
-            self.ended().await;
-            return Err(Cause::Stopped);
-        }
-        Err(cause)
+    }
+
+    /// Returns true if messages for these places, or for any worker (`None`), wait for the end of
+    /// `router`: each worker that may take them has no room, and waits for that itself.
+    fn waits_for(&self, router: &dyn Resident, places: &[Option<usize>]) -> bool {
+        let ring = self.shared.ring();
+        let waits = |worker: &ActorRef<A>| worker.waits_for(router);
+        places.iter().all(|place| match place {
+            Some(place) => ring.get(*place).is_some_and(waits),
+            None => !ring.is_empty() && ring.iter().all(waits),
+        })
     }
 
     /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not
     /// begun.
     fn is_over(&self, ring: &Ring<A>) -> bool {
-        ring.is_empty() || self.supervisor().is_closed()
+        let supervisor = self.supervisor();
+        ring.is_empty()
+            || supervisor.is_closed() && (supervisor.is_stopping() || !self.shared.takes_routed())
     }
 
     /// Waits until the pool has ended.
     async fn ended(&self) {
         if let View::Local(supervisor) = self.supervisor().destination().view() {
             Ended::of(supervisor.shared()).await;
+        }
+    }
+}
+
+/// The refusal of a message by one worker, as it counts for its pool.
+enum Refusal {
+    /// It has no room now, and will have some.
+    Full,
+    /// It is closed: it begins anew, or was removed (PL-3, PL-4).
+    Closed,
+    /// It is the sender, or waits for that: another one may take the message.
+    Circular(Cause),
+    /// No worker takes the message.
+    Never(Cause),
+}
+
+impl From<Cause> for Refusal {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::MailboxFull => Refusal::Full,
+            Cause::Stopped => Refusal::Closed,
+            Cause::SelfAsk | Cause::Cycle(_) => Refusal::Circular(cause),
+            cause => Refusal::Never(cause),
         }
     }
 }

@@ -42,7 +42,7 @@ impl Wait {
             // The send fails at once.
             return Ok(Some(wait));
         }
-        match wait.circle(whom, in_hand) {
+        match circle(wait.waiter.id(), whom, in_hand) {
             None => Ok(Some(wait)),
             Some(Circle { text, .. }) => Err(Cause::Cycle(text.into())),
         }
@@ -64,7 +64,16 @@ impl Wait {
         // WC-1: noted first.
         let wait = Wait::note(waiter, whom.id(), Awaits::End, in_hand)?;
         wait.break_circles(whom, in_hand, || whom.is_ending());
+        if whom.is_ending() {
+            // It may wait for what that handler holds up, and look again (`would_close`).
+            whom.intake().wake();
+        }
         Some(wait)
+    }
+
+    /// Returns true if `waiter` closed a circle if it waited for `whom`, in no handler.
+    pub(super) fn would_close(waiter: &dyn Resident, whom: &dyn Resident) -> bool {
+        circle(waiter.id(), whom, 0).is_some()
     }
 
     /// Notes that an actor waits for its child to end or to rest, in a handler or between two
@@ -100,7 +109,7 @@ impl Wait {
     fn break_circles(&self, whom: &dyn Resident, in_hand: usize, lasts: impl Fn() -> bool) {
         // One that waits for several asks closes a circle by each; what was refused closes none.
         while lasts()
-            && let Some(Circle { text, send }) = self.circle(whom, in_hand)
+            && let Some(Circle { text, send }) = circle(self.waiter.id(), whom, in_hand)
         {
             tracing::warn!(circle = text, "an actor waits for the end of one that waits for it");
             let Some(send) = send else { break };
@@ -177,53 +186,54 @@ impl Wait {
     pub(super) fn look_again(&self, whom: &dyn Resident, ask: &Arc<dyn OpenAsk>) {
         let in_hand = running().map_or(0, |running| running.in_hand.ask);
         if whom.intake().is_closed()
-            && let Some(Circle { text, .. }) = self.circle(whom, in_hand)
+            && let Some(Circle { text, .. }) = circle(self.waiter.id(), whom, in_hand)
         {
             ask.refuse(Cause::Cycle(text.into()));
         }
     }
+}
 
-    /// Returns a closed circle. `in_hand` is the ask that the waiter handles.
-    fn circle(&self, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
-        // Mostly it waits for none: then nothing is written down.
-        let mut next: VecDeque<(usize, Step)> = steps(whom).map(|step| (0, step)).collect();
-        if next.is_empty() {
-            return None;
-        }
-        // Actors that are waited for, each with the place of one that waits for it, and its send.
-        let mut reached = vec![(whom.shown().to_string(), whom.id(), 0, None)];
-        while let Some((from, step)) = next.pop_front() {
-            let Some(actor) = whom.neighbour(step.whom) else { continue };
-            let is_closed = step.whom == self.waiter.id();
-            let handled = if is_closed { in_hand } else { actor_in_hand(&*actor) };
-            if !step.lasts(&*actor, handled) {
-                continue;
-            }
-            if is_closed {
-                let mut others = format!("{}, which waits for ", reached[from].0);
-                let (mut place, mut send) = (from, step.send);
-                while place != 0 {
-                    send = send.or(reached[place].3.take());
-                    place = reached[place].2;
-                    others.insert_str(0, &format!("{}, which waits for ", reached[place].0));
-                }
-                let first = actor.shown();
-                let text = format!("{first} waits for {others}{first}");
-                return Some(Circle { text, send });
-            }
-            let is_new = reached.iter().all(|(_, id, ..)| *id != step.whom);
-            if !is_new || reached.len() >= limits::CIRCLE_MAX {
-                continue;
-            }
-            let places = next.len();
-            next.extend(steps(&*actor).map(|step| (reached.len(), step)));
-            // One that waits for none takes no place of those that do.
-            if next.len() > places {
-                reached.push((actor.shown().to_string(), step.whom, from, step.send));
-            }
-        }
-        None
+/// Returns the circle that the wait of `waiter`, an actor by its number, for `whom` closes.
+/// `in_hand` is the ask that it handles.
+fn circle(waiter: u64, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
+    // Mostly it waits for none: then nothing is written down.
+    let mut next: VecDeque<(usize, Step)> = steps(whom).map(|step| (0, step)).collect();
+    if next.is_empty() {
+        return None;
     }
+    // Actors that are waited for, each with the place of one that waits for it, and its send.
+    let mut reached = vec![(whom.shown().to_string(), whom.id(), 0, None)];
+    while let Some((from, step)) = next.pop_front() {
+        let Some(actor) = whom.neighbour(step.whom) else { continue };
+        let is_closed = step.whom == waiter;
+        let handled = if is_closed { in_hand } else { actor_in_hand(&*actor) };
+        if !step.lasts(&*actor, handled) {
+            continue;
+        }
+        if is_closed {
+            let mut others = format!("{}, which waits for ", reached[from].0);
+            let (mut place, mut send) = (from, step.send);
+            while place != 0 {
+                send = send.or(reached[place].3.take());
+                place = reached[place].2;
+                others.insert_str(0, &format!("{}, which waits for ", reached[place].0));
+            }
+            let first = actor.shown();
+            let text = format!("{first} waits for {others}{first}");
+            return Some(Circle { text, send });
+        }
+        let is_new = reached.iter().all(|(_, id, ..)| *id != step.whom);
+        if !is_new || reached.len() >= limits::CIRCLE_MAX {
+            continue;
+        }
+        let places = next.len();
+        next.extend(steps(&*actor).map(|step| (reached.len(), step)));
+        // One that waits for none takes no place of those that do.
+        if next.len() > places {
+            reached.push((actor.shown().to_string(), step.whom, from, step.send));
+        }
+    }
+    None
 }
 
 /// Actors that would wait for each other.

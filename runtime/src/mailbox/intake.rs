@@ -97,15 +97,20 @@ impl dyn Intake + '_ {
         self.within(|inside| inside.control.senders() > 0)
     }
 
+    /// Returns true if there is no room, not even for those that wait for it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.within(|Inside { control, local, .. }| self.gate().room(control, local) == 0)
+    }
+
     /// Takes reserved room back.
     fn give_back(&self) {
         let (next, actor) = self.within(|Inside { control, local, .. }| {
             control.reserved -= 1;
             let room = self.gate().room(control, local);
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
-            // A drain may have waited for this very room.
+            // A drain may have waited for this very room, also of an actor that rests.
             let is_draining = control.phase == Phase::Draining;
-            (next, if is_draining { control.call() } else { None })
+            (next, if is_draining { control.call().or_else(|| control.task.clone()) } else { None })
         });
         wake(next);
         wake(actor);
@@ -139,12 +144,13 @@ impl dyn Intake + '_ {
         drop(task);
     }
 
-    /// Accepts messages again: the actor that was stopped begins anew. Returns false when it did
-    /// all the time.
-    pub(crate) fn reopen(&self) -> bool {
+    /// Has the actor that was stopped handle messages again, as it begins anew. It accepts others,
+    /// unless it `is_drained`. Returns true if it did not and does now.
+    pub(crate) fn reopen(&self, is_drained: bool) -> bool {
+        let phase = if is_drained { Phase::Draining } else { Phase::Open };
         self.within(|inside| {
             self.gate().set_stopping(false);
-            mem::replace(&mut inside.control.phase, Phase::Open) != Phase::Open
+            mem::replace(&mut inside.control.phase, phase) != Phase::Open && !is_drained
         })
     }
 
@@ -183,6 +189,15 @@ impl dyn Intake + '_ {
     /// Returns true if nothing waits in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.within(|Inside { local, far, .. }| local.len() + far.map_or(0, |far| far.len()) == 0)
+    }
+
+    /// Returns true if it is closed, and nothing comes out of it any more: nothing waits in it, and
+    /// no sender has room.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.within(|Inside { control, local, far }| {
+            let waiting = local.len() + far.map_or(0, |far| far.len());
+            control.phase != Phase::Open && waiting + control.reserved as usize == 0
+        })
     }
 
     /// Returns what waits in it now.

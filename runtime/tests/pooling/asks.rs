@@ -70,9 +70,9 @@ async fn an_ask_of_a_pool_is_piped_forwarded_and_awaited_with_others() {
     assert_eq!(cause(failed), Err(AskCause::Panicked));
 }
 
-/// A worker that has room when it is stopped is passed over; what it has by then it handles when it
-/// was made anew. (A stop in the very moment in which the message is put there makes a dead letter
-/// of it: never does a message get lost without one, nor is one handled twice.)
+/// PL-1. A worker that has room when it is stopped is passed over; what it has by then it handles
+/// when it was made anew. (A stop in the very moment in which the message is put there makes a dead
+/// letter of it: never does a message get lost without one, nor is one handled twice.)
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_sent_while_workers_stop_is_handled_once_or_a_dead_letter() {

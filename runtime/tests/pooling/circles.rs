@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use ringpost::pool::Pool;
+use ringpost::DeadLetterCause;
+use ringpost::pool::{Pool, Router};
 use ringpost::prelude::*;
 use tokio::sync::Semaphore;
 
@@ -44,6 +45,21 @@ impl Member {
     async fn tell_pool(&mut self, gate: Arc<Semaphore>) -> Result<(), String> {
         gate.acquire().await.unwrap().forget();
         self.pool().tell(WhoAnswers).await.map_err(|error| error.to_string())
+    }
+
+    /// Waits for the end of a router when the gate is open; `drains` it before.
+    #[handler(local)]
+    async fn wait_for_router(
+        &mut self,
+        router: ActorRef<Router<Member, WhoAnswers>>,
+        drains: bool,
+        gate: Arc<Semaphore>,
+    ) -> String {
+        gate.acquire().await.unwrap().forget();
+        if drains {
+            router.drain().await.unwrap();
+        }
+        router.wait_stopped().await.to_string()
     }
 
     /// Returns the address of the worker.
@@ -174,4 +190,106 @@ async fn a_worker_that_asks_its_pool_goes_on_when_the_one_with_room_waits_for_it
     assert_eq!(asked.await, Ok(Ok(first.address().to_string())));
     // The second one asks for the third one then.
     assert_eq!(other.await, Ok(Ok(first.address().to_string())));
+}
+
+/// The others take nothing any more, and are made anew later: it waits for that, but not when the
+/// pool is stopped, which waits for it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_for_one_that_is_made_anew_is_told_when_the_pool_is_stopped() {
+    let team = Team::new().await;
+    let [first, second, third] = &team.workers;
+    let gates = [team.hold(1, true).await, team.hold(2, true).await];
+    let gate = Arc::new(Semaphore::new(0));
+    let mut asked = first.ask(TellPool { gate: gate.clone() }).timeout(MINUTE);
+    assert!(futures::poll!(&mut asked).is_pending());
+    until_in_hand(&team.node, "TellPool").await;
+    first.tell(WhoAnswers).await.unwrap();
+    gate.add_permits(1);
+    settle().await;
+    assert!(futures::poll!(&mut asked).is_pending());
+    let mut outside = Box::pin(team.pool.tell(WhoAnswers));
+    assert!(futures::poll!(&mut outside).is_pending());
+    team.pool.supervisor().stop().await.unwrap();
+    let told = asked.await.expect("its handler was not killed");
+    assert!(told.unwrap_err().contains(&Cause::Stopped.to_string()));
+    assert_eq!(outside.await.unwrap_err().cause, Cause::Stopped);
+    for worker in [second, third] {
+        assert!(futures::poll!(Box::pin(worker.wait_stopped())).is_pending());
+    }
+    gates.iter().for_each(|gate| gate.add_permits(1));
+    assert_eq!(team.pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+}
+
+/// Has all workers wait for the end of a router, which has messages that wait for room at them.
+/// Returns what the first of them learns, and the answer of the last ask of the router.
+async fn wait_for_router_of(team: &Team, is_late: bool) -> (String, Result<String, AskError>) {
+    let router = team.node.spawn("router", team.pool.router::<WhoAnswers>()).await.unwrap();
+    let gate = Arc::new(Semaphore::new(if is_late { 3 } else { 0 }));
+    let wait_here = |(place, worker): (usize, &ActorRef<Member>)| {
+        let (router, gate) = (router.clone(), gate.clone());
+        // The last one drains it, when all of them wait.
+        let msg = WaitForRouter { router, drains: place == 2 && !is_late, gate };
+        worker.ask(msg).timeout(MINUTE).into_ask()
+    };
+    let waits: Vec<_> = team.workers.iter().enumerate().map(wait_here).collect();
+    let waits = tokio::spawn(futures::future::join_all(waits));
+    settle().await;
+    for worker in &team.workers {
+        worker.tell(WhoAnswers).await.unwrap();
+    }
+    router.tell(WhoAnswers).await.unwrap();
+    let asked = tokio::spawn(router.ask(WhoAnswers).timeout(MINUTE).into_ask());
+    settle().await;
+    gate.add_permits(3);
+    if is_late {
+        router.drain().await.unwrap();
+    }
+    let exit = waits.await.unwrap().remove(0).expect("it does not wait for ever");
+    (exit, asked.await.unwrap())
+}
+
+/// No worker takes what the router has before it has ended: it goes on without it, and is handled.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_does_not_wait_for_workers_that_wait_for_its_end() {
+    for is_late in [false, true] {
+        let log = crate::log::Log::default();
+        let _listening = log.listen();
+        let team = Team::new().await;
+        let (exit, answer) = wait_for_router_of(&team, is_late).await;
+        assert_eq!(exit, ActorExit::Stopped.to_string());
+        let names = team.workers.each_ref().map(|worker| worker.address().to_string());
+        assert!(names.contains(&answer.unwrap()), "is late: {is_late}");
+        settle().await;
+        assert_eq!(team.node.dead_letters().count(DeadLetterCause::Stopped), 0);
+        assert_eq!(log.count("a router that is drained does not wait for its workers"), 1);
+    }
+}
+
+/// Another worker takes them: the router waits for that, though one waits for its end.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_waits_for_a_worker_that_does_not_wait_for_its_end() {
+    for stops in [false, true] {
+        let team = Team::new().await;
+        let [first, second, third] = &team.workers;
+        let router = team.node.spawn("router", team.pool.router::<WhoAnswers>()).await.unwrap();
+        let gate = Arc::new(Semaphore::new(0));
+        let gates = [team.hold(1, false).await, team.hold(2, stops).await];
+        let wait = WaitForRouter { router: router.clone(), drains: true, gate: gate.clone() };
+        let mut waits = first.ask(wait).timeout(MINUTE);
+        assert!(futures::poll!(&mut waits).is_pending());
+        settle().await;
+        first.tell(WhoAnswers).await.unwrap();
+        let asked = tokio::spawn(router.ask(WhoAnswers).timeout(MINUTE).into_ask());
+        settle().await;
+        gate.add_permits(1);
+        settle().await;
+        assert!(futures::poll!(&mut waits).is_pending(), "stops: {stops}");
+        gates[1].add_permits(1);
+        assert_eq!(waits.await, Ok(ActorExit::Stopped.to_string()));
+        assert_eq!(asked.await.unwrap(), Ok(third.address().to_string()));
+        drop((second.kill().await, &gates[0]));
+    }
 }

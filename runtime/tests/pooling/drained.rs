@@ -1,5 +1,6 @@
 //! Pools that are drained.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use ringpost::DeadLetterCause;
@@ -7,10 +8,11 @@ use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::time::timeout;
 
-use super::{Fail, MINUTE, MS, StopAndHold, builder, fill, hold, job};
+use super::{Fail, Job, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
+/// PL-4. The pool takes nothing more before the first worker is closed.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() {
@@ -40,7 +42,7 @@ async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() 
     assert_eq!(pool.drain().await, Ok(()), "it has ended");
 }
 
-/// A worker fails while its pool is drained, and rests when it is.
+/// PL-4. A worker fails while its pool is drained, and rests when it is.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_fails_while_its_pool_is_drained_handles_what_it_has_all_the_same() {
@@ -201,6 +203,116 @@ async fn a_worker_that_is_stopping_when_it_is_removed_or_drained_handles_what_it
         } else {
             assert!(pool.ask(job(4)).await.is_ok());
         }
+    }
+}
+
+/// A worker that stops by itself is made anew for what it has, also when its pool has no other work
+/// for it, as often as its restarts allow: what is left then are dead letters (PL-4).
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_stops_itself_after_its_removal_or_the_drain_handles_what_it_has() {
+    for (drains, stops) in [(true, 3), (false, 3), (true, 4), (false, 4)] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        for number in 0..stops {
+            last.tell(StopYourself).await.unwrap();
+            last.tell(job(number)).await.unwrap();
+        }
+        if drains {
+            pool.drain().await.unwrap();
+        } else {
+            pool.resize(1).await.unwrap();
+        }
+        gate.add_permits(1);
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+        assert_eq!(desk.done_by(&last), [0, 1, 2], "drains: {drains}, stops: {stops}");
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), stops - 3);
+        if drains {
+            assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+        } else {
+            assert!(pool.ask(job(4)).await.is_ok(), "the pool has not failed");
+        }
+    }
+}
+
+/// A stop by others ends it, before or after its own one.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_stops_itself_after_the_drain_and_is_stopped_by_others_ends() {
+    for is_first in [true, false] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        last.tell(StopAndHold).await.unwrap();
+        for number in 1..4 {
+            last.tell(job(number)).await.unwrap();
+        }
+        pool.drain().await.unwrap();
+        if is_first {
+            last.stop().await.unwrap();
+        } else {
+            gate.add_permits(1);
+            desk.held.notified().await;
+            last.stop().await.unwrap();
+        }
+        gate.add_permits(1);
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped);
+        assert!(desk.done().is_empty(), "is first: {is_first}");
+        let lost = if is_first { 4 } else { 3 };
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), lost);
+    }
+}
+
+/// One rests when its pool is drained, and one fails afterwards: neither has anything to handle.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_the_rest_of_a_worker_that_has_nothing_left() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.size(2).restart_backoff(MINUTE, MINUTE);
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let [resting, failing] = <[_; 2]>::try_from(pool.workers()).unwrap();
+    assert_eq!(cause(resting.fail().await), Err(AskCause::Panicked));
+    let gate = hold(&desk, &failing).await;
+    failing.tell(Fail).await.unwrap();
+    tokio::time::sleep(MS).await;
+    let start = tokio::time::Instant::now();
+    pool.drain().await.unwrap();
+    assert_eq!(resting.wait_stopped().await, ActorExit::Stopped);
+    gate.add_permits(1);
+    assert_eq!(failing.wait_stopped().await, ActorExit::Stopped);
+    assert_eq!(pool.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert!(start.elapsed() < MINUTE / 2, "a worker rested to the end");
+    assert_eq!(desk.made.load(Ordering::Relaxed), 2, "none was made anew");
+}
+
+/// A sender has room at a worker that rests: it is waited for until that is used or given back.
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_the_rest_of_a_worker_that_may_be_sent_something() {
+    for is_used in [true, false] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.restart_backoff(MINUTE, MINUTE).spawn(&node, "pool").await.unwrap();
+        let worker = pool.workers().remove(0);
+        assert_eq!(cause(worker.fail().await), Err(AskCause::Panicked));
+        tokio::time::sleep(MS).await;
+        let room = worker.reserve::<Job>().await.unwrap();
+        pool.drain().await.unwrap();
+        assert!(timeout(MS, worker.wait_stopped()).await.is_err());
+        let start = tokio::time::Instant::now();
+        if is_used {
+            room.tell(job(1)).unwrap();
+        } else {
+            drop(room);
+        }
+        assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+        assert_eq!(desk.done_by(&worker).len(), usize::from(is_used));
+        assert_eq!(start.elapsed() > MINUTE / 2, is_used, "it begins anew for what it has alone");
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Job, MINUTE, MS, builder, hold, job};
 use crate::actors::node;
 use crate::cause;
 
-/// Both orders: the worker fails and rests before it is removed, and it fails afterwards.
+/// PL-4. Both orders: the worker fails and rests before it is removed, and it fails afterwards.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_removed_and_fails_handles_what_it_has_all_the_same() {
@@ -79,7 +79,8 @@ async fn a_worker_that_is_removed_while_it_rests_ends_when_it_is_stopped() {
     assert!(start.elapsed() < MINUTE / 2, "it did not rest to the end");
 }
 
-/// A removed worker takes no more, and handles what it has; of what it cannot, its askers are told.
+/// PL-4. A removed worker takes no more, and handles what it has; of what it cannot, its askers are
+/// told.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn askers_of_a_worker_that_is_removed_are_answered_or_told_that_it_never_begins() {

@@ -1,7 +1,7 @@
 //! Routers: actors that hand messages to the workers of a pool.
 
 use futures::future::join_all;
-use ringpost::pool::{Pool, Router};
+use ringpost::pool::{Pool, PoolSupervisor, Router};
 use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, limits};
 use tokio::time::timeout;
@@ -90,6 +90,32 @@ async fn asks_that_are_given_up_do_not_hold_up_a_router() {
     let (last, ()) = tokio::join!(last, async { gate.add_permits(1) });
     assert_eq!(last, Ok(busy.address().to_string()));
     assert_eq!(desk.done_by(&busy)[done..], [1, 2, 3, 4]);
+}
+
+/// Then as many wait in its mailbox as that has room for, and then senders do.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_has_no_more_messages_in_hand_than_it_is_to() {
+    let most = limits::ROUTER_WAITING_MAX;
+    for (set, in_hand) in [(Some(0), 1), (Some(2), 2), (Some(most + 1), most), (None, most)] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let pool = builder.spawn(&node, "pool").await.unwrap();
+        let router = pool.router::<Job>();
+        let router = set.into_iter().fold(router, Router::waiting_max);
+        let options = SpawnOptions::named("jobs").mailbox_capacity(1);
+        let router = node.spawn_with(options, router).await.unwrap();
+        let gate = fill(&desk, &pool).await.remove(0);
+        let mut sent = 0;
+        while router.try_tell(job(sent)).is_ok() {
+            sent += 1;
+            tokio::time::sleep(MS).await;
+        }
+        // One waits in its handler, and one in its mailbox.
+        assert_eq!(sent, in_hand as u64 + 2, "set: {set:?}");
+        gate.add_permits(1);
+        desk.until_done(in_hand + 3).await;
+    }
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -211,6 +237,92 @@ async fn what_a_router_was_told_and_no_worker_takes_is_a_dead_letter() {
         }
     };
     assert_eq!((letter.message, letter.cause), (Job::ID, DeadLetterCause::Stopped));
+}
+
+/// Has a pool and its router as children that end all at once.
+#[derive(Default)]
+struct Office {
+    pool: Option<(Pool<Worker>, Child<PoolSupervisor>)>,
+}
+
+#[actor]
+impl Actor for Office {
+    async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        let (pool, child) = self.pool.take().expect("it starts once");
+        cx.spawn(child).await?;
+        cx.spawn(Child::new(move || pool.router::<Job>()).named("jobs")).await?;
+        Ok(())
+    }
+}
+
+#[handlers]
+impl Office {}
+
+/// The pool takes what its router has, and only then nothing more: also where a keyed message may
+/// go to one worker alone, and where both are children of an actor.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_has_routers_hand_over_what_they_have() {
+    for (is_keyed, is_family) in [(false, false), (true, false), (false, true)] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let builder = if is_keyed { builder.by_key(|job: &Job| job.key) } else { builder };
+        let (pool, child) = builder.size(2).child(&node, "pool").unwrap();
+        if is_family {
+            let office = Office { pool: Some((pool.clone(), child)) };
+            node.spawn("office", office).await.unwrap();
+        } else {
+            node.supervise(child).await.unwrap();
+            node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+        }
+        let router: Recipient<Job, String> = node.recipient("alpha/jobs").await.unwrap();
+        let gates = fill(&desk, &pool).await;
+        // More than it has in hand at once: it waits in its handler, and others in its mailbox.
+        let last = limits::ROUTER_WAITING_MAX as u64 + 100;
+        for number in 1..last {
+            router.tell(job(number)).await.unwrap();
+        }
+        let asked = tokio::spawn(router.ask(job(last)).timeout(MINUTE).into_ask());
+        tokio::time::sleep(MS).await;
+        let ends = node.clone();
+        let shutdown = tokio::spawn(async move { ends.shutdown(MINUTE).await });
+        // They have ended as far as they can.
+        tokio::time::sleep(MS).await;
+        gates.iter().for_each(|gate| gate.add_permits(1));
+        assert_eq!(shutdown.await.unwrap(), []);
+        asked.await.unwrap().expect("a worker answers");
+        // Those of the router, and the ones that the workers had.
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+        let mut done: Vec<u64> = desk.done().into_iter().map(|(_, number)| number).collect();
+        done.sort_unstable();
+        let wanted: Vec<u64> = [0].into_iter().chain(0..=last).collect();
+        assert_eq!(done, wanted, "keyed: {is_keyed}, family: {is_family}");
+    }
+}
+
+/// A worker that never takes what its router has is killed with it at the deadline, and no other
+/// pool waits for that.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_a_router_up_to_its_deadline() {
+    let node = node().await;
+    let (desk, stuck) = builder();
+    let stuck = stuck.spawn(&node, "stuck").await.unwrap();
+    let (_desk, other) = builder();
+    let other = other.spawn(&node, "other").await.unwrap();
+    for (name, pool) in [("first", &stuck), ("second", &other)] {
+        node.spawn(name, pool.router::<Job>()).await.unwrap();
+    }
+    fill(&desk, &stuck).await;
+    let router: Recipient<Job, String> = node.recipient("alpha/first").await.unwrap();
+    router.tell(job(1)).await.unwrap();
+    let ends = node.clone();
+    let shutdown = tokio::spawn(async move { ends.shutdown(MINUTE).await });
+    assert_eq!(other.supervisor().wait_stopped().await, ActorExit::Stopped);
+    assert!(futures::poll!(Box::pin(stuck.supervisor().wait_stopped())).is_pending());
+    let killed: Vec<String> = shutdown.await.unwrap().iter().map(ToString::to_string).collect();
+    let has = |name: &str| killed.iter().any(|killed| killed.contains(name));
+    assert!(has("stuck") && has("first") && !has("other") && !has("second"), "{killed:?}");
 }
 
 // Promised in docs/SEMANTICS.md.

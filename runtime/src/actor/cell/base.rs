@@ -8,7 +8,7 @@ use crate::actor::arrival::{Unopened, begin_ask};
 use crate::actor::ends::Ends;
 use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
-use crate::busy::InHand;
+use crate::busy::{InHand, is_running};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::exit::ActorExit;
 use crate::mailbox::Intake;
@@ -233,10 +233,11 @@ impl Base {
         match halt {
             Halt::Drain => mailbox.drain(),
             Halt::Stop => {
-                // One that was to be dismissed with its next incarnation has none.
-                let is_dismissed = self.ends.dismiss_now();
+                // One that was dismissed, or is to be with its next incarnation, has none: unless
+                // it stops itself (PL-4).
+                let is_end = self.ends.stop(is_running(self.token()));
                 mailbox.stop();
-                if is_dismissed {
+                if is_end {
                     mailbox.wake();
                 }
             }
@@ -291,7 +292,9 @@ impl dyn Body + '_ {
     /// dismissed meanwhile is drained at once.
     pub(in crate::actor) fn renew(&self, is_revived: bool) -> Renewed {
         let (mailbox, ends) = (self.intake(), &self.base().ends);
-        let was_closed = is_revived && mailbox.reopen();
+        // One that is dismissed takes nothing more, not even for a moment.
+        let is_dismissed = is_revived && ends.dismiss_now();
+        let was_closed = is_revived && mailbox.reopen(is_dismissed);
         // In this order: an order to end comes before the stop, or the drain, that it goes with.
         if ends.is_final() {
             mailbox.stop();

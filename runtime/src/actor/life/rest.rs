@@ -10,7 +10,8 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::{Ending, Living, note_undone};
+use super::living::Living;
+use super::{Ending, note_undone};
 use crate::actor::cell::{Body, Renewed};
 use crate::actor::child::Verdict;
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
@@ -164,10 +165,10 @@ impl<'a> Ended<'a> {
         // One that is dismissed goes on after a failure, with what is left of a drain.
         let is_over = is_closing && !(is_dismissed && exit.is_failure());
         let judged = if is_over { ActorExit::Stopped } else { exit.clone() };
-        let Some(course) = self.life.course() else { return Next::End };
-        if is_dismissed && !judged.is_failure() {
+        if !judged.is_failure() && (is_dismissed || self.is_done()) {
             return Next::End;
         }
+        let Some(course) = self.life.course() else { return Next::End };
         match course.after(&judged, self.judgement.at) {
             Verdict::Restart(delay) => match self.me.renew(is_revived) {
                 Renewed::Never => Next::End,
@@ -218,8 +219,12 @@ impl<'a> Ended<'a> {
             Some(is_told) => is_told && self.resumed(resumed).await,
             None => {
                 let mut pause = pin!(sleep(delay));
+                let me = self.me.clone();
                 loop {
-                    rested(&*self.me, pause.as_mut()).await;
+                    let rest = rested(&*me, pause.as_mut(), || self.is_done()).await;
+                    if rest.is_none() && self.is_done() {
+                        return false;
+                    }
                     if self.begins_anew() {
                         return true;
                     }
@@ -236,7 +241,7 @@ impl<'a> Ended<'a> {
         *self.life.how() = Ending::Killed;
         let _wait = self.wait_for_group();
         loop {
-            match rested(&*self.me, &mut resumed).await {
+            match rested(&*self.me, &mut resumed, || false).await {
                 Some(Ok(started)) => {
                     *self.life.started() = Some(started);
                     return self.begins_anew();
@@ -272,7 +277,7 @@ impl<'a> Ended<'a> {
 
     /// Returns true if the actor was killed while it rested and goes on resting all the same.
     fn outlives_kill(&mut self) -> bool {
-        let outlives = self.life.course().is_some_and(|course| course.outlives_kills());
+        let outlives = self.life.course().is_some_and(|course| course.is_of_worker());
         outlives && self.is_revived() && self.me.ends().outlive_kill()
     }
 
@@ -294,20 +299,33 @@ impl<'a> Ended<'a> {
         self.me.ends().is_revived()
     }
 
+    /// Returns true if it was dismissed, or is to be with its next incarnation, and has nothing to
+    /// handle.
+    fn is_done(&mut self) -> bool {
+        (self.is_dismissed() || self.me.ends().is_dismissed())
+            && self.me.intake().is_exhausted()
+            && !self.life.has_unbegun()
+    }
+
     /// Returns true if it was restarted after a stop, too, and is not any more.
     fn is_dismissed(&mut self) -> bool {
         self.life.course().is_some_and(|course| course.is_revived()) && !self.is_revived()
     }
 }
 
-/// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
-/// not restarted after one.
-async fn rested<F: Future>(me: &dyn Body, future: F) -> Option<F::Output> {
+/// Waits for `future`, unless something is ordered first, or it `is_done`. A stop is an order to an
+/// actor that is not restarted after one.
+async fn rested<F: Future>(
+    me: &dyn Body,
+    future: F,
+    mut is_done: impl FnMut() -> bool,
+) -> Option<F::Output> {
     let ordered = poll_fn(|cx| {
         me.intake().attend(cx.waker());
         // It may be dismissed while it rests.
         let is_stopped = !me.ends().is_revived() && me.intake().is_stopping();
-        if is_stopped || me.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
+        let wakes = is_stopped || me.ends().is_ordered() || is_done();
+        if wakes { Poll::Ready(()) } else { Poll::Pending }
     });
     tokio::select! {
         biased;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use super::Pool;
 use super::ring::{Order, Ring};
+use super::{Pool, Refusal};
 use crate::actor::reference::Near;
 use crate::actor::time_limit::TimeLimit;
 use crate::actor::{Accepts, ActorRef, Ask, Handlers};
@@ -81,16 +81,15 @@ async fn send_now<'a, A: Accepts<M>, M: Message>(
     let (mut refused, mut may_wait, mut circular) = (None, false, Vec::new());
     let mut rounds = order.rounds(ring);
     while let Some(worker) = rounds.next() {
-        match ask.send_now(worker.destination()).await {
-            Ok(()) => return Ok(()),
-            Err(Cause::MailboxFull) => (may_wait, rounds.will_have_room) = (true, true),
-            Err(Cause::Stopped) => may_wait = true,
-            // It is the asker, or waits for that: another one may answer.
-            Err(cause @ (Cause::SelfAsk | Cause::Cycle(_))) => {
+        let Err(unsent) = ask.send_now(worker.destination()).await else { return Ok(()) };
+        match Refusal::from(unsent) {
+            Refusal::Full => (may_wait, rounds.will_have_room) = (true, true),
+            Refusal::Closed => may_wait = true,
+            Refusal::Circular(cause) => {
                 circular.push(worker);
                 refused = Some(cause);
             }
-            Err(cause) => return Err(Unsent::Ends(cause)),
+            Refusal::Never(cause) => return Err(Unsent::Ends(cause)),
         }
     }
     Err(match refused {

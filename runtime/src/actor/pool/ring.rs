@@ -5,16 +5,18 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::open::Open;
 use crate::actor::cell::Cell;
 use crate::actor::child::{Factory, Make};
 use crate::actor::destination::Destination;
+use crate::actor::wait::Wait;
 use crate::actor::{ActorRef, Handlers};
 use crate::busy::is_running;
 use crate::message::Message;
@@ -76,6 +78,11 @@ pub(super) struct Shared<A: Handlers> {
     changed: Notify,
     /// Told when a worker begins to rest.
     rested: Notify,
+    /// The routers on its node, and what they have in hand that no worker has: where its node shuts
+    /// down, the pool takes that first.
+    pub(super) routed: Open<()>,
+    /// It was drained, and takes nothing more from its routers either.
+    is_drained: AtomicBool,
 }
 
 impl<A: Handlers> Shared<A> {
@@ -89,7 +96,20 @@ impl<A: Handlers> Shared<A> {
             ring: RwLock::new(Arc::new([])),
             changed: Notify::new(),
             rested: Notify::new(),
+            routed: Open::new(),
+            is_drained: AtomicBool::new(false),
         }
+    }
+
+    /// The pool is drained, or begins (anew).
+    pub(super) fn set_drained(&self, is_drained: bool) {
+        self.is_drained.store(is_drained, Ordering::Relaxed);
+    }
+
+    /// Returns true if its node shuts down, and the pool still takes what its routers have.
+    pub(super) fn takes_routed(&self) -> bool {
+        let is_leaving = self.node.residents().is_closed();
+        is_leaving && !self.is_drained.load(Ordering::Relaxed) && !self.routed.is_empty()
     }
 
     pub(super) fn size(&self) -> usize {
@@ -275,6 +295,11 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().is_none_or(|cell| cell.intake().is_closed())
     }
 
+    /// Returns true if it was stopped.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.near_cell().is_none_or(|cell| cell.intake().is_stopping())
+    }
+
     /// Returns true if it has ended and has not started anew yet: it handles nothing now.
     pub(super) fn is_resting(&self) -> bool {
         !planted!(RestingTurn) && self.near_cell().is_some_and(|cell| !cell.ends().is_started())
@@ -285,13 +310,22 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().is_some_and(|cell| is_running(cell.token()))
     }
 
+    /// Returns true if its handler waits for the end of `other`, by itself or through others, and
+    /// it has no room meanwhile.
+    pub(super) fn waits_for(&self, other: &dyn Resident) -> bool {
+        self.near_cell().is_some_and(|cell| {
+            let has_none = cell.intake().is_full() || cell.intake().is_closed();
+            has_none && Wait::would_close(other, cell)
+        })
+    }
+
     /// Returns how many messages its worker has before a new one.
     fn load(&self) -> usize {
         self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }
 
-    /// Ends a worker when it has handled what it has. It may fail at that as often as another
-    /// worker (PL-4).
+    /// Ends a worker when it has handled what it has. It may fail at that, or stop itself, as often
+    /// as another worker (PL-4).
     pub(super) fn dismiss(&self) {
         self.near_cell().into_iter().for_each(Cell::dismiss);
     }

@@ -6,18 +6,20 @@ use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::unconstrained;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::Instant;
 
 use super::Pool;
+use super::open::{Open, OpenOne};
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::address::Address;
 use crate::busy::at_rest;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
-use crate::error::{AskCause, AskError, BoxError, Cause};
+use crate::error::{AskCause, AskError, BoxError, Cause, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
+use crate::resident::Resident;
 use crate::spans;
 use crate::{actor, handlers};
 
@@ -28,10 +30,11 @@ use crate::{actor, handlers};
 ///
 /// It waits for no answer, and a worker that has no room holds up those messages alone that can go
 /// to no other one: [`limits::ROUTER_WAITING_MAX`] messages may wait, or be asks that are not
-/// answered (one whose asker gives up before its turn comes waits no longer). Only then does it
-/// take no more, and its senders wait. Messages with a
-/// [key](super::PoolBuilder::by_key) reach their worker in the order in which the router has them,
-/// while the size of the pool stays; of others the order is not promised.
+/// answered (one whose asker gives up before its turn comes waits no longer), or as many as
+/// [`waiting_max`](Self::waiting_max) says. Only then does it take no more: they wait in its
+/// mailbox, and then its senders do. Messages with a [key](super::PoolBuilder::by_key) reach their
+/// worker in the order in which the router has them, while the size of the pool stays; of others
+/// the order is not promised.
 ///
 /// An asker gets the worker's answer, or learns why there is none, as if it had asked the worker:
 /// [`Panicked`](crate::AskCause::Panicked) says that the worker did. The router itself has the
@@ -44,7 +47,10 @@ use crate::{actor, handlers};
 ///
 /// A drain hands over all that was sent to it: it has ended when workers have all of that, and what
 /// it has in hand then, answers, goes on without it. So does all else after a stop, which waits for
-/// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends.
+/// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends;
+/// [`Node::shutdown`](crate::Node::shutdown) does so. (Not in a handler of a worker: where all
+/// workers that may take what is left are full and wait for the end of their router so, it ends
+/// before they have that.)
 ///
 /// ```
 /// # use ringpost::prelude::*;
@@ -73,17 +79,24 @@ pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
     /// A permit for each message in hand.
     room: Arc<Semaphore>,
-    /// A permit for each message that no worker has: a drain waits for all.
-    unsent: Arc<Semaphore>,
+    /// The messages that no worker has, by the place to which each may go alone: a drain waits for
+    /// all.
+    unsent: Open<Option<usize>>,
     /// By its place, what tells when the last message with a key has had its turn.
     last: BTreeMap<usize, Before>,
     /// It watches the pool, which has begun.
     watches: bool,
+    /// There from its start on, where it is on the node of its pool.
+    counted: Option<OpenOne<()>>,
     _message: PhantomData<fn(M)>,
 }
 
-/// No router has more messages.
-const UNSENT_MAX: u32 = 1 << 28;
+/// A message that no worker has, until this is dropped. The drain of the router waits for it, and
+/// where the node shuts down the pool does, also when the router has ended.
+struct Unsent {
+    _of_router: OpenOne<Option<usize>>,
+    _of_pool: Option<OpenOne<()>>,
+}
 
 /// The turn of a message among those that may go to the same worker alone.
 struct Turn {
@@ -110,18 +123,51 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         Router {
             pool,
             room: Arc::new(Semaphore::new(limits::ROUTER_WAITING_MAX)),
-            unsent: Arc::new(Semaphore::new(UNSENT_MAX as usize)),
+            unsent: Open::new(),
             last: BTreeMap::new(),
             watches: false,
+            counted: None,
             _message: PhantomData,
         }
     }
 
-    /// Returns the turn of a message that has a key.
-    fn turn(&mut self, message: &M) -> Option<Turn> {
-        let place = self.pool.shared.place(&self.pool.shared.ring(), message)?;
+    /// Sets how many messages it has in hand: those that wait for a worker, and asks that are not
+    /// answered. [`limits::ROUTER_WAITING_MAX`] when not set, and no more than that; 0 counts as 1.
+    /// Beyond them as many wait as its mailbox has room for, and then their senders. Of this node
+    /// that is the capacity of the mailbox, and of each other node the window of its
+    /// [`Profile`](crate::Profile).
+    ///
+    /// ```
+    /// # use ringpost::prelude::*;
+    /// # #[actor]
+    /// # #[derive(Default)]
+    /// # struct Squarer;
+    /// # #[handlers]
+    /// # impl Squarer {
+    /// #     #[handler]
+    /// #     fn square(&mut self, number: u64) -> u64 {
+    /// #         number * number
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let node = Node::builder("alpha").start().await?;
+    /// # let pool = Pool::builder(Squarer::default).spawn(&node, "squarers").await?;
+    /// let options = SpawnOptions::named("square").mailbox_capacity(16);
+    /// node.spawn_with(options, pool.router::<Square>().waiting_max(16)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn waiting_max(mut self, messages: usize) -> Self {
+        self.room = Arc::new(Semaphore::new(messages.clamp(1, limits::ROUTER_WAITING_MAX)));
+        self
+    }
+
+    /// Returns the turn of a message that may go to this place alone.
+    fn turn(&mut self, place: usize) -> Turn {
         let (sent, is_sent) = oneshot::channel();
-        Some(Turn { before: self.last.insert(place, Before(is_sent)), sent })
+        Turn { before: self.last.insert(place, Before(is_sent)), sent }
     }
 }
 
@@ -130,8 +176,24 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
 impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         self.watch(cx);
-        let unsent = self.unsent.clone();
-        cx.finish_with(async move { drop(unsent.acquire_many(UNSENT_MAX).await) });
+        let routed = &self.pool.shared.routed;
+        let is_near = cx.node().id() == self.pool.shared.node.id();
+        self.counted = is_near.then(|| routed.begin(()));
+        let (unsent, pool, me) = (self.unsent.clone(), self.pool.clone(), cx.shared_cell());
+        cx.finish_with(async move {
+            let gives_up = |places: &[_]| {
+                let waits = pool.waits_for(&*me, places);
+                if waits {
+                    tracing::warn!(
+                        router = %me.address(),
+                        "a router that is drained does not wait for its workers: they wait for \
+                        its end"
+                    );
+                }
+                waits
+            };
+            unsent.none(gives_up).await;
+        });
         Ok(())
     }
 }
@@ -167,8 +229,11 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
                 () = cx.is_to_end() => None,
             }
         });
-        let (room, deadline, turn) = (room.await, cx.deadline(), self.turn(&msg));
-        let unsent = self.unsent.clone().try_acquire_owned().ok();
+        let (room, deadline) = (room.await, cx.deadline());
+        let place = self.pool.shared.place(&self.pool.shared.ring(), &msg);
+        let turn = place.map(|place| self.turn(place));
+        let of_pool = self.counted.as_ref().map(|_| self.pool.shared.routed.begin(()));
+        let unsent = Unsent { _of_router: self.unsent.begin(place), _of_pool: of_pool };
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
@@ -219,31 +284,26 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turn, unsent): (Option<Turn>, Option<OwnedSemaphorePermit>),
+    (turn, unsent): (Option<Turn>, Unsent),
 ) {
-    let name = pool.supervisor().address().clone();
     let sent = match turn {
         None => None,
         Some(turn) => match turn.comes(&mut reply).await {
             None => {
-                let late = AskCause::NotSent(Cause::Timeout);
-                let error = AskError::new(late, name.clone(), M::NAME);
-                return unanswered(reply, &name, error);
+                let (late, name) = (AskCause::NotSent(Cause::Timeout), pool.address());
+                return unanswered(reply, &name, AskError::new(late, name.clone(), M::NAME));
             }
             sent => sent,
         },
     };
     if !reply.is_awaited() {
-        if let Err(error) = pool.tell(message).await {
-            tracing::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
-            pool.shared.node.dead_letters().bury(DeadLetter {
-                to: name,
-                message: M::ID,
-                name: Some(M::NAME),
-                cause: DeadLetterCause::Stopped,
-            });
+        let mut told = pool.tell(message).await;
+        if let Err(TellError { message, cause: Cause::Cycle(_) }) = told {
+            // The workers wait for the router, whose handler this is: it goes on without that.
+            yield_now().await;
+            told = pool.tell(message).await;
         }
-        return;
+        return told.unwrap_or_else(|error| lost(&pool, &error));
     }
     let mut ask = pool.ask(message);
     if let Some(deadline) = deadline {
@@ -251,8 +311,20 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     }
     match ask.answer(|| drop((sent, unsent))).await {
         Ok(answer) => reply.send(answer),
-        Err(error) => unanswered(reply, &name, error),
+        Err(error) => unanswered(reply, &pool.address(), error),
     }
+}
+
+/// Buries a message that a router was told, and that no worker takes.
+fn lost<A: Accepts<M>, M: Message>(pool: &Pool<A>, error: &TellError<M>) {
+    let name = pool.address();
+    tracing::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
+    pool.shared.node.dead_letters().bury(DeadLetter {
+        to: name,
+        message: M::ID,
+        name: Some(M::NAME),
+        cause: DeadLetterCause::Stopped,
+    });
 }
 
 /// Ends a routed ask of the pool `name` without an answer.

@@ -43,6 +43,23 @@ trait Workers: Send + Sync {
 
     /// Has all of them end when they have handled what they have.
     fn dismiss(&self);
+
+    /// Waits until its routers have ended, and workers have all of theirs, where its node shuts
+    /// down and drains them.
+    fn takes_routed(&self) -> BoxFuture<'static, ()>;
+
+    /// Waits for `last`. Ready or dropped, it tells the senders that wait that the pool is over.
+    fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
+}
+
+/// Tells the senders that wait, when it is dropped, that the pool is over: they do not wait for the
+/// ends of the workers, among which they may be.
+struct Over<A: Handlers>(Arc<Shared<A>>);
+
+impl<A: Handlers> Drop for Over<A> {
+    fn drop(&mut self) {
+        self.0.is_anew();
+    }
 }
 
 /// The workers of a pool.
@@ -84,6 +101,7 @@ impl<A: Handlers> Workers for Team<A> {
         cx: &'a mut Context<PoolSupervisor>,
     ) -> BoxFuture<'a, Result<(), SpawnError>> {
         let start = async {
+            self.shared.set_drained(false);
             let workers = self.add(self.shared.size(), cx).await?;
             self.shared.replace(workers);
             Ok(())
@@ -119,9 +137,27 @@ impl<A: Handlers> Workers for Team<A> {
     }
 
     fn dismiss(&self) {
+        self.shared.set_drained(true);
         self.shared.ring().iter().for_each(ActorRef::dismiss);
         // Senders that wait for one to be made anew learn that none is.
         self.shared.is_anew();
+    }
+
+    fn takes_routed(&self) -> BoxFuture<'static, ()> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            if shared.node.residents().is_closed() {
+                shared.routed.none(|_| false).await;
+            }
+        })
+    }
+
+    fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        let over = Over(self.shared.clone());
+        Box::pin(async move {
+            last.await;
+            drop(over);
+        })
     }
 }
 
@@ -131,6 +167,7 @@ impl Actor for PoolSupervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         let old = self.known.write().replace(cx.actor().clone());
         drop(old);
+        cx.finish_with(self.workers.finish(self.workers.takes_routed()));
         Ok(self.workers.start(cx).await?)
     }
 }
@@ -147,7 +184,9 @@ impl PoolSupervisor {
         // Also those that were removed before, and have not ended. (Not here: a worker that drains
         // its pool, too, has its answer then.)
         let ended = cx.children_ended();
-        cx.finish_with(ended);
+        if !planted!(HastyDrain) {
+            cx.finish_with(self.workers.finish(Box::pin(ended)));
+        }
     }
 }
 

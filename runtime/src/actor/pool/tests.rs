@@ -16,6 +16,7 @@ impl Counter {
     }
 }
 
+/// PL-1. The sender looks for another worker.
 #[tokio::test]
 async fn room_at_a_worker_that_was_stopped_since_is_void_until_it_is_made_anew() {
     let node = Node::builder("alpha").start().await.unwrap();

@@ -88,6 +88,12 @@ pub(super) struct Pages {
     pub(super) loses_taken: bool,
     /// Jobs that the router had, or that were on their way to it, may have been lost.
     pub(super) loses_routed: bool,
+    /// The pool was drained: what it has taken by then it handles.
+    pub(super) is_drained: bool,
+    /// How many workers stopped themselves that were to end.
+    pub(super) last_stops: usize,
+    /// The rules that were broken where an assertion would end a worker, and not the test.
+    pub(super) breaches: Vec<String>,
 }
 
 /// A fault that was done to the pool.
@@ -158,6 +164,21 @@ impl Book {
         pages.is_troubled = true;
         pages.loses_taken |= trouble == Trouble::Stop;
         pages.loses_routed |= trouble != Trouble::Kill;
+    }
+
+    /// Notes that the pool is about to be drained.
+    pub(super) fn is_drained(&self) {
+        self.0.lock().is_drained = true;
+    }
+
+    /// Notes that a worker stops itself that was removed, or whose pool was drained.
+    pub(super) fn stop_at_last(&self) {
+        self.0.lock().last_stops += 1;
+    }
+
+    /// Notes that a rule was broken.
+    pub(super) fn breach(&self, text: String) {
+        self.0.lock().breaches.push(text);
     }
 
     pub(super) fn is_troubled(&self) -> bool {

@@ -1,9 +1,10 @@
 //! The rules of a pool, apart from its code:
 //!
-//! - **Once**: a job is begun once at most, by one worker; one that was refused, or whose tell was
-//!   dropped before it was ready, never; one that was answered once.
-//! - **Kept**: what a worker has is begun, unless workers were stopped or ended for good; what the
-//!   router has, too, unless it was ended or a link was lost.
+//! - **Once** (PL-1): a job is begun once at most, by one worker; one that was refused, or whose
+//!   tell was dropped before it was ready, never; one that was answered once.
+//! - **Kept** (PL-4): what a worker has is begun, also where it was removed, its pool was drained
+//!   or it stops itself, unless workers were stopped by others or ended for good; what the router
+//!   has, too, unless it was ended or a link was lost.
 //! - **Keys**: jobs of one key go to one worker while the size stays, in the order of each sender;
 //!   when workers are added, a key stays or goes to one of these, and when some are removed, only
 //!   the keys of these go to others.
@@ -15,7 +16,7 @@ use ringpost::Address;
 use super::super::Scene;
 use super::book::{ASIDE, Begun, Fate, LATE, Pages, Sent};
 
-pub(super) const STATES: [&str; 23] = [
+pub(super) const STATES: [&str; 25] = [
     "a key changed its worker",
     "a key kept its worker when the size changed",
     "a pool was to have no workers",
@@ -26,6 +27,7 @@ pub(super) const STATES: [&str; 23] = [
     "a worker asked its pool and was answered",
     "a worker asked its pool for one that asked it again, and was answered",
     "a worker asked its pool in vain",
+    "a worker that was to end stopped itself",
     "a worker was killed twice",
     "a worker was killed with jobs that waited",
     "a worker was stopped with jobs that waited",
@@ -36,6 +38,7 @@ pub(super) const STATES: [&str; 23] = [
     "the fate of a job is unknown",
     "the name of a pool was given to another one",
     "the pool ended while a sender waited",
+    "the pool was drained with jobs that waited",
     "the router was ended",
     "the size changed while jobs waited",
     "what workers had was lost",
@@ -44,6 +47,8 @@ pub(super) const STATES: [&str; 23] = [
 /// # Panics
 /// When a rule was broken.
 pub(super) fn judge(scene: &Scene, pages: Pages, keyed: bool) {
+    assert!(pages.breaches.is_empty(), "{:?}", pages.breaches);
+    scene.note_if(pages.last_stops > 0, "a worker that was to end stopped itself");
     let mut begun: BTreeMap<u64, &Begun> = BTreeMap::new();
     for one in &pages.begun {
         let earlier = begun.insert(one.number, one);
@@ -71,8 +76,8 @@ fn check_fate(scene: &Scene, pages: &Pages, sent: &Sent, is_begun: bool) {
         Fate::Unknown => scene.note("the fate of a job is unknown"),
         Fate::Refused => assert!(!is_begun, "refused, and begun: {sent:?}"),
         Fate::Answered => assert!(is_begun, "answered, and never begun: {sent:?}"),
-        // The pool was ended while these were sent.
-        Fate::Taken | Fate::Routed if sent.sender >= LATE => {}
+        // The pool was stopped while these were sent.
+        Fate::Taken | Fate::Routed if sent.sender >= LATE && !pages.is_drained => {}
         Fate::Taken if pages.loses_taken => {
             scene.note_if(!is_begun, "what workers had was lost");
         }

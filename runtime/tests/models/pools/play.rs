@@ -230,9 +230,17 @@ impl Stage {
         });
         let waiting: Vec<Sender> = waiting.collect();
         let (next, is_given) = (RefCell::new(None), self.scene.one_in(2));
+        let drains = self.scene.one_in(2);
         let stop = async {
             self.scene.rest(10 * MS).await;
-            supervisor.stop().await.ok();
+            if drains {
+                let waits = self.book.waiting() > 0;
+                self.scene.note_if(waits, "the pool was drained with jobs that waited");
+                self.book.is_drained();
+                self.pool.drain().await.expect("it has begun");
+            } else {
+                supervisor.stop().await.ok();
+            }
             supervisor.wait_stopped().await;
             if is_given {
                 let given = self.give_name_again().await;

@@ -105,9 +105,11 @@ impl Sender {
         }
     }
 
-    /// Has a job wait for a worker, long enough for others to wait behind it.
+    /// Has a job wait for a worker, long enough for others to wait behind it; after some the worker
+    /// stops.
     pub(super) async fn wait_near(&self, pool: &Pool<Worker>) {
-        let job = Job { then: Then::Rest(200), ..self.job(0) };
+        let then = if self.scene.one_in(6) { Then::Stop } else { Then::Rest(200) };
+        let job = Job { then, ..self.job(0) };
         let number = job.number;
         let fate = self.tell(pool, job).await;
         self.book.settle(number, fate);

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use ringpost::prelude::*;
 use ringpost::test_kit::Cluster;
 
-use super::book::{ASIDE, Book, Fate, Trouble};
+use super::book::{ASIDE, Book, Fate};
 
 #[message]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,8 +97,8 @@ impl Worker {
             pool.as_ref().is_none_or(|pool| !pool.workers().contains(cx.actor()))
         };
         if is_removed {
-            // It is not made anew, and what it has is lost.
-            self.book.trouble(Trouble::Stop);
+            // It is made anew all the same, for what it has.
+            self.book.stop_at_last();
         }
         cx.stop();
     }
@@ -110,8 +110,15 @@ impl Worker {
         // It is a sender by itself: the workers that ask do so in no order.
         self.book.send(number, key, number as usize);
         let answer = pool.ask(Job { number, key, then }).timeout(PATIENCE).await;
-        if let (Err(error), false) = (&answer, self.book.is_troubled()) {
-            assert!(!is_late(&error.cause), "a worker waited in vain for {number}: {error}");
+        // (A panic would end this worker, and be taken for one that it was told to have.)
+        match &answer {
+            Ok(other) if *other != number => {
+                return self.book.breach(format!("{number} has the answer of {other}"));
+            }
+            Err(error) if is_late(&error.cause) && !self.book.is_troubled() => {
+                self.book.breach(format!("a worker waited in vain for {number}: {error}"));
+            }
+            _ => {}
         }
         self.book.settle(number, Fate::of(number, answer));
     }

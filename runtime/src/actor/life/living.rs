@@ -1,0 +1,97 @@
+//! A life without the type of its actor.
+
+use std::sync::Arc;
+
+use super::{Ending, Life};
+use crate::actor::Handlers;
+use crate::actor::cell::Body;
+use crate::actor::child::Course;
+use crate::actor::context::task::Registered;
+use crate::actor::route::Label;
+use crate::exit::ActorExit;
+use crate::rest::Started;
+
+/// A life without the type of its actor: what comes between two incarnations, and at the end, is
+/// compiled once, and not for each actor of a program.
+pub(super) trait Living: Send {
+    fn me(&self) -> Arc<dyn Body>;
+
+    fn how(&mut self) -> &mut Ending;
+
+    fn started(&mut self) -> &mut Option<Started>;
+
+    fn is_born(&self) -> bool;
+
+    /// Returns how it is restarted; `None` if it never is.
+    fn course(&mut self) -> Option<&mut Course>;
+
+    /// See [`Make::note_over`](crate::actor::child::Make::note_over).
+    fn note_over(&self, reopened: bool);
+
+    fn registered(&mut self) -> Option<&mut dyn Registered>;
+
+    /// Returns true if it has taken messages that it has not begun, or put some aside.
+    fn has_unbegun(&mut self) -> bool;
+
+    /// Returns the message whose handler did not end.
+    fn take_in_hand(&mut self) -> Option<&'static Label>;
+
+    /// See [`Cell::leave_unbegun`](crate::actor::cell::Cell::leave_unbegun).
+    fn leave_unbegun(&mut self);
+
+    /// See [`Cell::end`](crate::actor::cell::Cell::end).
+    fn end(&mut self, exit: ActorExit);
+}
+
+/// A life as [`Living`] has it. (Not the life itself: a pointer to what is of any type can drop it,
+/// which would be compiled for each part of a program that makes one.)
+pub(super) struct Lent<'a, A: Handlers>(pub(super) &'a mut Life<A>);
+
+impl<A: Handlers> Living for Lent<'_, A> {
+    fn me(&self) -> Arc<dyn Body> {
+        self.0.cell.clone()
+    }
+
+    fn how(&mut self) -> &mut Ending {
+        &mut self.0.how
+    }
+
+    fn started(&mut self) -> &mut Option<Started> {
+        &mut self.0.started
+    }
+
+    fn is_born(&self) -> bool {
+        self.0.is_born
+    }
+
+    fn course(&mut self) -> Option<&mut Course> {
+        self.0.plan.as_mut().map(|plan| plan.course_mut())
+    }
+
+    fn note_over(&self, reopened: bool) {
+        if let Some(plan) = &self.0.plan {
+            plan.factory().note_over(reopened);
+        }
+    }
+
+    fn registered(&mut self) -> Option<&mut dyn Registered> {
+        self.0.cx.more_registered()
+    }
+
+    fn has_unbegun(&mut self) -> bool {
+        let registered = self.0.cx.more_registered();
+        !self.0.hand.is_empty() || registered.is_some_and(|registered| registered.has_asides())
+    }
+
+    fn take_in_hand(&mut self) -> Option<&'static Label> {
+        self.0.cx.take_in_hand()
+    }
+
+    fn leave_unbegun(&mut self) {
+        self.0.cell.leave_unbegun(&mut self.0.hand);
+    }
+
+    fn end(&mut self, exit: ActorExit) {
+        self.0.cell.end(&mut self.0.hand, exit);
+    }
+}
