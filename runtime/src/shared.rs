@@ -68,7 +68,25 @@ fn gauge(shares: f64, bytes: f64) {
     metrics::gauge!("ringpost_region_shared_bytes").increment(bytes);
 }
 
-/// Counts an operation of this node on a region, of its own or of another node, as it begins.
-pub(crate) fn note_operation(kind: &'static str) {
-    metrics::counter!("ringpost_region_operations_total", "kind" => kind).increment(1);
+/// What a task of this node does with a region, of its own or of another node.
+#[derive(Clone, Copy)]
+pub(crate) enum Use {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Use {
+    /// Counts it, as it begins.
+    pub(crate) fn note(self) {
+        // (All is literal, so that no key is allocated for it.)
+        let counter = match self {
+            Use::Read => metrics::counter!("ringpost_region_operations_total", "kind" => "read"),
+            Use::Write => metrics::counter!("ringpost_region_operations_total", "kind" => "write"),
+            Use::Atomic => {
+                metrics::counter!("ringpost_region_operations_total", "kind" => "atomic")
+            }
+        };
+        counter.increment(1);
+    }
 }

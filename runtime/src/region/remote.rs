@@ -18,7 +18,7 @@ use crate::error::{RegionError, WriteAndTellError};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{AccessError, ShareId, SharedMemory};
-use crate::shared::note_operation;
+use crate::shared::Use;
 
 /// Access to a [`Region`](super::Region), perhaps of another node. Cheap to clone; clones, and what
 /// arrives in messages, lead to the same memory.
@@ -168,7 +168,7 @@ impl<T: Pod> RemoteRegion<T> {
         let range = range::elements(range, self.len());
         let (memory, at) = self.find(&range)?;
         range::check_room(&range, into)?;
-        note_operation("read");
+        Use::Read.note();
         let read = memory.read(at, bytemuck::cast_slice_mut(into)).await;
         read.map_err(|error| self.error(range, error))
     }
@@ -184,7 +184,7 @@ impl<T: Pod> RemoteRegion<T> {
     pub async fn read(&self, range: impl RangeBounds<usize>) -> Result<Vec<T>, RegionError> {
         let range = range::elements(range, self.len());
         let (memory, mut at) = self.find(&range)?;
-        note_operation("read");
+        Use::Read.note();
         // Memory is taken as the elements come, for as many again as have come: how many there are
         // is the word of their node.
         let step = (READ_STEP_BYTES / size_of::<T>().max(1)).max(1);
@@ -221,7 +221,7 @@ impl<T: Pod> RemoteRegion<T> {
         let fetched = memory.fetch(at, range.len().saturating_mul(size_of::<T>())).await;
         match fetched.map_err(|error| self.error(range.clone(), error))? {
             Some(fetched) if RegionView::<T>::is_made_of(&fetched) => {
-                note_operation("read");
+                Use::Read.note();
                 Ok(RegionView::fetched(fetched))
             }
             _ => self.read(range).await.map(RegionView::copied),
@@ -252,7 +252,7 @@ impl<T: Pod> RemoteRegion<T> {
         let mut read: Vec<_> = ranges.iter().map(|range| vec![T::zeroed(); range.len()]).collect();
         let into = read.iter_mut().map(|it| bytemuck::cast_slice_mut(&mut it[..]));
         let mut parts: Vec<(u64, &mut [u8])> = places.into_iter().zip(into).collect();
-        note_operation("read");
+        Use::Read.note();
         let done = memory.read_many(&mut parts).await;
         done.map_err(|error| self.error(first..last, error))?;
         Ok(read)
@@ -282,7 +282,7 @@ impl<T: Pod> RemoteRegion<T> {
     pub async fn write(&self, at: usize, elements: &[T]) -> Result<(), RegionError> {
         let range = range::following(at, elements.len());
         let (memory, at) = self.find(&range)?;
-        note_operation("write");
+        Use::Write.note();
         let written = memory.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.error(range, error))
     }
@@ -332,7 +332,7 @@ impl RemoteRegion<u64> {
     pub async fn fetch_add(&self, at: usize, n: u64) -> Result<u64, RegionError> {
         let range = range::following(at, 1);
         let (memory, at) = self.find(&range)?;
-        note_operation("atomic");
+        Use::Atomic.note();
         memory.fetch_add(at, n).await.map_err(|error| self.error(range, error))
     }
 
@@ -352,7 +352,7 @@ impl RemoteRegion<u64> {
     ) -> Result<Result<u64, u64>, RegionError> {
         let range = range::following(at, 1);
         let (memory, at) = self.find(&range)?;
-        note_operation("atomic");
+        Use::Atomic.note();
         let done = memory.compare_and_swap(at, old, new).await;
         let found = done.map_err(|error| self.error(range, error))?;
         Ok(if found == old { Ok(found) } else { Err(found) })

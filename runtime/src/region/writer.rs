@@ -9,7 +9,7 @@ use super::range;
 use super::remote::RemoteRegion;
 use crate::error::RegionError;
 use crate::remote::{Draft, SharedMemory, SharedWriter};
-use crate::shared::note_operation;
+use crate::shared::Use;
 
 /// Writes elements of a region one after the other, and makes sure of all of them at the end. Made
 /// by [`RemoteRegion::writer`].
@@ -68,7 +68,7 @@ impl<T: Pod> RegionWriter<T> {
         let range = range::following(at, elements.len());
         let (_, at) = self.region.find(&range)?;
         let writer = self.writer.as_mut().ok_or(RegionError::NoNetwork)?;
-        note_operation("write");
+        Use::Write.note();
         let written = writer.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.region.error(range, error))
     }
@@ -117,7 +117,7 @@ impl<T: Pod> RegionWriter<T> {
         let range = range::following(at, draft.len() / size_of::<T>().max(1));
         let (_, at) = self.region.find(&range)?;
         let writer = self.writer.as_mut().ok_or(RegionError::NoNetwork)?;
-        note_operation("write");
+        Use::Write.note();
         let written = writer.write_draft(at, draft).await;
         written.map_err(|error| self.region.error(range, error))
     }
