@@ -111,8 +111,11 @@ const PRELUDE: &[&str] = &[
     "Recipient",
     "Ref",
     "Region",
+    "RegionDraft",
     "RegionError",
     "RegionView",
+    "RegionWriter",
+    "ReleaseError",
     "RemoteRegion",
     "Reply",
     "ReplyTo",
@@ -138,6 +141,7 @@ const PRELUDE: &[&str] = &[
     "Unpin",
     "Vec",
     "View",
+    "WriteAndTellError",
 ];
 
 /// Refuses a handler whose client method could not be reached.
