@@ -359,8 +359,11 @@ pub const STALL_KNOWN_BEATS: u32 = 4;
 /// queue pair by which it was to be read is given up. Longer than the peer needs to find out that a
 /// read of it brings nothing, and to read all that may be lent at some MB/s.
 pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
-/// Time after which a queue pair for one-sided access is given up that this side's device has not
-/// made, or not connected. Longer than a slow device takes that works.
+/// Time after which a queue pair for one-sided access is given up by which the peer has not let go
+/// of what it is to let go of. 1 MiB may be under way on that, over a path of some 40 KB/s.
+pub const DRAINING_PATIENCE: Duration = LOAN_PATIENCE;
+/// Time after which a queue pair for one-sided access is given up that this side's device, or the
+/// peer's, has not made, or not connected. Longer than a slow device takes that works.
 pub const OPENING_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
 /// Questions about shared memory of one node to another one that have no answer; more wait. So few
 /// answers have room on the connection, whatever else it carries: neither side waits for the other
@@ -394,9 +397,10 @@ pub const EXECUTOR_RESERVED: Duration = Duration::from_secs(2);
 pub const LEND_FROM: u32 = 128 * 1024;
 /// The least that [`LEND_FROM`] can be set to.
 pub const LEND_FROM_MIN: u32 = 4096;
-/// Messages and answers of one side that are lent at one time. One is read while the answer to the
-/// one before it and the LEND of the next are on their way.
-pub const LOANS_MAX: usize = 4;
+/// Messages and answers of one side that are lent at one time. Some are read while the answers to
+/// those before them and the LENDs of the next are on their way: a device may serve all reads that
+/// it has before its peer hears of one (SoftRoCE does).
+pub const LOANS_MAX: usize = 16;
 /// Bytes of them. A longer message goes in parts: its peer would have to have so much memory for it
 /// at once.
 pub const LENT_BYTES_MAX: usize = 72 * 1024 * 1024;
@@ -415,10 +419,11 @@ pub const LANDING_OF_NODE_MAX: u64 = 256 * 1024 * 1024;
 pub const REGISTERED_AT_ONCE_MAX: usize = archive_bytes_max(1024 * 1024) as usize;
 /// Reads of fetches that are under way from one peer. They have room of their own, so that no
 /// message waits for a task that uses memory of the peer.
-pub const FETCH_OPERATIONS: u32 = 8;
+pub const FETCH_OPERATIONS: u32 = LOANS_MAX as u32;
 /// Bytes of a part of a share from which it is worth to fetch it: a fetch takes a task of its own.
 pub const FETCH_FROM: usize = 64 * 1024;
 /// Bytes that one read of a part of a share moves: half of those that are under way at one time.
 pub const FETCH_SHARED_BYTES: usize = ONE_SIDED_OPERATIONS as usize * ONE_SIDED_SLOT_BYTES / 2;
-/// Bytes that one read of a fetch moves. Every device that has reads takes as many.
-pub const FETCH_BYTES: usize = 1024 * 1024;
+/// Bytes that one read of a fetch moves: the archive of 1 MiB goes as a whole. Every device that
+/// has reads takes as many.
+pub const FETCH_BYTES: usize = archive_bytes_max(1024 * 1024) as usize;

@@ -87,6 +87,8 @@ pub(crate) struct LoanCounts {
 pub(crate) struct Loans {
     /// Bytes from which a message is lent; `None`: none is.
     from: Option<usize>,
+    /// As many are open at one time.
+    most: usize,
     open: VecDeque<Loan>,
     /// There was no queue pair for the last one: none is tried before
     /// [`retry`](Self::retry).
@@ -144,7 +146,13 @@ impl Stage {
 
 impl Loans {
     pub(crate) fn new(from: Option<usize>) -> Self {
-        Loans { from, ..Loans::default() }
+        Loans { from, most: LOANS_MAX, ..Loans::default() }
+    }
+
+    /// Has no more than so many open at one time.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn limit_to(&mut self, most: usize) {
+        self.most = most;
     }
 
     /// Returns how a message of so many bytes may go.
@@ -169,7 +177,7 @@ impl Loans {
     /// Returns true if so many bytes may be lent now (LO-2).
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let lent: usize = self.open.iter().map(|loan| loan.bytes).sum();
-        let fits = self.open.len() < LOANS_MAX && lent + bytes <= LENT_BYTES_MAX;
+        let fits = self.open.len() < self.most && lent + bytes <= LENT_BYTES_MAX;
         self.from.is_some() && fits && !self.is_unready
     }
 
@@ -182,7 +190,7 @@ impl Loans {
     /// and an answer, of the peer or of a device, is to come. So a message that waits for its turn
     /// to be lent waits for something that comes (LO-3).
     pub(crate) fn is_full(&self) -> bool {
-        let are_all_out = self.open.len() >= LOANS_MAX;
+        let are_all_out = self.open.len() >= self.most;
         self.from.is_some() && are_all_out && self.open.iter().any(|loan| loan.stage.is_open())
     }
 

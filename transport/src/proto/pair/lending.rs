@@ -98,6 +98,8 @@ impl Pair {
         for (side, seed) in pair.sides.iter_mut().zip([seed, !seed]) {
             let out = std::mem::replace(&mut side.out, Side::new(8).out);
             side.out = out.lending_from(Some(FROM));
+            // The windows have room for no more than five.
+            side.out.limit_loans_to(4);
             side.device.chance = Some(fastrand::Rng::with_seed(seed));
         }
         pair

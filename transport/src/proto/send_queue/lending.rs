@@ -22,6 +22,12 @@ impl<W> SendQueue<W> {
         self
     }
 
+    /// Lends no more than so many at one time.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn limit_loans_to(&mut self, most: usize) {
+        self.queues.loans.limit_to(most);
+    }
+
     /// Returns true if a message may be lent now, ahead of its turn: one of the first that wait.
     #[inline]
     pub(crate) fn has_to_lend(&self) -> bool {

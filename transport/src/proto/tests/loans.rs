@@ -176,6 +176,11 @@ fn as_much_is_lent_as_the_limits_say() {
     assert!(loans.has_room(LENT_BYTES_MAX / LOANS_MAX));
     assert!(!loans.has_room(LENT_BYTES_MAX / LOANS_MAX + LOANS_MAX));
     assert_eq!(loans.take_returned().len(), 1);
+    for number in 4..LOANS_MAX as u16 {
+        assert_eq!(loans.answered(number, 0), Ok(None));
+        assert_eq!(loans.end(Lending::Loan(number)), Some(number));
+    }
+    assert_eq!(loans.take_returned().len(), LOANS_MAX - 4);
 
     // Answers that make no sense.
     for (number, cause) in [(0, 0), (9, 0), (1, 2)] {
@@ -198,7 +203,8 @@ fn as_much_is_lent_as_the_limits_say() {
     assert!(LinkProtocol::eager_max(FRAME_MAX) < FRAME_MAX);
     let counts = loans.take_counts();
     let lent_bytes = (LENT_BYTES_MAX / LOANS_MAX * LOANS_MAX) as u64;
-    let lent = LoanCounts { lent: 4, lent_bytes, returned: 3, ..LoanCounts::default() };
+    let (lent, returned) = (LOANS_MAX as u64, LOANS_MAX as u64 - 1);
+    let lent = LoanCounts { lent, lent_bytes, returned, ..LoanCounts::default() };
     assert_eq!(counts, LoanCounts { not_fetched: 1, paused: 4, ..lent });
 }
 
@@ -384,7 +390,7 @@ fn what_is_taken_back_goes_in_parts() {
         assert!(!loans.is_awaited(Lending::Loan(number)));
     }
     // Sent in parts before and after the answer, and not sent at all.
-    let [first, second, third, fourth] = numbers;
+    let [first, second, third, fourth, rest @ ..] = numbers;
     let unlent = |number| RecordHeader { ordinal: number, ..RecordHeader::new(RecordKind::Unlent) };
     assert_eq!(loans.end(Lending::Loan(first)), None);
     assert_eq!(loans.answered(first, 0), Ok(Some(unlent(first))));
@@ -394,6 +400,10 @@ fn what_is_taken_back_goes_in_parts() {
     assert_eq!(loans.answered(third, 0), Ok(None));
     assert_eq!(loans.end(Lending::Loan(third)), Some(third), "it came in the end");
     assert_eq!(loans.forgo(Lending::Loan(fourth)), None);
+    for number in rest {
+        assert_eq!(loans.end(Lending::Loan(number)), None);
+        assert_eq!(loans.answered(number, 0), Ok(Some(unlent(number))));
+    }
     loans.peer_left();
     assert!(loans.is_empty() && loans.take_returned().is_empty());
 }

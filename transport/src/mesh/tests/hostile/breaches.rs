@@ -8,7 +8,7 @@ use super::peer::{FRAME_MAX, confirm, frame_of, head};
 use crate::bootstrap::{Message, Rejection};
 use crate::cause::{LinkCause, Violation};
 use crate::fabric::Status;
-use crate::limits::KIND_NAME_BYTES_MAX;
+use crate::limits::{KIND_NAME_BYTES_MAX, LOANS_MAX};
 use crate::proto::credit::FIRST_COUNT;
 use crate::proto::header::{RecordHeader, RecordKind};
 
@@ -248,7 +248,8 @@ fn loans() -> Vec<Breach> {
         frames("a loan beyond the limit", Loan, || vec![frame(&[lend(0, 1 << 30)])]),
         frames("a loan twice", Loan, || vec![frame(&[lend(7, 9), lend(7, 9)])]),
         frames("too many loans", Loan, || {
-            vec![frame(&[lend(0, 9), lend(1, 9), lend(2, 9), lend(3, 9), lend(4, 9)])]
+            let loans: Vec<_> = (0..=LOANS_MAX as u16).map(|it| lend(it, 9)).collect();
+            vec![frame(&loans)]
         }),
         frames("loans of too many bytes", Loan, || {
             vec![frame(&[lend(0, 60 << 20), lend(1, 60 << 20)])]
