@@ -18,11 +18,14 @@
 //!   one is under way, nor before a task has made sure of what it has written.
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
 //!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
-//!   which the peer does not say what is its turn to say.
+//!   which the peer does not answer. What takes a device longer has more: one that is being made
+//!   [`OPENING_PATIENCE`](limits::OPENING_PATIENCE), and what is under way on a share that is taken
+//!   back [`DRAINING_PATIENCE`](limits::DRAINING_PATIENCE).
 //! - **RE-7 not in the way**: memory that is shared, lent or landed in is registered with a device,
 //!   and given back to it, by a thread that may block, without the lock: neither the session nor a
 //!   driver waits for it. (A message of [`REGISTERED_AT_ONCE_MAX`](limits::REGISTERED_AT_ONCE_MAX)
-//!   at most is by the thread that sends it, without the lock, too.) One share is registered at a
+//!   at most is registered by the driver that sends it, and given back by it, which is sooner done
+//!   than another thread is woken: without the lock, too.) One share is registered at a
 //!   time, and a peer that waits for one hears LATER meanwhile. What a queue pair leaves is given
 //!   back by one thread, however many grants there were.
 //! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
@@ -33,7 +36,8 @@
 //!   message nothing but that it comes in parts, and a task that it reads by copies.
 //! - **RE-10 one at a time**: where it takes a thread that may block to make a queue pair, or to
 //!   connect it, a link has one such thread. What the peer says meanwhile replaces what waits for
-//!   its turn, so that a peer that offers one queue pair after the other has no more.
+//!   its turn, so that a peer that offers one queue pair after the other has no more. Nor does it
+//!   fill the outbox: what was said of a queue pair and not sent goes with it.
 //!
 //! RE-11 is [`slots`]', RE-12 [`patience`]'s.
 
@@ -203,6 +207,11 @@ impl Known {
         matches!(self, Known::Asked(_) | Known::Held { again: Some(_), .. })
     }
 
+    /// Returns true if it is let go of when the operations under way on it have ended.
+    fn is_draining(&self) -> bool {
+        matches!(self, Known::Held { is_ending: true, .. })
+    }
+
     /// Takes the tasks that have asked for it again.
     fn take_again(&mut self) -> Option<Askers> {
         if let Known::Held { again, .. } = self { again.take() } else { None }
@@ -278,25 +287,36 @@ impl State {
     /// Ends the queue pair, and all that belongs to it (RE-1).
     fn leave(&mut self, stage: Stage) -> Leftovers {
         (self.peer_connected, self.fence) = (false, None);
-        self.lending.unfenced = 0;
         self.unanswered = Default::default();
         self.patience.forget_driver();
         // What else was to be said is about what ends here.
-        self.outbox.retain(Sharing::is_about_opening);
+        self.outbox.retain(Sharing::is_unable);
         let (stage, granted) = (replace(&mut self.stage, stage), self.grants.leave());
         Leftovers { stage, granted, _keys: take(&mut self.keys), means: self.means.clone() }
     }
 
     /// Ends the queue pair for a reason of this side, which the peer is told (RE-1). One that was
-    /// never usable, or that has itself failed, counts as one that did not come up.
-    fn give_up(&mut self, reason: String, has_failed: bool) -> Leftovers {
-        if has_failed || !self.is_usable() {
+    /// never usable counts as one that did not come up, so that tasks that wait for it have an
+    /// error; so does one that `was_silent`, for the next one may be, too.
+    fn give_up(&mut self, reason: String, was_silent: bool) -> Leftovers {
+        if was_silent || !self.is_usable() {
             self.note_failure(reason.clone());
         }
         let number = self.number;
         let leftovers = self.leave(Stage::Closed);
-        self.outbox.push_back(Sharing::Unable { number, reason });
+        self.say_unable(number, reason);
         leftovers
+    }
+
+    /// Tells the peer that there is no queue pair of this number. Of those that the peer has not
+    /// heard of yet it has to know the first one, which it may have itself, and the last one, for
+    /// which it may wait (RE-10).
+    fn say_unable(&mut self, number: u32, reason: String) {
+        let mut unable = self.outbox.iter().enumerate().filter(|(_, said)| said.is_unable());
+        if let (Some(_), Some((last, _))) = (unable.next(), unable.next_back()) {
+            self.outbox.remove(last);
+        }
+        self.outbox.push_back(Sharing::Unable { number, reason });
     }
 
     fn is_usable(&self) -> bool {
@@ -313,16 +333,17 @@ impl State {
     fn is_unused(&self) -> bool {
         let idle = match &self.stage {
             Stage::Closed | Stage::Barred | Stage::Ended => true,
-            Stage::Connected(pair) => self.peer_connected && pair.posted.is_empty(),
+            Stage::Connected(pair) => {
+                self.peer_connected && pair.posted.is_empty() && pair.unfenced == 0
+            }
             Stage::Wanted(_)
             | Stage::Opening { .. }
             | Stage::Offered(..)
             | Stage::Connecting(..) => false,
         };
         let asks = self.keys.values().any(Known::is_asked);
-        let is_granting = self.grants.is_asked(self.number);
-        let moves = self.lending.fetching > 0 || self.lending.unfenced > 0;
-        idle && !self.speaks() && !asks && !is_granting && !moves
+        let is_granting = self.grants.is_asked();
+        idle && !self.speaks() && !asks && !is_granting && self.lending.moving == 0
     }
 }
 

@@ -110,10 +110,9 @@ impl Sharing {
         matches!(self, Granted { .. } | Denied { .. } | Revoked(_))
     }
 
-    /// Returns true if it is about a queue pair itself, and not about what is granted on it.
-    pub(crate) fn is_about_opening(&self) -> bool {
-        use Sharing::*;
-        matches!(self, Want | Offer { .. } | Connected { .. } | Unable { .. })
+    /// Returns true if it says that there is no queue pair.
+    pub(crate) fn is_unable(&self) -> bool {
+        matches!(self, Sharing::Unable { .. })
     }
 
     /// Appends its bytes. An offer comes last: the buffer does not grow after it.

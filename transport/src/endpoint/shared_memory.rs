@@ -388,6 +388,9 @@ impl Drop for Ticket<'_> {
 
 /// Returns the link to a peer, which is made if there is none.
 async fn link(peer: &Peer) -> Result<Arc<LinkHandle>, NodeDown> {
+    if let Some(link) = peer.link().as_ref().filter(|link| !link.has_ended()) {
+        return Ok(link.clone());
+    }
     let mut ticket = Ticket(peer, None);
     poll_fn(|cx| peer.poll_link(&mut ticket.1, false, cx)).await
 }

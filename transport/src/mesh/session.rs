@@ -233,6 +233,12 @@ impl Session {
                 {
                     self.handle_failure(&failure);
                 }
+                if self.over.is_none()
+                    && let Some(message) = reach.next_outgoing().now_or_never()
+                    && let Err(failure) = self.send_sharing(message).await
+                {
+                    self.handle_failure(&failure);
+                }
             }
         }
     }

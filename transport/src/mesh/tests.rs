@@ -38,6 +38,7 @@ mod sharing;
 mod sharing_at_random;
 #[cfg(feature = "sim")]
 mod sharing_by_device;
+mod sharing_in_stripes;
 #[cfg(feature = "sim")]
 mod simulated;
 #[cfg(feature = "sim")]

@@ -11,6 +11,7 @@ use super::aside::{drop_aside, made};
 use super::lending::Done;
 use super::pair::{Fetched, Posted, Purpose};
 use super::{Known, Means, Reach, Ready, State};
+use crate::bootstrap::Question;
 use crate::fabric::Status;
 use crate::fabric::one_sided::{Key, Kind, Locked, Making, Operation};
 use crate::id::ShareId;
@@ -442,8 +443,13 @@ impl State {
     pub(super) fn release(&mut self, share: ShareId) {
         if let Some(Known::Held { running, is_ending, .. }) = self.keys.get_mut(&share) {
             *running -= 1;
-            if *is_ending && *running == 0 {
-                self.let_go(share);
+            if *is_ending {
+                let is_over = *running == 0;
+                // The peer cannot answer what asks for it again before this side has let go.
+                self.unanswered[Question::Ask as usize].since = self.patience.now();
+                if is_over {
+                    self.let_go(share);
+                }
             }
         }
     }
@@ -463,13 +469,13 @@ pub(super) struct Fetching(pub(super) Arc<Reach>);
 
 impl Fetching {
     pub(super) fn new(reach: Arc<Reach>) -> Self {
-        reach.state.lock().lending.fetching += 1;
+        reach.state.lock().lending.moving += 1;
         Fetching(reach)
     }
 }
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        self.0.state.lock().lending.fetching -= 1;
+        self.0.state.lock().lending.moving -= 1;
     }
 }

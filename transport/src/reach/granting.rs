@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 use super::aside::drop_aside;
-use super::{Leftovers, Means, Reach, Stage, State};
+use super::{Leftovers, Means, Reach, Stage, State, Terms};
 use crate::bootstrap::{Question, Sharing};
 use crate::fabric::FabricError;
-use crate::fabric::one_sided::{Access, Executor, Grant, Granting, Key};
+use crate::fabric::one_sided::{Executor, Grant, Granting};
 use crate::id::ShareId;
 use crate::limits;
 use crate::mutants::planted;
@@ -25,10 +25,8 @@ use crate::shares::{Asking, Grantee, Holder, Piece};
 pub(super) struct Grants {
     /// Those that it was granted.
     pub(super) granted: BTreeMap<ShareId, Granted>,
-    /// Those that it waits for, in turn, while another one is registered (RE-7), and what keeps the
-    /// turn of its executor meanwhile (SM-3).
-    /// Whether it was asked for again is beside each.
-    waiting: VecDeque<(ShareId, bool, Option<Asking>)>,
+    /// Those that it waits for, in turn, while another one is registered (RE-7).
+    waiting: VecDeque<Waiting>,
     registering: Option<Registering>,
     /// Time at which the peer was last told that this side is at it.
     told: Option<Instant>,
@@ -41,12 +39,19 @@ pub(super) struct Grants {
     takes_back: bool,
 }
 
+/// A share that was asked for, and waits for its turn.
+struct Waiting {
+    share: ShareId,
+    /// It was asked for again, to do what is atomic.
+    is_again: bool,
+    /// Keeps the turn of its executor (SM-3).
+    _asking: Option<Asking>,
+}
+
 /// A share whose memory a device is locking.
 struct Registering {
-    /// The queue pair that it is for.
-    number: u32,
     share: ShareId,
-    /// The peer has had its answer: the share ended meanwhile.
+    /// Nobody waits for it any more: the share has ended meanwhile, or the queue pair.
     is_answered: bool,
     /// Keeps the place of an executor that is to ask again (SM-3).
     asking: Option<Asking>,
@@ -56,7 +61,6 @@ struct Registering {
 pub(super) struct Granted {
     /// `None` when it is being dropped. The grant ends before the share counts one holder less.
     held: Option<(Grant, Holder)>,
-    key: Key,
     terms: Terms,
     since: Instant,
     /// How long it is kept at least, though another executor is asked for (SM-3).
@@ -70,27 +74,20 @@ pub(super) struct Granted {
     runtime: Handle,
 }
 
-/// The terms of a share that the peer is told beside its key.
-#[derive(Clone, Copy)]
-struct Terms {
-    bytes: u64,
-    access: Access,
-    is_elsewhere: bool,
-}
-
 impl Granted {
     /// Takes a grant that it took a device so long to make.
     fn new(
         (grant, took): (Grant, Duration),
         holder: Holder,
-        terms: Terms,
+        piece: &Piece,
         runtime: &Handle,
     ) -> Self {
-        let (key, held, runtime) = (grant.key(), Some((grant, holder)), runtime.clone());
+        let &Piece { bytes, access, is_elsewhere, .. } = piece;
+        let terms = Terms { key: grant.key(), bytes, access, is_elsewhere };
+        let (held, runtime) = (Some((grant, holder)), runtime.clone());
         let kept = limits::EXECUTOR_KEPT.max(took * limits::EXECUTOR_KEPT_TIMES);
         Granted {
             held,
-            key,
             terms,
             since: Instant::now(),
             kept,
@@ -102,8 +99,8 @@ impl Granted {
     }
 
     fn message(&self, share: ShareId) -> Sharing {
-        let Terms { bytes, access, is_elsewhere } = self.terms;
-        Sharing::Granted { share, key: self.key, bytes, access, is_elsewhere }
+        let Terms { key, bytes, access, is_elsewhere } = self.terms;
+        Sharing::Granted { share, key, bytes, access, is_elsewhere }
     }
 }
 
@@ -130,7 +127,7 @@ impl Grants {
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
         if let Some(registering) = &mut self.registering {
-            registering.asking = None;
+            (registering.is_answered, registering.asking) = (true, None);
         }
         self.unheard = 0;
         self.ended.clear();
@@ -160,10 +157,15 @@ impl Grants {
         self.registering.is_none() && self.unheard <= limits::ENDS_UNHEARD_MAX
     }
 
-    /// Returns true if the peer waits for an answer on the queue pair of this number.
-    pub(super) fn is_asked(&self, number: u32) -> bool {
-        let is_it = |it: &Registering| it.number == number && !it.is_answered;
-        !self.waiting.is_empty() || self.registering.as_ref().is_some_and(is_it)
+    /// Returns the share that is being registered, if the peer waits for it.
+    fn wanted(&mut self) -> Option<&mut Registering> {
+        self.registering.as_mut().filter(|it| !it.is_answered)
+    }
+
+    /// Returns true if the peer waits for an answer.
+    pub(super) fn is_asked(&self) -> bool {
+        let is_wanted = |it: &Registering| !it.is_answered;
+        !self.waiting.is_empty() || self.registering.as_ref().is_some_and(is_wanted)
     }
 }
 
@@ -194,13 +196,10 @@ impl State {
         // (It is not opened before its turn: who has what is atomic would let go of it, SM-3.)
         if !grants.has_turn() {
             // One that is asked for again has its answer to come.
-            let is_it = grants
-                .registering
-                .as_ref()
-                .is_some_and(|it| !it.is_answered && (it.share, it.number) == (share, self.number));
-            if !is_it && grants.waiting.iter().all(|(waiting, ..)| *waiting != share) {
-                let asking = means.shares.wait_for(share, &executor, is_again);
-                grants.waiting.push_back((share, is_again, asking));
+            let is_it = grants.wanted().is_some_and(|it| it.share == share);
+            if !is_it && grants.waiting.iter().all(|it| it.share != share) {
+                let _asking = means.shares.wait_for(share, &executor, is_again);
+                grants.waiting.push_back(Waiting { share, is_again, _asking });
             }
             return;
         }
@@ -208,12 +207,11 @@ impl State {
         let Some((piece, holder)) = opened else {
             return self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
         };
-        let Piece { memory, at, bytes, access, is_elsewhere } = piece;
-        let terms = Terms { bytes, access, is_elsewhere };
-        match pair.one_sided.grant(&memory, at, bytes, access) {
+        let is_elsewhere = piece.is_elsewhere;
+        match pair.one_sided.grant(&piece.memory, piece.at, piece.bytes, piece.access) {
             Granting::Done(made) => {
                 let made = made.map(|grant| (grant, Duration::ZERO));
-                let made = made.map(|grant| Granted::new(grant, holder, terms, &means.own));
+                let made = made.map(|grant| Granted::new(grant, holder, &piece, &means.own));
                 if is_again && is_elsewhere {
                     // It has its place among those that wait (SM-3).
                     means.shares.wait_for(share, &executor, true);
@@ -222,10 +220,9 @@ impl State {
                 self.note_granted(share, made);
             }
             Granting::Slow(make) => {
-                let number = self.number;
                 let waits = is_elsewhere.then(|| means.shares.wait_for(share, &executor, is_again));
                 let (is_answered, asking) = (false, waits.flatten());
-                grants.registering = Some(Registering { number, share, is_answered, asking });
+                grants.registering = Some(Registering { share, is_answered, asking });
                 let (reach, means) = (reach.clone(), means.clone());
                 let runtime = means.own.clone();
                 runtime.spawn_blocking(move || {
@@ -234,7 +231,7 @@ impl State {
                     let begun = Instant::now();
                     let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(lost);
                     let made = made.map(|grant| (grant, begun.elapsed()));
-                    let made = made.map(|grant| Granted::new(grant, holder, terms, &means.own));
+                    let made = made.map(|grant| Granted::new(grant, holder, &piece, &means.own));
                     reach.note_registered(&means, made);
                 });
             }
@@ -300,7 +297,7 @@ impl State {
     /// Answers those that wait, as far as they have their turn.
     fn answer_waiting(&mut self, reach: &Arc<Reach>, means: &Arc<Means>) {
         while self.grants.has_turn()
-            && let Some((share, is_again, _asking)) = self.grants.waiting.pop_front()
+            && let Some(Waiting { share, is_again, _asking }) = self.grants.waiting.pop_front()
         {
             self.answer(reach, means, (share, is_again));
         }
@@ -332,9 +329,8 @@ impl State {
         means: &Means,
         made: Result<Granted, FabricError>,
     ) -> Option<Granted> {
-        let registering = self.grants.registering.as_mut();
-        let wanted = registering.filter(|it| it.number == self.number && !it.is_answered);
-        let (Some(registering), Stage::Connected(pair)) = (wanted, &self.stage) else {
+        let (Some(registering), Stage::Connected(pair)) = (self.grants.wanted(), &self.stage)
+        else {
             return made.ok();
         };
         registering.is_answered = true;
@@ -356,7 +352,7 @@ impl State {
         // (One that was not sent yet says as much.)
         let says = self.outbox.iter().any(|said| matches!(said, Sharing::Later));
         let is_told = says || self.grants.told.is_some_and(is_told);
-        let tells = self.grants.is_asked(self.number) && !is_told;
+        let tells = self.grants.is_asked() && !is_told;
         if tells {
             self.grants.told = Some(Instant::now());
             self.outbox.push_back(Sharing::Later);
@@ -431,9 +427,6 @@ impl Grantee for Reach {
     fn revoke(&self, share: ShareId) {
         let begins = {
             let state = &mut *self.state.lock();
-            let number = state.number;
-            let is_it =
-                |it: &&mut Registering| it.share == share && it.number == number && !it.is_answered;
             if let Some(granted) = state.grants.granted.get_mut(&share) {
                 if !replace(&mut granted.has_ended, true) {
                     state.grants.ended.push_back((Instant::now(), share));
@@ -441,11 +434,11 @@ impl Grantee for Reach {
                 state.tell_to_let_go(share);
                 let takes_back = replace(&mut state.grants.takes_back, true);
                 state.means.clone().filter(|_| !takes_back)
-            } else if let Some(registering) = state.grants.registering.as_mut().filter(is_it) {
+            } else if let Some(registering) = state.grants.wanted().filter(|it| it.share == share) {
                 (registering.is_answered, registering.asking) = (true, None);
                 state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
                 None
-            } else if let Some(at) = state.grants.waiting.iter().position(|(it, ..)| *it == share) {
+            } else if let Some(at) = state.grants.waiting.iter().position(|it| it.share == share) {
                 state.grants.waiting.remove(at);
                 state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
                 None

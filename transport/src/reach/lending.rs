@@ -63,7 +63,7 @@ impl LendingRoom {
 /// A place that a message is lent at, and what keeps it there.
 pub(crate) type LentMemory = (LentAt, Held);
 
-/// Memory that is lent as long as this lives. Dropping it takes no time (RE-7).
+/// Memory that is lent as long as this lives. Dropping it takes no more time than RE-7 says.
 pub(super) struct Registered {
     held: Option<(Grant, BudgetShare)>,
     /// The queue pair by which it is lent, and since when it is.
@@ -82,13 +82,11 @@ impl Drop for Registered {
     }
 }
 
-/// The state of lending and fetching, and of what tasks write to the peer's memory.
+/// The state of lending and fetching.
 #[derive(Default)]
 pub(super) struct LendingState {
-    /// Messages of the peer that are being fetched.
-    pub(super) fetching: usize,
-    /// Tasks that have written by this queue pair and did not make sure of it (RE-8).
-    pub(super) unfenced: usize,
+    /// Messages, views and drafts under way, or for which memory is being made.
+    pub(super) moving: usize,
     /// Messages that are lent to it.
     lent: Vec<Weak<Registered>>,
     /// The failures of queue pairs to come up that were taken note of.

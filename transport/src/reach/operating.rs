@@ -31,9 +31,8 @@ pub(crate) struct Unfenced(Arc<Reach>, u32);
 
 impl Unfenced {
     fn new(ready: &Ready) -> Self {
-        let state = &mut *ready.reach.state.lock();
-        if state.pair(ready.number).is_some() {
-            state.lending.unfenced += 1;
+        if let Some(pair) = ready.reach.state.lock().pair(ready.number) {
+            pair.unfenced += 1;
         }
         Unfenced(ready.reach.clone(), ready.number)
     }
@@ -47,10 +46,9 @@ impl Unfenced {
 
 impl Drop for Unfenced {
     fn drop(&mut self) {
-        let state = &mut *self.0.state.lock();
         // (What another queue pair has executed is not made sure of any more.)
-        if state.pair(self.1).is_some() {
-            state.lending.unfenced -= 1;
+        if let Some(pair) = self.0.state.lock().pair(self.1) {
+            pair.unfenced -= 1;
         }
     }
 }
@@ -106,7 +104,13 @@ impl Reach {
         share: ShareId,
         mut again: bool,
     ) -> Result<Ready, Unready> {
-        let failures = self.state.lock().failures;
+        let failures = {
+            let state = &mut *self.state.lock();
+            if !again && let Some(ready) = self.ready_now(state, share) {
+                return Ok(ready);
+            }
+            state.failures
+        };
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -132,6 +136,21 @@ impl Reach {
         }
     }
 
+    /// Returns a share that may be operated upon without a word to the peer.
+    fn ready_now(self: &Arc<Self>, state: &mut State, share: ShareId) -> Option<Ready> {
+        let Stage::Connected(pair) = &state.stage else { return None };
+        let Some(&Known::Held { terms, is_ending: false, .. }) = state.keys.get(&share) else {
+            return None;
+        };
+        if state.resting || !state.peer_connected {
+            return None;
+        }
+        state.used = true;
+        let (reach, room) = (self.clone(), pair.room.clone());
+        let (number, fence) = (state.number, state.fence);
+        Some(Ready { reach, number, share, room, fence, terms })
+    }
+
     fn look_for(
         self: &Arc<Self>,
         state: &mut State,
@@ -150,16 +169,16 @@ impl Reach {
             return Ok(Look::Later);
         };
         state.used = true;
-        let pair = match &mut state.stage {
+        match &state.stage {
             Stage::Closed => {
                 self.begin(state, &means);
                 let failed = state.failures != failures;
                 let trouble = || Err(Unready::Unable(state.trouble.clone()));
                 return if failed { trouble() } else { Ok(Look::Later) };
             }
-            Stage::Connected(pair) if state.peer_connected => pair,
+            Stage::Connected(_) if state.peer_connected => {}
             _ => return Ok(Look::Later),
-        };
+        }
         let (asks, answer) = oneshot::channel();
         match state.keys.get_mut(&share) {
             Some(Known::Held { terms, is_ending: false, again, .. })
@@ -173,13 +192,10 @@ impl Reach {
                     state.ask(Question::Ask, share);
                 }
             }
-            Some(&mut Known::Held { terms, is_ending: false, .. }) => {
-                let (reach, room) = (self.clone(), pair.room.clone());
-                let (number, fence) = (state.number, state.fence);
-                return Ok(Look::Ready(Ready { reach, number, share, room, fence, terms }));
-            }
             // It may have been recalled: then it is asked for again when it was let go of (SM-3).
-            Some(Known::Held { .. }) => return Ok(Look::Later),
+            Some(Known::Held { .. }) => {
+                return Ok(self.ready_now(state, share).map_or(Look::Later, Look::Ready));
+            }
             Some(Known::Asked(tasks)) => {
                 tasks.retain(|task| !task.is_closed());
                 tasks.push(asks);

@@ -32,6 +32,9 @@ pub(super) const FENCE_BYTES: u64 = 8;
 /// Outcomes that are polled at once.
 const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 
+/// As many bytes are copied with the outcome: that is sooner done than their slot given back later.
+const INLINE_BYTES: usize = 64;
+
 /// A connected queue pair, before it is driven, slots for its operations, and the fence of this
 /// side (RE-8), where it takes one.
 type Made = (Box<dyn OneSided>, Slots, Option<Grant>);
@@ -51,6 +54,8 @@ pub(super) struct Pair {
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Since,
     pub(super) landing: Landing,
+    /// Tasks that have written by it and did not make sure of it (RE-8).
+    pub(super) unfenced: usize,
     /// The word that the peer reads after it has written (RE-8).
     _fence: Option<Grant>,
     driver: Task,
@@ -131,8 +136,13 @@ pub(crate) type Finished = (Status, Came);
 /// The bytes that an operation brought. They lie in its slot, which is its task's meanwhile; where
 /// tasks that look late have so many that operations would have to wait, they are copied out.
 pub(crate) enum Came {
-    InSlot { piece: Piece, bytes: usize },
+    InSlot {
+        piece: Piece,
+        bytes: usize,
+    },
     Copied(Vec<u8>),
+    /// A few.
+    Inline([u8; INLINE_BYTES], u8),
 }
 
 impl Deref for Came {
@@ -144,6 +154,7 @@ impl Deref for Came {
                 piece.slot.as_deref().and_then(|slot| slot.get(..*bytes)).unwrap_or_default()
             }
             Came::Copied(bytes) => bytes,
+            Came::Inline(bytes, count) => &bytes[..usize::from(*count)],
         }
     }
 }
@@ -361,7 +372,8 @@ impl Reach {
             (Ok((one_sided, slots, fence)), Stage::Connecting(_, task)) => {
                 let reach = self.clone();
                 // It finds the state locked until its queue pair is there.
-                let driver = poll_fn(move |cx| reach.drive(number, cx));
+                let mut outcomes = Vec::new();
+                let driver = poll_fn(move |cx| reach.drive(number, &mut outcomes, cx));
                 let driver = Task(means.runtime.spawn(driver).abort_handle());
                 let landing = Landing::new(landing, viewed);
                 let room = Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize));
@@ -376,6 +388,7 @@ impl Reach {
                     posted,
                     waiting,
                     landing,
+                    unfenced: 0,
                     _fence: fence,
                     driver,
                 };
@@ -396,8 +409,12 @@ impl Reach {
     }
 
     /// Takes outcomes; ready when the queue pair has ended.
-    fn drive(self: &Arc<Self>, number: u32, cx: &mut Context<'_>) -> Poll<()> {
-        let mut outcomes = Vec::new();
+    fn drive(
+        self: &Arc<Self>,
+        number: u32,
+        outcomes: &mut Vec<Outcome>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         let mut finished = Vec::new();
         let mut state = self.state.lock();
         if state.pair(number).is_some() {
@@ -405,8 +422,9 @@ impl Reach {
         }
         let Some(pair) = state.pair(number) else { return Poll::Ready(()) };
         pair.one_sided.arm();
-        while pair.one_sided.poll(&mut outcomes, BATCH) > 0 {}
+        while pair.one_sided.poll(outcomes, BATCH) > 0 {}
         if pair.one_sided.poll_ready(cx).is_ready() {
+            // Mostly for what was just polled: it is armed again when the tasks know of that.
             cx.waker().wake_by_ref();
         }
         let ended = outcomes.drain(..).find_map(|outcome| match outcome {
@@ -425,7 +443,7 @@ impl Reach {
         let speaks = state.speaks();
         drop(state);
         finished.into_iter().for_each(Brought::tell);
-        drop((leftovers, outcomes));
+        drop(leftovers);
         if speaks {
             self.outgoing.notify_one();
             // Tasks that waited until it had let go of a share may ask for it.
@@ -451,14 +469,17 @@ impl Reach {
             }
         };
         let pair = state.pair(number)?;
-        let is_wanted = wanted > 0 && status == Status::Success && !done.is_closed();
+        let is_wanted = wanted > INLINE_BYTES && status == Status::Success && !done.is_closed();
         // However late tasks look, there is a slot for each permit.
         let is_short = is_wanted && pair.slots.count() < ONE_SIDED_OPERATIONS as usize;
         let came = if is_wanted {
             Came::InSlot { piece: Piece::new(self, number, slot, None), bytes: wanted }
         } else {
+            let few = if status == Status::Success { wanted.min(INLINE_BYTES) } else { 0 };
+            let mut bytes = [0; INLINE_BYTES];
+            bytes[..few].copy_from_slice(&slot[..few]);
             pair.slots.give(slot);
-            Came::Copied(Vec::new())
+            Came::Inline(bytes, few as u8)
         };
         Some(Brought::Access { task: done, status, came, is_short, permit })
     }

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Stage, State};
-use crate::limits::{ONE_SIDED_PATIENCE, OPENING_PATIENCE, PATIENCE_LOOK_MAX, STALL_KNOWN_BEATS};
+use super::{Known, Stage, State};
+use crate::limits::{
+    DRAINING_PATIENCE, ONE_SIDED_PATIENCE, OPENING_PATIENCE, PATIENCE_LOOK_MAX, STALL_KNOWN_BEATS,
+};
 use crate::mutants::planted;
 
 /// The time that has counted so far.
@@ -90,22 +92,28 @@ impl State {
 
     /// Returns true if the peer, or the queue pair, owes something for too long (RE-6).
     pub(super) fn is_stuck(&self) -> bool {
-        let is_late = |since| self.patience.is_over(since, ONE_SIDED_PATIENCE);
-        let brings_nothing = |since| self.patience.is_over_by_driver(since, ONE_SIDED_PATIENCE);
-        // A peer's driver ends what is under way on what it is to let go of.
+        let patience = &self.patience;
+        let is_late = |since| patience.is_over(since, ONE_SIDED_PATIENCE);
+        let is_not_made = |since| patience.is_over(since, OPENING_PATIENCE);
+        let brings_nothing = |since| patience.is_over_by_driver(since, ONE_SIDED_PATIENCE);
         let [asks, revokes] = &self.unanswered;
-        (asks.count > 0 && is_late(asks.since))
-            || (revokes.count > 0 && brings_nothing(revokes.since))
+        // What is atomic is granted when this side has let go, which the peer's driver brings.
+        let may_wait_for_driver = self.keys.values().any(Known::is_draining);
+        let are_asks_late =
+            if may_wait_for_driver { brings_nothing(asks.since) } else { is_late(asks.since) };
+        // A peer's driver ends what is under way on what it is to let go of: as much as there is
+        // room for, over a path that may be slow.
+        let are_revokes_late = patience.is_over_by_driver(revokes.since, DRAINING_PATIENCE);
+        (asks.count > 0 && are_asks_late)
+            || (revokes.count > 0 && are_revokes_late)
             || match &self.stage {
-                Stage::Wanted(since) | Stage::Offered(since, _) => is_late(*since),
+                Stage::Wanted(since) | Stage::Offered(since, _) => is_not_made(*since),
+                Stage::Opening { since, .. } | Stage::Connecting(since, _) => is_not_made(*since),
                 Stage::Connected(pair) if pair.is_left() => true,
                 Stage::Connected(pair) if self.peer_connected => {
                     !pair.posted.is_empty() && brings_nothing(pair.waiting)
                 }
-                Stage::Connected(pair) => is_late(pair.waiting),
-                Stage::Opening { since, .. } | Stage::Connecting(since, _) => {
-                    self.patience.is_over(*since, OPENING_PATIENCE)
-                }
+                Stage::Connected(pair) => is_not_made(pair.waiting),
                 Stage::Closed | Stage::Barred | Stage::Ended => false,
             }
     }

@@ -103,6 +103,8 @@ impl Reach {
     ) -> Leftovers {
         let leftovers = state.leave(Stage::Closed);
         state.number = number;
+        // The peer has gone on: it needs not hear of earlier ones.
+        state.outbox.clear();
         if means.fabric.blocks() {
             self.open_and_connect(state, means, queue_pair);
             return leftovers;
@@ -115,7 +117,7 @@ impl Reach {
             }
             Err(error) => {
                 let reason = error.to_string();
-                state.outbox.push_back(Sharing::Unable { number, reason: reason.clone() });
+                state.say_unable(number, reason.clone());
                 state.note_failure(reason);
             }
         }
@@ -183,7 +185,7 @@ impl State {
             }
             Err(reason) => {
                 // The peer may have asked for it, and waits.
-                self.outbox.push_back(Sharing::Unable { number, reason: reason.clone() });
+                self.say_unable(number, reason.clone());
                 self.note_failure(reason);
             }
         }

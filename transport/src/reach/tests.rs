@@ -58,9 +58,14 @@ fn one_side(world: &World, node: &str, side: Side) -> OneSide {
 }
 
 /// One of the messages that there are, with numbers that may be right.
-fn any_message(world: &World, shares: &[ShareId], offer: &Zeroizing<Vec<u8>>) -> Sharing {
+fn any_message(
+    world: &World,
+    shares: &[ShareId],
+    offer: &Zeroizing<Vec<u8>>,
+    last: u32,
+) -> Sharing {
     let below = |most| world.entropy().below(most);
-    let number = below(6) as u32;
+    let number = if below(2) == 0 { below(6) as u32 } else { last + below(2) as u32 };
     let share = shares[below(shares.len() as u64) as usize];
     match below(10) {
         0 => Sharing::Want,
@@ -83,13 +88,24 @@ fn any_message(world: &World, shares: &[ShareId], offer: &Zeroizing<Vec<u8>>) ->
     }
 }
 
-/// RE-1: whatever the peer says, in whatever order, there is one queue pair at most, what is to be
-/// sent does not grow by more than each message asks for, and tasks that want to operate are not
+/// One of the messages about queue pairs that the other side takes, whatever it is at.
+fn any_opening(world: &World, is_dialer: bool, last: u32, offer: &Zeroizing<Vec<u8>>) -> Sharing {
+    match (world.entropy().below(3), is_dialer) {
+        (0, false) => Sharing::Offer { number: last + 1, queue_pair: offer.clone() },
+        (0, true) => Sharing::Want,
+        (1, _) => Sharing::Unable { number: last, reason: "it is a test".into() },
+        _ => Sharing::Connected { number: last, fence: None },
+    }
+}
+
+/// RE-1, RE-10: whatever the peer says, in whatever order, there is one queue pair at most, what is
+/// to be sent does not grow by more than each message asks for, nor by what is said of queue pairs
+/// while nothing of it is sent, and tasks that want to operate are not
 /// kept from an end: they have it when the link ends at the latest.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_peer_that_says_anything_gains_nothing_by_it() {
-    let [mut refused, mut granted, mut connected] = [0; 3];
+    let [mut refused, mut granted, mut connected, mut piled] = [0; 4];
     for seed in 0..400 {
         let met = sim::run(seed, |world| async move {
             let dialer = || Side::Dialer { address: "beta:7700".into() };
@@ -102,17 +118,32 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
             let shares = [alpha.share.id(), wanted, ShareId(1)];
             let reach = alpha.reach.clone();
             let task = tokio::spawn(async move { reach.access(wanted, false).await.map(|_| ()) });
-            let mut met = [0; 3];
+            let mut met = [0; 4];
+            // The peer of some reads nothing.
+            let reads = seed % 8 < 6;
             for _ in 0..60 {
-                let message = any_message(&world, &shares, &offer);
+                let last = alpha.reach.state.lock().number;
+                let message = match reads {
+                    true => any_message(&world, &shares, &offer, last),
+                    false => any_opening(&world, seed % 2 == 0, last, &offer),
+                };
                 if alpha.reach.handle(message) == Err(requests::Unexpected) {
                     met[0] += 1;
                     // The session ends the link.
                     break;
                 }
-                let said = timeout(Duration::ZERO, alpha.reach.outgoing()).await;
-                let said = said.unwrap_or_default();
+                let said = async {
+                    if reads { alpha.reach.outgoing().await } else { std::future::pending().await }
+                };
+                let said = timeout(Duration::ZERO, said).await.unwrap_or_default();
                 assert!(said.len() <= 3, "{said:?}");
+                {
+                    let state = alpha.reach.state.lock();
+                    let about = state.outbox.iter().filter(|said| !said.is_answer());
+                    let about: Vec<_> = about.collect();
+                    assert!(about.len() <= 5, "{about:?}");
+                    met[3] += usize::from(about.len() >= 2);
+                }
                 let is_grant = |said: &&Sharing| matches!(said, Sharing::Granted { .. });
                 met[1] += said.iter().filter(is_grant).count();
                 tokio::time::sleep(Duration::from_micros(world.entropy().below(300))).await;
@@ -129,9 +160,12 @@ fn a_peer_that_says_anything_gains_nothing_by_it() {
         refused += met[0];
         granted += met[1];
         connected += met[2];
+        piled += met[3];
     }
-    println!("{refused} links refused, {granted} grants, {connected} times connected");
-    assert!(refused > 100 && connected > 20 && granted > 2);
+    println!(
+        "{refused} links refused, {granted} grants, {connected} times connected, {piled} piles"
+    );
+    assert!(refused > 100 && connected > 20 && granted > 2 && piled > 20);
 }
 
 /// The name of the peer.
@@ -184,14 +218,17 @@ async fn look_for(reach: &Reach, time: Duration) -> Option<u32> {
 
 /// Returns a share of the peer that was granted on the first queue pair.
 async fn ready(reach: &Arc<Reach>) -> Ready {
+    granted(reach, false).await
+}
+
+/// The same, of a share on which another executor may do what is atomic.
+async fn granted(reach: &Arc<Reach>, is_elsewhere: bool) -> Ready {
     let (wanted, other) = (ShareId(9), reach.clone());
     let ready = tokio::spawn(async move { other.access(wanted, false).await.ok().unwrap() });
     assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
     connect(reach, 1).await;
-    let (key, access) = (Key { number: 1, base: 0 }, Access::ALL);
-    reach
-        .handle(Sharing::Granted { share: wanted, key, bytes: 64, access, is_elsewhere: false })
-        .unwrap();
+    let (share, key, access) = (wanted, Key { number: 1, base: 0 }, Access::ALL);
+    reach.handle(Sharing::Granted { share, key, bytes: 64, access, is_elsewhere }).unwrap();
     ready.await.unwrap()
 }
 
@@ -254,7 +291,14 @@ fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
                 let Some(Known::Asked(tasks)) = state.keys.get(&wanted) else { panic!() };
                 assert!(tasks.len() <= 2, "{}", tasks.len());
             }
-            look_for(&reach, limits::ONE_SIDED_PATIENCE).await;
+            let opens = if stage < 2 {
+                limits::OPENING_PATIENCE - limits::ONE_SIDED_PATIENCE
+            } else {
+                Duration::ZERO
+            };
+            look_for(&reach, opens + limits::ONE_SIDED_PATIENCE - LOOK).await;
+            assert!(!task.is_finished(), "stage {stage}");
+            look_for(&reach, LOOK).await;
             assert!(matches!(task.await.unwrap(), Err(Unready::Unable(_))), "stage {stage}");
             reach.outgoing().await;
         }

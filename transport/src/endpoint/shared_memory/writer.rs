@@ -77,6 +77,9 @@ impl SharedWriter {
     /// # Cancel safety
     /// As of [`write`](Self::write).
     pub async fn write_draft(&mut self, at: u64, draft: Draft) -> Result<(), AccessError> {
+        if self.memory.is_here() {
+            return self.memory.write_here(at, &draft);
+        }
         let ready = self.memory.ready(false).await?;
         check(&ready.terms, Kind::Write, at, draft.len())?;
         let follows = follow(&mut self.unfenced, &ready)?;
@@ -84,7 +87,9 @@ impl SharedWriter {
             Ok(()) => Ok(()),
             Err(NotStored::Rest(draft, done)) => {
                 self.unfenced.take_if(|_| done == 0 && !follows);
-                self.write(at + done as u64, &draft[done..]).await
+                let rest = self.write(at + done as u64, &draft[done..]).await;
+                let ended = rest.map_err(|error| error.after(done > 0));
+                ended.inspect_err(|error| self.note(error))
             }
             Err(NotStored::Unknown) => {
                 self.unfenced = None;

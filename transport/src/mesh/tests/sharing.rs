@@ -63,6 +63,15 @@ async fn use_memory(alpha: &Node, beta: &Node) {
         assert_eq!(memory.compare_and_swap(8, 12, 91).await, Ok(90));
         assert_eq!(owned.word(8), 90);
         memory.read(3, &mut []).await.unwrap();
+        // A draft for the memory of one node may be written to that of another.
+        let own = Owned::new(user, 100_000, Access::ALL);
+        let mut draft = memory.draft(100_000).await.unwrap().expect("there is room");
+        draft.copy_from_slice(&new[..100_000]);
+        let here = SharedMemory::here(user.mesh.shares().clone(), own.share.id());
+        here.writer().write_draft(0, draft).await.unwrap();
+        let mut drafted = vec![0; 100_000];
+        own.memory.read(0, &mut drafted).unwrap();
+        assert!(drafted == new[..100_000]);
         let fetched = memory.fetch(16, BYTES - 16).await.unwrap().unwrap();
         assert!(fetched[..] == new[11..], "what was written is fetched");
         assert!(memory.fetch(16, 100).await.unwrap().is_none(), "it is sooner read");

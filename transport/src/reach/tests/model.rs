@@ -302,7 +302,7 @@ impl Scene {
         for (at, reach) in self.links.iter().flat_map(|it| &it.reaches).enumerate() {
             let state = reach.state.lock();
             let asks = state.unanswered.iter().map(|it| it.count).sum::<usize>();
-            let is_asked = state.grants.is_asked(state.number);
+            let is_asked = state.grants.is_asked();
             if asks > 0 || is_asked || !state.outbox.is_empty() {
                 let said = &state.outbox;
                 self.fault(format!("side {at}: {asks} unanswered, asked: {is_asked}, {said:?}"));

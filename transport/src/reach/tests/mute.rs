@@ -26,6 +26,8 @@ pub(super) enum Posts {
     TakesOne(Arc<slow::Device>),
     /// They are done when the driver looks.
     Done,
+    /// So many of them are.
+    Lets(Arc<AtomicUsize>),
 }
 
 impl Fabric for Mute {
@@ -115,7 +117,7 @@ impl OneSided for MuteSide {
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         match self.1 {
             Posts::Kept | Posts::Slow(_) | Posts::Connects(_) => self.0.append(batch),
-            Posts::Ends(_) | Posts::Done => self.0.append(batch),
+            Posts::Ends(_) | Posts::Done | Posts::Lets(_) => self.0.append(batch),
             Posts::TakesOne(_) => {
                 self.0.push(batch.remove(0));
                 return Err(PostError::Device(12));
@@ -130,10 +132,12 @@ impl OneSided for MuteSide {
     }
 
     fn poll(&mut self, outcomes: &mut Vec<Outcome>, _: usize) -> usize {
-        if !matches!(self.1, Posts::Done) {
-            return 0;
-        }
-        let done = self.0.drain(..).map(|operation| operation.slot);
+        let count = match &self.1 {
+            Posts::Done => self.0.len(),
+            Posts::Lets(count) => count.swap(0, Ordering::SeqCst).min(self.0.len()),
+            _ => 0,
+        };
+        let done = self.0.drain(..count).map(|operation| operation.slot);
         let before = outcomes.len();
         outcomes.extend(done.map(|slot| Outcome::Done { slot, status: Status::Success }));
         outcomes.len() - before

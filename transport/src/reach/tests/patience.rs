@@ -212,8 +212,45 @@ fn a_stall_that_is_known_late_costs_no_queue_pair() {
             reach.look(false);
         }
         assert!(matches!(reach.state.lock().stage, Stage::Connected(_)));
-        look_for(&reach, limits::ONE_SIDED_PATIENCE + beat).await;
+        look_for(&reach, limits::DRAINING_PATIENCE + beat).await;
         assert!(matches!(reach.state.lock().stage, Stage::Closed));
+    });
+}
+
+/// RE-6, RE-12: what is under way on a share that is recalled takes longer than anything is waited
+/// for, and each operation of it does not. Who asked for the share again waits for that, also while
+/// the peer's driver stands still for a time that is known late. Before, that cost the queue pair.
+#[test]
+fn a_share_that_drains_slowly_costs_no_queue_pair() {
+    sim::run(1, |world| async move {
+        let (lets, beat) = (Arc::new(AtomicUsize::new(0)), Duration::from_secs(10));
+        let OneSide { reach, share: _share } = mute_acceptor(&world, Posts::Lets(lets.clone()));
+        reach.expect_beats(beat);
+        let ready = granted(&reach, true).await;
+        let read = || {
+            let act = Act::On { kind: Kind::Read, at: 0, bytes: 8 };
+            let piece = ready.try_piece(8).unwrap();
+            ready.post(vec![Wanted { act, piece }]).unwrap().remove(0)
+        };
+        let reads: Vec<_> = (0..6).map(|_| read()).collect();
+        let other = reach.clone();
+        let again = tokio::spawn(async move { other.access(ShareId(9), true).await.map(drop) });
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Ask]");
+        reach.handle(Sharing::Revoke(ShareId(9))).unwrap();
+        look_for(&reach, limits::ONE_SIDED_PATIENCE + beat).await;
+        for read in reads {
+            look_for(&reach, limits::ONE_SIDED_PATIENCE - LOOK).await;
+            lets.store(1, Ordering::SeqCst);
+            reach.look(true);
+            let (status, _) = read.await.expect("its queue pair is there");
+            assert_eq!(status, Status::Success);
+        }
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Revoked]");
+        look_for(&reach, limits::ONE_SIDED_PATIENCE - LOOK).await;
+        let (share, key) = (ShareId(9), Key { number: 2, base: 0 });
+        let (bytes, access, is_elsewhere) = (64, Access::ALL, false);
+        reach.handle(Sharing::Granted { share, key, bytes, access, is_elsewhere }).unwrap();
+        assert_eq!(again.await.unwrap(), Ok(()));
     });
 }
 
@@ -252,7 +289,7 @@ fn a_peer_that_lets_go_of_nothing_is_given_up() {
             reach.handle(Sharing::Ask(share.id())).unwrap();
             reach.outgoing().await;
         }
-        look_for(&reach, limits::ONE_SIDED_PATIENCE).await;
+        look_for(&reach, limits::DRAINING_PATIENCE).await;
         let state = reach.state.lock();
         assert!(matches!(state.stage, Stage::Closed) && state.grants.granted.is_empty());
         assert_eq!(format!("{:?}", state.outbox), "[Unable]");
