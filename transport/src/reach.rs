@@ -5,7 +5,8 @@
 //!
 //! - **RE-1 one queue pair**: there is one at most. The side that dialled numbers and offers it,
 //!   the other one asks it to. Keys, grants and operations belong to a queue pair and end with it;
-//!   a side whose queue pair has ended says so (UNABLE) before it says anything of the next one.
+//!   a side whose queue pair has ended says so (UNABLE) before it says anything of the next one,
+//!   unless the peer has gone on to that itself.
 //! - **RE-2 no refusals**: an operation is posted where the owner has granted the share, within its
 //!   bytes and with its access. So an honest peer meets a refusal (PV-18) only where the owner did
 //!   not wait for it (RE-3).

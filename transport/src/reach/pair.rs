@@ -53,6 +53,8 @@ pub(super) struct Pair {
     pub(super) posted: VecDeque<Posted>,
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Since,
+    /// Time since which it is connected at this side.
+    pub(super) connected: Since,
     pub(super) landing: Landing,
     /// Tasks that have written by it and did not make sure of it (RE-8).
     pub(super) unfenced: usize,
@@ -387,6 +389,7 @@ impl Reach {
                     fetch_room,
                     posted,
                     waiting,
+                    connected: waiting,
                     landing,
                     unfenced: 0,
                     _fence: fence,

@@ -110,10 +110,13 @@ impl State {
                 Stage::Wanted(since) | Stage::Offered(since, _) => is_not_made(*since),
                 Stage::Opening { since, .. } | Stage::Connecting(since, _) => is_not_made(*since),
                 Stage::Connected(pair) if pair.is_left() => true,
-                Stage::Connected(pair) if self.peer_connected => {
-                    !pair.posted.is_empty() && brings_nothing(pair.waiting)
+                // (A peer may lend by it before it says that it is connected.)
+                Stage::Connected(pair)
+                    if !pair.posted.is_empty() && brings_nothing(pair.waiting) =>
+                {
+                    true
                 }
-                Stage::Connected(pair) => is_not_made(pair.waiting),
+                Stage::Connected(pair) => !self.peer_connected && is_not_made(pair.connected),
                 Stage::Closed | Stage::Barred | Stage::Ended => false,
             }
     }

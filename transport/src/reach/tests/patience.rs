@@ -6,6 +6,8 @@ use tokio::task::yield_now;
 use super::slow::{Device, acceptor, offer, share, sleep_a_moment};
 use super::*;
 use crate::bootstrap::Question;
+use crate::proto::fetches::Lent;
+use crate::proto::loans::LentAt;
 use crate::shares::Grantee;
 
 /// Runs what is ready on a runtime, by a thread of its own.
@@ -334,5 +336,30 @@ fn an_end_is_unknown_when_the_queue_pair_is_gone() {
         assert_eq!(finished.try_recv().err(), Some(TryRecvError::Empty));
         assert_eq!(control.step(), "destroyed");
         assert!(finished.await.is_err());
+    });
+}
+
+/// RE-6: a peer that lends by a queue pair, and never says that its own is connected, keeps no task
+/// waiting. Before, each message that was fetched was a reason to wait on.
+#[test]
+fn a_peer_that_lends_and_is_never_connected_is_given_up() {
+    sim::run(1, |world| async move {
+        let (reach, _shares) = acceptor(&world, Posts::Done);
+        let other = reach.clone();
+        let task = tokio::spawn(async move { other.access(ShareId(9), false).await.map(drop) });
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Want]");
+        reach.handle(Sharing::Offer { number: 1, queue_pair: Zeroizing::default() }).unwrap();
+        let fetched = Arc::new(AtomicUsize::new(0));
+        let pause = limits::ONE_SIDED_PATIENCE / 2;
+        for _ in 0..limits::OPENING_PATIENCE.as_secs() / pause.as_secs() + 1 {
+            look_for(&reach, pause).await;
+            let at = LentAt { pair: 1, key: (2, 0) };
+            let (lent, count) = (Lent { number: 1, at, bytes: 200_000 }, fetched.clone());
+            reach.fetch(lent, move |ended| {
+                count.fetch_add(usize::from(ended.is_ok()), Ordering::SeqCst);
+            });
+        }
+        assert!(fetched.load(Ordering::SeqCst) > 3);
+        assert!(matches!(task.await.unwrap(), Err(Unready::Unable(_))));
     });
 }
