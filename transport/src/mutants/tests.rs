@@ -9,7 +9,7 @@ use super::switch::{Mutant, ONE_SIDED, PLANTED_NAME};
 const SHOWN: [(Mutant, &str); 11] = [
     (
         Mutant::FenceOfAnyPair,
-        "mesh::tests::sharing_at_random::memory_is_what_its_writers_say_however_many_wait",
+        "mesh::tests::sharing_in_stripes::memory_is_what_its_writers_say_however_many_wait",
     ),
     (
         Mutant::UnfencedWrite,

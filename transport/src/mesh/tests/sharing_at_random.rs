@@ -143,7 +143,7 @@ impl Lot {
 
     /// Revokes it a little later.
     pub(super) fn revoke_soon(&self, world: &World) {
-        let (share, pause) = (self.share.clone(), world.entropy().below(8_000));
+        let (share, pause) = (self.share.clone(), world.entropy().below(3_000));
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_micros(pause)).await;
             drop(share.lock().take());
@@ -248,11 +248,7 @@ pub(super) async fn write_together(
     let (mut writer, mut ended) = (memory.writer(), Ok(()));
     let (mut drafted, mut refused, mut done) = (0, 0, 0);
     while done < wanted.len() {
-        let rest = wanted.len() - done;
-        let bytes = match entropy.below(2) {
-            0 => rest,
-            _ => entropy.below(rest as u64) as usize + 1,
-        };
+        let bytes = entropy.below((wanted.len() - done) as u64) as usize + 1;
         let (piece, at) = (&mut wanted[done..done + bytes], from + done);
         let draft = if entropy.below(2) == 0 { memory.draft(piece.len()).await } else { Ok(None) };
         let written = match draft {

@@ -38,7 +38,7 @@ async fn stripe(world: World, mut lot: Lot) -> Striped {
         let length = below(long.min(STRIPE - at) + 1);
         let mut wanted = model.clone();
         lot.share_again();
-        if below(2) == 0 {
+        if below(8) == 0 {
             lot.revoke_soon(&world);
         }
         let memory = lot.memory.clone();
