@@ -53,8 +53,6 @@ pub(super) struct Pair {
     pub(super) posted: VecDeque<Posted>,
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Since,
-    /// Time since which it is connected at this side.
-    pub(super) connected: Since,
     pub(super) landing: Landing,
     /// Tasks that have written by it and did not make sure of it (RE-8).
     pub(super) unfenced: usize,
@@ -389,12 +387,12 @@ impl Reach {
                     fetch_room,
                     posted,
                     waiting,
-                    connected: waiting,
                     landing,
                     unfenced: 0,
                     _fence: fence,
                     driver,
                 };
+                state.connected = waiting;
                 state.stage = Stage::Connected(pair);
                 state.outbox.push_back(Sharing::Connected { number, fence: key });
                 // It is the task that calls this, and ends.

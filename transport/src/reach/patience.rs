@@ -116,7 +116,7 @@ impl State {
                 {
                     true
                 }
-                Stage::Connected(pair) => !self.peer_connected && is_not_made(pair.connected),
+                Stage::Connected(_) => !self.peer_connected && is_not_made(self.connected),
                 Stage::Closed | Stage::Barred | Stage::Ended => false,
             }
     }
