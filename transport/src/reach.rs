@@ -129,8 +129,6 @@ struct State {
     stage: Stage,
     /// The number of the last queue pair (RE-1).
     number: u32,
-    /// Time since which this side of it is connected.
-    connected: Since,
     /// The peer's side of it is connected.
     peer_connected: bool,
     /// The word of the peer that is read after writes (RE-8).

@@ -392,7 +392,7 @@ impl Reach {
                     _fence: fence,
                     driver,
                 };
-                state.connected = waiting;
+                state.patience.connected = waiting;
                 state.stage = Stage::Connected(pair);
                 state.outbox.push_back(Sharing::Connected { number, fence: key });
                 // It is the task that calls this, and ends.

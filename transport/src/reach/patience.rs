@@ -28,6 +28,8 @@ pub(super) struct Patience {
     ran: bool,
     /// Wakes it.
     driver: Option<Waker>,
+    /// Time since which this side of the last queue pair is connected.
+    pub(super) connected: Since,
     /// Time after which it is known that the peer's does not run.
     known_after: Duration,
 }
@@ -116,7 +118,7 @@ impl State {
                 {
                     true
                 }
-                Stage::Connected(_) => !self.peer_connected && is_not_made(self.connected),
+                Stage::Connected(_) => !self.peer_connected && is_not_made(patience.connected),
                 Stage::Closed | Stage::Barred | Stage::Ended => false,
             }
     }
