@@ -171,7 +171,7 @@ enum Stage {
     Offered(Since, Box<dyn Opening>),
     Connecting(Since, Task),
     /// It is connected, and usable once the peer's is, too.
-    Connected(Pair),
+    Connected(Box<Pair>),
     /// The peer cannot share memory: its version does not know how.
     Barred,
     /// The link has ended.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::fetching::{Fetching, Moved};
+use super::fetching::{Moved, Moving};
 use super::{Reach, Ready};
 use crate::fabric::one_sided::Kind;
 use crate::memory::{BudgetShare, Runway, landing_size_of};
@@ -78,12 +78,12 @@ impl Ready {
             return Some(Drafted { berth, bytes, taken });
         }
         let source = self.source((Kind::Write, 0, bytes), &taken);
-        let fetching = Fetching::new(self.reach.clone());
+        let moving = Moving::new(self.reach.clone());
         let (done, made) = oneshot::channel();
         means.runtime.spawn(async move {
-            let made = fetching.0.runway(&source).await.ok();
-            let made = made.map(|(it, _)| berth(fetching.0.clone(), source.number, it));
-            drop((fetching, source));
+            let made = moving.0.runway(&source).await.ok();
+            let made = made.map(|(it, _)| berth(moving.0.clone(), source.number, it));
+            drop((moving, source));
             drop(done.send(made));
         });
         let berth = made.await.ok()??;
@@ -106,13 +106,13 @@ impl Ready {
         let Some(runway) = berth.runway.take() else { return Err(NotStored::Unknown) };
         let Drafted { mut berth, bytes, taken } = draft;
         let source = self.source((Kind::Write, at, bytes), &taken);
-        let (fetching, room) = (Fetching::new(self.reach.clone()), self.room.clone());
+        let (moving, room) = (Moving::new(self.reach.clone()), self.room.clone());
         let (done, stored) = oneshot::channel();
         means.runtime.spawn(async move {
-            let moved = fetching.0.move_all(runway, &room, &source).await;
+            let moved = moving.0.move_all(runway, &room, &source).await;
             let Moved { runway, bytes: stored, has_failed } = moved;
             berth.runway = runway;
-            drop((fetching, source));
+            drop((moving, source));
             drop(done.send((berth, stored, has_failed)));
         });
         match stored.await {

@@ -143,10 +143,10 @@ impl Reach {
         let done = Done::new(done);
         let means = self.state.lock().means.clone();
         let Some(means) = means else { return };
-        let fetching = Fetching::new(self.clone());
+        let moving = Moving::new(self.clone());
         means.runtime.spawn(async move {
-            let fetched = fetching.0.fetch_all(&source).await;
-            drop((fetching, source));
+            let fetched = moving.0.fetch_all(&source).await;
+            drop((moving, source));
             done.call(fetched);
         });
     }
@@ -464,17 +464,17 @@ fn cut(slot: Slot, bytes: usize) -> (Slot, Option<Slot>) {
     (front, Some(behind))
 }
 
-/// A fetch under way, in the count of those.
-pub(super) struct Fetching(pub(super) Arc<Reach>);
+/// A message, a view or a draft under way, in the count of those.
+pub(super) struct Moving(pub(super) Arc<Reach>);
 
-impl Fetching {
+impl Moving {
     pub(super) fn new(reach: Arc<Reach>) -> Self {
         reach.state.lock().lending.moving += 1;
-        Fetching(reach)
+        Moving(reach)
     }
 }
 
-impl Drop for Fetching {
+impl Drop for Moving {
     fn drop(&mut self) {
         self.0.state.lock().lending.moving -= 1;
     }

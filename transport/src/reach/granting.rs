@@ -1,6 +1,6 @@
 //! Shares of this node that the peer is granted, and what takes them back.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::mem::{replace, take};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,12 +27,16 @@ pub(super) struct Grants {
     pub(super) granted: BTreeMap<ShareId, Granted>,
     /// Those that it waits for, in turn, while another one is registered (RE-7).
     waiting: VecDeque<Waiting>,
-    registering: Option<Registering>,
+    /// A device locks the memory of a share, or lets go of it again.
+    is_registering: bool,
+    /// The share that it is for, as long as the peer waits for that: neither the share nor the
+    /// queue pair has ended.
+    awaited: Option<Awaited>,
     /// Time at which the peer was last told that this side is at it.
     told: Option<Instant>,
     /// Shares that the peer is to let go of, and has not said so, those included that were taken
     /// back.
-    unheard: usize,
+    unheard: BTreeSet<ShareId>,
     /// Shares that ended, in this order, and when. They are taken back after a while (RE-3).
     ended: VecDeque<(Instant, ShareId)>,
     /// A task takes them back.
@@ -48,12 +52,10 @@ struct Waiting {
     _asking: Option<Asking>,
 }
 
-/// A share whose memory a device is locking.
-struct Registering {
+/// A share whose memory a device is locking, and what keeps the place of an executor that is to ask
+/// again (SM-3).
+struct Awaited {
     share: ShareId,
-    /// Nobody waits for it any more: the share has ended meanwhile, or the queue pair.
-    is_answered: bool,
-    /// Keeps the place of an executor that is to ask again (SM-3).
     asking: Option<Asking>,
 }
 
@@ -126,10 +128,8 @@ impl Grants {
     /// it is dropped when that is done.
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
-        if let Some(registering) = &mut self.registering {
-            (registering.is_answered, registering.asking) = (true, None);
-        }
-        self.unheard = 0;
+        self.awaited = None;
+        self.unheard.clear();
         self.ended.clear();
         take(&mut self.granted)
     }
@@ -137,7 +137,7 @@ impl Grants {
     /// Returns true if a device locks memory, or lets go of it, for a share that was asked for.
     #[cfg(test)]
     pub(super) fn is_registering(&self) -> bool {
-        self.registering.is_some()
+        self.is_registering
     }
 
     /// Returns how many shares wait for a device that registers another one.
@@ -154,18 +154,12 @@ impl Grants {
 
     /// Returns true if one that waits may have its turn.
     fn has_turn(&self) -> bool {
-        self.registering.is_none() && self.unheard <= limits::ENDS_UNHEARD_MAX
-    }
-
-    /// Returns the share that is being registered, if the peer waits for it.
-    fn wanted(&mut self) -> Option<&mut Registering> {
-        self.registering.as_mut().filter(|it| !it.is_answered)
+        !self.is_registering && self.unheard.len() <= limits::ENDS_UNHEARD_MAX
     }
 
     /// Returns true if the peer waits for an answer.
     pub(super) fn is_asked(&self) -> bool {
-        let is_wanted = |it: &Registering| !it.is_answered;
-        !self.waiting.is_empty() || self.registering.as_ref().is_some_and(is_wanted)
+        !self.waiting.is_empty() || self.awaited.is_some()
     }
 }
 
@@ -196,7 +190,7 @@ impl State {
         // (It is not opened before its turn: who has what is atomic would let go of it, SM-3.)
         if !grants.has_turn() {
             // One that is asked for again has its answer to come.
-            let is_it = grants.wanted().is_some_and(|it| it.share == share);
+            let is_it = grants.awaited.as_ref().is_some_and(|it| it.share == share);
             if !is_it && grants.waiting.iter().all(|it| it.share != share) {
                 let _asking = means.shares.wait_for(share, &executor, is_again);
                 grants.waiting.push_back(Waiting { share, is_again, _asking });
@@ -221,8 +215,8 @@ impl State {
             }
             Granting::Slow(make) => {
                 let waits = is_elsewhere.then(|| means.shares.wait_for(share, &executor, is_again));
-                let (is_answered, asking) = (false, waits.flatten());
-                grants.registering = Some(Registering { share, is_answered, asking });
+                grants.is_registering = true;
+                grants.awaited = Some(Awaited { share, asking: waits.flatten() });
                 let (reach, means) = (reach.clone(), means.clone());
                 let runtime = means.own.clone();
                 runtime.spawn_blocking(move || {
@@ -262,14 +256,18 @@ impl State {
         true
     }
 
-    /// Takes note that the peer has let go of a share. Returns what it was granted.
+    /// Takes note that the peer has let go of a share, if it was to. (Else it says so of an earlier
+    /// queue pair, or of what it does not have.) Returns what it was granted.
     pub(super) fn heed_revoked(
         &mut self,
         reach: &Arc<Reach>,
         means: &Arc<Means>,
         share: ShareId,
     ) -> Option<Granted> {
-        self.grants.unheard = self.grants.unheard.saturating_sub(1);
+        if !self.grants.unheard.remove(&share) {
+            return None;
+        }
+        self.note_answer(Question::Revoke);
         let granted = self.grants.granted.remove(&share);
         if granted.as_ref().is_some_and(|granted| granted.is_asked_again) {
             if let Stage::Connected(pair) = &self.stage {
@@ -289,7 +287,7 @@ impl State {
     fn tell_to_let_go(&mut self, share: ShareId) {
         let Some(granted) = self.grants.granted.get_mut(&share) else { return };
         if !replace(&mut granted.is_recalled, true) {
-            self.grants.unheard += 1;
+            self.grants.unheard.insert(share);
             self.ask(Question::Revoke, share);
         }
     }
@@ -329,13 +327,12 @@ impl State {
         means: &Means,
         made: Result<Granted, FabricError>,
     ) -> Option<Granted> {
-        let (Some(registering), Stage::Connected(pair)) = (self.grants.wanted(), &self.stage)
+        let (Some(awaited), Stage::Connected(pair)) = (self.grants.awaited.take(), &self.stage)
         else {
             return made.ok();
         };
-        registering.is_answered = true;
-        let share = registering.share;
-        if let Some(_asking) = registering.asking.take() {
+        let Awaited { share, asking } = awaited;
+        if let Some(_asking) = asking {
             // The peer has to ask again: the time in which it may begins now.
             let executor = pair.one_sided.executor();
             means.shares.wait_for(share, &executor, true);
@@ -369,7 +366,7 @@ impl Reach {
         drop(unwanted.map(|mut granted| granted.take()));
         {
             let mut state = self.state.lock();
-            state.grants.registering = None;
+            state.grants.is_registering = false;
             state.answer_waiting(self, means);
         }
         self.recall_for_peer(means);
@@ -434,8 +431,7 @@ impl Grantee for Reach {
                 state.tell_to_let_go(share);
                 let takes_back = replace(&mut state.grants.takes_back, true);
                 state.means.clone().filter(|_| !takes_back)
-            } else if let Some(registering) = state.grants.wanted().filter(|it| it.share == share) {
-                (registering.is_answered, registering.asking) = (true, None);
+            } else if state.grants.awaited.take_if(|it| it.share == share).is_some() {
                 state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
                 None
             } else if let Some(at) = state.grants.waiting.iter().position(|it| it.share == share) {

@@ -53,6 +53,8 @@ pub(super) struct Pair {
     pub(super) posted: VecDeque<Posted>,
     /// Time since which they wait: of the last outcome, or of the first operation after a pause.
     pub(super) waiting: Since,
+    /// Time since which this side of it is connected.
+    pub(super) connected: Since,
     pub(super) landing: Landing,
     /// Tasks that have written by it and did not make sure of it (RE-8).
     pub(super) unfenced: usize,
@@ -133,15 +135,16 @@ impl Brought {
 /// How an operation ended, and what it brought.
 pub(crate) type Finished = (Status, Came);
 
-/// The bytes that an operation brought. They lie in its slot, which is its task's meanwhile; where
-/// tasks that look late have so many that operations would have to wait, they are copied out.
+/// The bytes that an operation brought. A few are copied with its outcome. More lie in its slot,
+/// which is its task's meanwhile; where tasks that look late have so many slots that operations
+/// would have to wait, they are copied out.
 pub(crate) enum Came {
     InSlot {
         piece: Piece,
         bytes: usize,
     },
     Copied(Vec<u8>),
-    /// A few.
+    /// At most [`INLINE_BYTES`].
     Inline([u8; INLINE_BYTES], u8),
 }
 
@@ -387,13 +390,13 @@ impl Reach {
                     fetch_room,
                     posted,
                     waiting,
+                    connected: waiting,
                     landing,
                     unfenced: 0,
                     _fence: fence,
                     driver,
                 };
-                state.patience.connected = waiting;
-                state.stage = Stage::Connected(pair);
+                state.stage = Stage::Connected(Box::new(pair));
                 state.outbox.push_back(Sharing::Connected { number, fence: key });
                 // It is the task that calls this, and ends.
                 drop(task);

@@ -28,8 +28,6 @@ pub(super) struct Patience {
     ran: bool,
     /// Wakes it.
     driver: Option<Waker>,
-    /// Time since which this side of the last queue pair is connected.
-    pub(super) connected: Since,
     /// Time after which it is known that the peer's does not run.
     known_after: Duration,
 }
@@ -99,26 +97,24 @@ impl State {
         let is_not_made = |since| patience.is_over(since, OPENING_PATIENCE);
         let brings_nothing = |since| patience.is_over_by_driver(since, ONE_SIDED_PATIENCE);
         let [asks, revokes] = &self.unanswered;
-        // What is atomic is granted when this side has let go, which the peer's driver brings.
-        let may_wait_for_driver = self.keys.values().any(Known::is_draining);
+        // The peer grants what is atomic when this side has let go, which the peer's driver brings.
+        let is_draining = || self.keys.values().any(Known::is_draining);
         let are_asks_late =
-            if may_wait_for_driver { brings_nothing(asks.since) } else { is_late(asks.since) };
+            || is_late(asks.since) && (!is_draining() || brings_nothing(asks.since));
         // A peer's driver ends what is under way on what it is to let go of: as much as there is
         // room for, over a path that may be slow.
         let are_revokes_late = patience.is_over_by_driver(revokes.since, DRAINING_PATIENCE);
-        (asks.count > 0 && are_asks_late)
+        (asks.count > 0 && are_asks_late())
             || (revokes.count > 0 && are_revokes_late)
             || match &self.stage {
                 Stage::Wanted(since) | Stage::Offered(since, _) => is_not_made(*since),
                 Stage::Opening { since, .. } | Stage::Connecting(since, _) => is_not_made(*since),
                 Stage::Connected(pair) if pair.is_left() => true,
                 // (A peer may lend by it before it says that it is connected.)
-                Stage::Connected(pair)
-                    if !pair.posted.is_empty() && brings_nothing(pair.waiting) =>
-                {
-                    true
+                Stage::Connected(pair) => {
+                    (!pair.posted.is_empty() && brings_nothing(pair.waiting))
+                        || (!self.peer_connected && is_not_made(pair.connected))
                 }
-                Stage::Connected(_) => !self.peer_connected && is_not_made(patience.connected),
                 Stage::Closed | Stage::Barred | Stage::Ended => false,
             }
     }

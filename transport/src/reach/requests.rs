@@ -72,10 +72,7 @@ impl Reach {
                 answered = state.take_asked(share).map(|tasks| (tasks, Err(Denied(reason))));
             }
             Sharing::Revoke(share) => state.heed_revoke(share),
-            Sharing::Revoked(share) => {
-                state.note_answer(Question::Revoke);
-                unused = state.heed_revoked(self, &means, share);
-            }
+            Sharing::Revoked(share) => unused = state.heed_revoked(self, &means, share),
         }
         let checked = state.check_answers();
         let speaks = state.speaks();

@@ -363,3 +363,25 @@ fn a_peer_that_lends_and_is_never_connected_is_given_up() {
         assert!(matches!(task.await.unwrap(), Err(Unready::Unable(_))));
     });
 }
+
+/// SM-3, RE-6: a peer that answers for a share that it does not have keeps one that is recalled no
+/// longer than one that says nothing. Before, it was not waited for any more, and kept the share.
+#[test]
+fn what_a_peer_lets_go_of_is_what_it_was_asked_for() {
+    sim::run(1, |world| async move {
+        let (reach, shares) = acceptor(&world, Posts::Kept);
+        offer(&reach, 1).await;
+        let share = share(&shares);
+        reach.handle(Sharing::Ask(share.id())).unwrap();
+        reach.outgoing().await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        reach.recall(share.id(), &Executor::Device("other".into()));
+        assert_eq!(format!("{:?}", reach.outgoing().await), "[Revoke]");
+        for _ in 0..limits::DRAINING_PATIENCE.as_secs() {
+            reach.handle(Sharing::Revoked(ShareId(u128::MAX))).unwrap();
+            look_for(&reach, LOOK).await;
+        }
+        assert!(reach.state.lock().grants.granted.is_empty());
+        assert!(matches!(reach.state.lock().stage, Stage::Closed));
+    });
+}
