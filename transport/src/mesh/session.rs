@@ -28,7 +28,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, Interval, sleep_until, timeout, timeout_at};
 
 use crate::bootstrap::{Beat, Channel, Failure, Message, Parting, Sharing};
 use crate::cause::{LinkCause, Violation};
@@ -226,21 +226,26 @@ impl Session {
             if self.messages >= MESSAGES_IN_A_ROW {
                 self.messages = 0;
                 yield_now().await;
-                // A peer that never stops talking leaves no other moment for it.
-                if self.over.is_none()
-                    && look.tick().now_or_never().is_some()
-                    && let Err(failure) = self.look().await
-                {
-                    self.handle_failure(&failure);
-                }
-                if self.over.is_none()
-                    && let Some(message) = reach.next_outgoing().now_or_never()
-                    && let Err(failure) = self.send_sharing(message).await
-                {
+                if let Err(failure) = self.catch_up(&mut look).await {
                     self.handle_failure(&failure);
                 }
             }
         }
+    }
+
+    /// Looks, if it is time to, and says one thing of shared memory: a peer that never stops
+    /// talking leaves no other moment for it.
+    async fn catch_up(&mut self, look: &mut Interval) -> Result<(), Failure> {
+        if self.over.is_none() && look.tick().now_or_never().is_some() {
+            self.look().await?;
+        }
+        let reach = self.carrier.running.link.reach().clone();
+        if self.over.is_none()
+            && let Some(message) = reach.next_outgoing().now_or_never()
+        {
+            self.send_sharing(message).await?;
+        }
+        Ok(())
     }
 
     /// Handles a command, and then what the peer has said already: where commands never cease, it

@@ -39,6 +39,7 @@ mod sharing_at_random;
 #[cfg(feature = "sim")]
 mod sharing_by_device;
 mod sharing_in_stripes;
+mod sharing_under_way;
 #[cfg(feature = "sim")]
 mod simulated;
 #[cfg(feature = "sim")]

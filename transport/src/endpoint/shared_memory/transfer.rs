@@ -135,11 +135,16 @@ impl<'a> Transfer<'a> {
         Some(Step { act, from, to: Mark { byte: from.byte + length, ..from } })
     }
 
+    /// Returns the operation that begins there, as long as it may be.
+    fn rest(&self, from: Mark, ready: &Ready) -> Option<Step> {
+        self.step(from, ready, usize::MAX / 2)
+    }
+
     /// Moves what was not moved. Where not all of it was begun the rest is for the next queue pair.
     /// A task that has operations under way waits for those, and not for slots.
     pub(super) async fn run(&mut self, ready: &Ready) -> Result<(), Unfinished> {
         let mut running: VecDeque<(Step, oneshot::Receiver<Finished>)> = VecDeque::new();
-        let (mut begun, mut refused) = (self.done, None);
+        let (mut begun, mut refused, writes) = (self.done, None, self.writes());
         loop {
             while refused.is_none() {
                 let posted = match self.batch(&mut begun, ready, running.is_empty()).await {
@@ -157,9 +162,9 @@ impl<'a> Transfer<'a> {
                     Err(why) => refused = Some(why),
                 }
             }
-            let is_posted = refused.is_none() && self.step(begun, ready, usize::MAX / 2).is_none();
-            if is_posted
-                && self.writes()
+            if writes
+                && refused.is_none()
+                && self.rest(begun, ready).is_none()
                 && let Some((_, last)) = running.pop_back()
             {
                 // Nothing is to be taken, and the last one ends last (PV-14): one wait is enough.
@@ -188,7 +193,7 @@ impl<'a> Transfer<'a> {
     ) -> Result<Batch, NotPosted> {
         let mut batch = Batch::default();
         while batch.filled < ONE_SIDED_DOORBELL_BYTES
-            && let Some(rest) = self.step(*begun, ready, usize::MAX / 2)
+            && let Some(rest) = self.rest(*begun, ready)
         {
             let mut piece = match ready.try_piece(rest.room()) {
                 Some(piece) => piece,

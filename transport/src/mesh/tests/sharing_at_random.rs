@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::lazy_device::LazyDevice;
-use super::sharing::{Owned, reached};
+use super::sharing::reached;
 use super::simulated::sim_config;
 use super::*;
 use crate::endpoint::{AccessError, Share, ShareId, SharedMemory};
 use crate::entropy::Entropy;
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
-use crate::limits::{FETCH_FROM, ONE_SIDED_BYTES_MAX, SPARE_KEPT, VIEWED_BYTES_MAX};
+use crate::limits::{FETCH_FROM, ONE_SIDED_BYTES_MAX};
 use crate::memory::Words;
 use crate::reach::Reach;
 use crate::shares::Shares;
@@ -237,23 +237,24 @@ async fn fetch(memory: &SharedMemory, at: usize, expected: &[u8], met: &mut Met)
 
 /// Writes what is wanted to these bytes, the first of which is `from`, in pieces, some of them by
 /// drafts, and flushes it. A piece of which nothing was done is not wanted any more: it is as
-/// `before`. Returns an error where some may be written, how many pieces were drafted, and of how
-/// many nothing was done.
+/// `before`. Counts the pieces that were drafted, and those of which nothing was done. Returns an
+/// error where some may be written.
 pub(super) async fn write_together(
     memory: &SharedMemory,
     from: usize,
     (before, wanted): (&[u8], &mut [u8]),
     entropy: &Entropy,
-) -> (Result<(), AccessError>, [u32; 2]) {
+    [drafted, refused]: [&mut u32; 2],
+) -> Result<(), AccessError> {
     let (mut writer, mut ended) = (memory.writer(), Ok(()));
-    let (mut drafted, mut refused, mut done) = (0, 0, 0);
+    let mut done = 0;
     while done < wanted.len() {
         let bytes = entropy.below((wanted.len() - done) as u64) as usize + 1;
         let (piece, at) = (&mut wanted[done..done + bytes], from + done);
         let draft = if entropy.below(2) == 0 { memory.draft(piece.len()).await } else { Ok(None) };
         let written = match draft {
             Ok(Some(mut draft)) => {
-                drafted += 1;
+                *drafted += 1;
                 draft.copy_from_slice(piece);
                 // (Another queue pair may have come until it is written.)
                 tokio::time::sleep(Duration::from_micros(entropy.below(4_000))).await;
@@ -265,7 +266,7 @@ pub(super) async fn write_together(
             Ok(()) => {}
             Err(AccessError::Unknown) => ended = Err(AccessError::Unknown),
             Err(AccessError::NotShared | AccessError::Unable(_)) => {
-                refused += 1;
+                *refused += 1;
                 piece.copy_from_slice(&before[done..done + bytes]);
             }
             Err(error) => panic!("{error}"),
@@ -273,7 +274,7 @@ pub(super) async fn write_together(
         done += bytes;
     }
     let flushed = writer.flush().await;
-    (ended.and(flushed), [drafted, refused])
+    ended.and(flushed)
 }
 
 /// Fetches and reads what is expected from `at` on.
@@ -286,7 +287,7 @@ async fn look(lot: &mut Lot, beta: &Node, (at, expected): (usize, &[u8]), met: &
     assert!(found == expected, "read of {} from {at}", expected.len());
 }
 
-/// What came of an operation that may have changed the memory, and what was wanted.
+/// The end of an operation that may have changed the memory, and the bytes that were wanted.
 struct Operated {
     ended: Result<(), AccessError>,
     wanted: Vec<u8>,
@@ -319,11 +320,8 @@ async fn operate(
         2 => {
             wanted[at..at + length].fill(number as u8 + 1);
             let bytes = (&model[at..at + length], &mut wanted[at..at + length]);
-            let written = write_together(&memory, at, bytes, &world.entropy()).await;
-            let (ended, [drafted, refused]) = written;
-            met.drafted += drafted;
-            met.refused += refused;
-            ended
+            let counts = [&mut met.drafted, &mut met.refused];
+            write_together(&memory, at, bytes, &world.entropy(), counts).await
         }
         kind => {
             let place = word..word + 8;
@@ -389,143 +387,4 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
         assert!(lot.found() == model, "operation {number}");
     }
     disturbed.add_to(met);
-}
-
-/// A word that is written by one node never tears for another one, nor for its owner.
-// Promised in docs/SEMANTICS.md.
-#[test]
-fn words_do_not_tear_across_nodes() {
-    for by_device in [false, true] {
-        sim::run(5, |world| async move {
-            let alpha = node(&world, "alpha", by_device).await;
-            let beta = node(&world, "beta", by_device).await;
-            let gamma = node(&world, "gamma", by_device).await;
-            let owned = Owned::new(&alpha, 80_000, Access::ALL);
-            let [writer, reader] =
-                [&beta, &gamma].map(|node| reached(node, &alpha, owned.share.id()));
-            let writes = tokio::spawn(async move {
-                for round in 1..=60u8 {
-                    writer.write(0, &vec![round; 80_000]).await.unwrap();
-                }
-            });
-            let (mut found, mut mixed, mut reads) = (vec![0; 80_000], 0, 0);
-            while !writes.is_finished() {
-                reader.read(0, &mut found).await.unwrap();
-                let whole = |word: &[u8]| word.iter().all(|byte| *byte == word[0]);
-                assert!(found.chunks(8).all(whole), "no word is torn");
-                mixed += u32::from(!whole(&found));
-                owned.memory.read(0, &mut found).unwrap();
-                assert!(found.chunks(8).all(whole), "nor for the owner");
-                reads += 1;
-            }
-            writes.await.unwrap();
-            println!("{mixed} of {reads} reads met two writes");
-            assert!(mixed > 0);
-        });
-    }
-}
-
-/// Futures that are dropped under way leave all slots free, and the memory usable.
-// Promised in docs/SEMANTICS.md.
-#[test]
-fn dropped_operations_give_their_slots_back() {
-    for by_device in [false, true] {
-        sim::run(6, |world| async move {
-            let alpha = node(&world, "alpha", by_device).await;
-            let beta = node(&world, "beta", by_device).await;
-            beta.mesh.ready(1).await;
-            let owned = Owned::new(&alpha, BYTES, Access::ALL);
-            let memory = reached(&beta, &alpha, owned.share.id());
-            let mut cut = 0;
-            for round in 0..200u64 {
-                let pause = Duration::from_micros(world.entropy().below(400));
-                let bytes = vec![round as u8; BYTES];
-                let mut into = vec![0; BYTES];
-                let work = async {
-                    match round % 5 {
-                        0 => memory.write(0, &bytes).await.map(drop),
-                        4 => match memory.draft(BYTES).await? {
-                            Some(draft) => memory.writer().write_draft(0, draft).await,
-                            None => Ok(()),
-                        },
-                        1 => memory.read(0, &mut into).await,
-                        2 => {
-                            drop(memory.fetch(0, BYTES).await);
-                            Ok(())
-                        }
-                        _ => memory.fetch_add(0, 1).await.map(drop),
-                    }
-                };
-                cut += u32::from(tokio::time::timeout(pause, work).await.is_err());
-            }
-            assert!(cut > 20, "{cut}");
-            let mut writer = memory.writer();
-            for round in 0..20 {
-                let draft = memory.draft(BYTES).await.unwrap().expect("there is room");
-                let pause = Duration::from_micros(world.entropy().below(400));
-                drop(tokio::time::timeout(pause, writer.write_draft(0, draft)).await);
-                let wanted = vec![round; BYTES];
-                writer.write(0, &wanted).await.unwrap();
-                writer.flush().await.unwrap();
-                let mut found = vec![0; BYTES];
-                owned.memory.read(0, &mut found).unwrap();
-                assert!(found == wanted, "what was dropped came before");
-            }
-            drop(writer);
-            memory.write(0, &vec![7; BYTES]).await.unwrap();
-            let mut found = vec![0; BYTES];
-            owned.memory.read(0, &mut found).unwrap();
-            assert!(found == vec![7; BYTES], "what was dropped came before");
-            let link = beta.link("alpha").await.unwrap();
-            assert_eq!(link.reach().queue_pairs(), 1);
-            // (A fetch for nobody goes on to its end.)
-            while !link.reach().rest() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            link.reach().end_rest();
-            let found = memory.fetch(0, BYTES).await.unwrap().unwrap();
-            assert!(found[..] == vec![7; BYTES]);
-            drop(found);
-            let landing = link.reach().landing_bytes();
-            assert!(landing > 0 && landing <= VIEWED_BYTES_MAX as u64, "used again: {landing}");
-            // Unused memory is given back: of what was dropped none is missing.
-            for _ in 0..3 {
-                tokio::time::sleep(SPARE_KEPT).await;
-                link.reach().look(true);
-            }
-            assert_eq!(link.reach().landing_bytes(), 0);
-        });
-    }
-}
-
-/// RE-5: a link is not closed as idle in the midst of a transfer, however slow.
-// Promised in docs/SEMANTICS.md.
-#[test]
-fn a_link_does_not_rest_in_the_midst_of_a_transfer() {
-    sim::run(7, |world| async move {
-        let alpha = node(&world, "alpha", false).await;
-        let beta = node(&world, "beta", false).await;
-        beta.mesh.ready(1).await;
-        let owned = Owned::new(&alpha, BYTES, Access::ALL);
-        let memory = reached(&beta, &alpha, owned.share.id());
-        memory.fetch_add(0, 1).await.unwrap();
-        let link = beta.link("alpha").await.unwrap();
-        let reach = link.reach().clone();
-        let transfer = tokio::spawn(async move { memory.write(8, &vec![1; BYTES - 8]).await });
-        let mut kept = 0;
-        while !transfer.is_finished() {
-            // As the session does when it would close an idle link, and hears that it is not.
-            if reach.rest() {
-                reach.end_rest();
-            } else {
-                kept += 1;
-            }
-            tokio::time::sleep(Duration::from_micros(20)).await;
-        }
-        transfer.await.unwrap().unwrap();
-        assert!(kept > 0, "it was under way when it was to rest");
-        let mut found = vec![0; BYTES - 8];
-        owned.memory.read(8, &mut found).unwrap();
-        assert!(found.iter().all(|byte| *byte == 1));
-    });
 }

@@ -60,11 +60,8 @@ async fn stripe(world: World, mut lot: Lot) -> Striped {
                 wanted[at..at + length].fill(number);
                 met.together += 1;
                 let bytes = (&model[at..at + length], &mut wanted[at..at + length]);
-                let written = write_together(&memory, at, bytes, &world.entropy()).await;
-                let (ended, [drafted, refused]) = written;
-                met.drafted += drafted;
-                met.refused += refused;
-                ended
+                let counts = [&mut met.drafted, &mut met.refused];
+                write_together(&memory, at, bytes, &world.entropy(), counts).await
             }
             _ => {
                 wanted[at..at + length].fill(number);

@@ -1,0 +1,150 @@
+//! Memory of another node while operations on it are under way: seen by others, dropped, and not to
+//! rest.
+
+use super::sharing::{Owned, reached};
+use super::sharing_at_random::node;
+use super::*;
+use crate::fabric::one_sided::Access;
+use crate::fabric::sim;
+use crate::limits::{SPARE_KEPT, VIEWED_BYTES_MAX};
+
+const BYTES: usize = 800_000;
+
+/// A word that is written by one node never tears for another one, nor for its owner.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn words_do_not_tear_across_nodes() {
+    for by_device in [false, true] {
+        sim::run(5, |world| async move {
+            let alpha = node(&world, "alpha", by_device).await;
+            let beta = node(&world, "beta", by_device).await;
+            let gamma = node(&world, "gamma", by_device).await;
+            let owned = Owned::new(&alpha, 80_000, Access::ALL);
+            let [writer, reader] =
+                [&beta, &gamma].map(|node| reached(node, &alpha, owned.share.id()));
+            let writes = tokio::spawn(async move {
+                for round in 1..=60u8 {
+                    writer.write(0, &vec![round; 80_000]).await.unwrap();
+                }
+            });
+            let (mut found, mut mixed, mut reads) = (vec![0; 80_000], 0, 0);
+            while !writes.is_finished() {
+                reader.read(0, &mut found).await.unwrap();
+                let whole = |word: &[u8]| word.iter().all(|byte| *byte == word[0]);
+                assert!(found.chunks(8).all(whole), "no word is torn");
+                mixed += u32::from(!whole(&found));
+                owned.memory.read(0, &mut found).unwrap();
+                assert!(found.chunks(8).all(whole), "nor for the owner");
+                reads += 1;
+            }
+            writes.await.unwrap();
+            println!("{mixed} of {reads} reads met two writes");
+            assert!(mixed > 0);
+        });
+    }
+}
+
+/// Futures that are dropped under way leave all slots free, and the memory usable.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn dropped_operations_give_their_slots_back() {
+    for by_device in [false, true] {
+        sim::run(6, |world| async move {
+            let alpha = node(&world, "alpha", by_device).await;
+            let beta = node(&world, "beta", by_device).await;
+            beta.mesh.ready(1).await;
+            let owned = Owned::new(&alpha, BYTES, Access::ALL);
+            let memory = reached(&beta, &alpha, owned.share.id());
+            let mut cut = 0;
+            for round in 0..200u64 {
+                let pause = Duration::from_micros(world.entropy().below(400));
+                let bytes = vec![round as u8; BYTES];
+                let mut into = vec![0; BYTES];
+                let work = async {
+                    match round % 5 {
+                        0 => memory.write(0, &bytes).await.map(drop),
+                        4 => match memory.draft(BYTES).await? {
+                            Some(draft) => memory.writer().write_draft(0, draft).await,
+                            None => Ok(()),
+                        },
+                        1 => memory.read(0, &mut into).await,
+                        2 => {
+                            drop(memory.fetch(0, BYTES).await);
+                            Ok(())
+                        }
+                        _ => memory.fetch_add(0, 1).await.map(drop),
+                    }
+                };
+                cut += u32::from(tokio::time::timeout(pause, work).await.is_err());
+            }
+            assert!(cut > 20, "{cut}");
+            let mut writer = memory.writer();
+            for round in 0..20 {
+                let draft = memory.draft(BYTES).await.unwrap().expect("there is room");
+                let pause = Duration::from_micros(world.entropy().below(400));
+                drop(tokio::time::timeout(pause, writer.write_draft(0, draft)).await);
+                let wanted = vec![round; BYTES];
+                writer.write(0, &wanted).await.unwrap();
+                writer.flush().await.unwrap();
+                let mut found = vec![0; BYTES];
+                owned.memory.read(0, &mut found).unwrap();
+                assert!(found == wanted, "what was dropped came before");
+            }
+            drop(writer);
+            memory.write(0, &vec![7; BYTES]).await.unwrap();
+            let mut found = vec![0; BYTES];
+            owned.memory.read(0, &mut found).unwrap();
+            assert!(found == vec![7; BYTES], "what was dropped came before");
+            let link = beta.link("alpha").await.unwrap();
+            assert_eq!(link.reach().queue_pairs(), 1);
+            // (A fetch for nobody goes on to its end.)
+            while !link.reach().rest() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            link.reach().end_rest();
+            let found = memory.fetch(0, BYTES).await.unwrap().unwrap();
+            assert!(found[..] == vec![7; BYTES]);
+            drop(found);
+            let landing = link.reach().landing_bytes();
+            assert!(landing > 0 && landing <= VIEWED_BYTES_MAX as u64, "used again: {landing}");
+            // Unused memory is given back: of what was dropped none is missing.
+            for _ in 0..3 {
+                tokio::time::sleep(SPARE_KEPT).await;
+                link.reach().look(true);
+            }
+            assert_eq!(link.reach().landing_bytes(), 0);
+        });
+    }
+}
+
+/// RE-5: a link is not closed as idle in the midst of a transfer, however slow.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_link_does_not_rest_in_the_midst_of_a_transfer() {
+    sim::run(7, |world| async move {
+        let alpha = node(&world, "alpha", false).await;
+        let beta = node(&world, "beta", false).await;
+        beta.mesh.ready(1).await;
+        let owned = Owned::new(&alpha, BYTES, Access::ALL);
+        let memory = reached(&beta, &alpha, owned.share.id());
+        memory.fetch_add(0, 1).await.unwrap();
+        let link = beta.link("alpha").await.unwrap();
+        let reach = link.reach().clone();
+        let transfer = tokio::spawn(async move { memory.write(8, &vec![1; BYTES - 8]).await });
+        let mut kept = 0;
+        while !transfer.is_finished() {
+            // As the session does when it would close an idle link, and hears that it is not.
+            if reach.rest() {
+                reach.end_rest();
+            } else {
+                kept += 1;
+            }
+            tokio::time::sleep(Duration::from_micros(20)).await;
+        }
+        transfer.await.unwrap().unwrap();
+        assert!(kept > 0, "it was under way when it was to rest");
+        let mut found = vec![0; BYTES - 8];
+        owned.memory.read(8, &mut found).unwrap();
+        assert!(found.iter().all(|byte| *byte == 1));
+    });
+}
