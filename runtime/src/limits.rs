@@ -16,7 +16,7 @@ pub const TURN_MESSAGES_MAX: u16 = 128;
 /// Most messages for which an actor that waits keeps memory, in each of two queues.
 pub const QUEUE_KEPT_MESSAGES: usize = 64;
 /// How large the archive of a message may be for which room was reserved in a mailbox of another
-/// node: as much as fits into one frame.
+/// node: as much as fits into one frame of the default profile.
 pub const PERMIT_BYTES: u32 = 8 * 1024;
 /// Longest name of an actor, in bytes of UTF-8.
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;

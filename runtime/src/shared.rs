@@ -68,7 +68,7 @@ fn gauge(shares: f64, bytes: f64) {
     metrics::gauge!("ringpost_region_shared_bytes").increment(bytes);
 }
 
-/// What a task of this node does with a region, of its own or of another node.
+/// The ways in which a task of this node uses a region, of its own or of another node.
 #[derive(Clone, Copy)]
 pub(crate) enum Use {
     Read,

@@ -119,7 +119,7 @@ impl Ends {
         is_later
     }
 
-    /// Called under the lock.
+    /// Takes back that it is restarted after a stop by others. Called under the lock.
     fn let_go(&self) {
         self.take_back(REVIVED | DISMISSED);
         self.order(LEAVES);

@@ -26,8 +26,8 @@ use crate::waits::Awaits;
 /// In a mailbox of another node the room is for a message whose archive has
 /// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES) at most, and it ends with the link.
 ///
-/// Its type is called [`ActorPermit`](super::ActorPermit) or
-/// [`RecipientPermit`](super::RecipientPermit), by what made it.
+/// Its type is called [`ActorPermit`](super::ActorPermit),
+/// [`RecipientPermit`](super::RecipientPermit) or [`RefPermit`](super::RefPermit), by what made it.
 #[must_use = "room that is kept for nothing holds up others"]
 pub struct Permit<P: Port<M>, M: Message>(Reserved<P, M>);
 

@@ -301,6 +301,8 @@ impl dyn Body + '_ {
             return Renewed::Never;
         }
         if is_revived {
+            // A dismissal after the first look found the mailbox still stopped, and left the drain
+            // to this.
             ends.dismiss_now();
             if !ends.is_revived() {
                 mailbox.drain();

@@ -106,10 +106,14 @@ impl<A: Handlers> Shared<A> {
         self.is_drained.store(is_drained, Ordering::Relaxed);
     }
 
+    /// Returns true if its node shuts down.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.node.residents().is_closed()
+    }
+
     /// Returns true if its node shuts down, and the pool still takes what its routers have.
     pub(super) fn takes_routed(&self) -> bool {
-        let is_leaving = self.node.residents().is_closed();
-        is_leaving && !self.is_drained.load(Ordering::Relaxed) && !self.routed.is_empty()
+        self.is_leaving() && !self.is_drained.load(Ordering::Relaxed) && !self.routed.is_empty()
     }
 
     pub(super) fn size(&self) -> usize {

@@ -87,7 +87,7 @@ pub struct Router<A: Handlers, M> {
     /// It watches the pool, which has begun.
     watches: bool,
     /// There from its start on, where it is on the node of its pool.
-    counted: Option<OpenOne<()>>,
+    counted: Option<Arc<OpenOne<()>>>,
     _message: PhantomData<fn(M)>,
 }
 
@@ -95,7 +95,7 @@ pub struct Router<A: Handlers, M> {
 /// where the node shuts down the pool does, also when the router has ended.
 struct Unsent {
     _of_router: OpenOne<Option<usize>>,
-    _of_pool: Option<OpenOne<()>>,
+    _of_pool: Option<Arc<OpenOne<()>>>,
 }
 
 /// The turn of a message among those that may go to the same worker alone.
@@ -178,7 +178,7 @@ impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
         self.watch(cx);
         let routed = &self.pool.shared.routed;
         let is_near = cx.node().id() == self.pool.shared.node.id();
-        self.counted = is_near.then(|| routed.begin(()));
+        self.counted = is_near.then(|| Arc::new(routed.begin(())));
         let (unsent, pool, me) = (self.unsent.clone(), self.pool.clone(), cx.shared_cell());
         cx.finish_with(async move {
             let gives_up = |places: &[_]| {
@@ -232,8 +232,8 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         let (room, deadline) = (room.await, cx.deadline());
         let place = self.pool.shared.place(&self.pool.shared.ring(), &msg);
         let turn = place.map(|place| self.turn(place));
-        let of_pool = self.counted.as_ref().map(|_| self.pool.shared.routed.begin(()));
-        let unsent = Unsent { _of_router: self.unsent.begin(place), _of_pool: of_pool };
+        let _of_pool = self.counted.clone();
+        let unsent = Unsent { _of_router: self.unsent.begin(place), _of_pool };
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;

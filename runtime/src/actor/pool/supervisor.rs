@@ -46,7 +46,7 @@ trait Workers: Send + Sync {
 
     /// Waits until its routers have ended, and workers have all of theirs, where its node shuts
     /// down and drains them.
-    fn takes_routed(&self) -> BoxFuture<'static, ()>;
+    fn routed_ended(&self) -> BoxFuture<'static, ()>;
 
     /// Waits for `last`. Ready or dropped, it tells the senders that wait that the pool is over.
     fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
@@ -143,10 +143,10 @@ impl<A: Handlers> Workers for Team<A> {
         self.shared.is_anew();
     }
 
-    fn takes_routed(&self) -> BoxFuture<'static, ()> {
+    fn routed_ended(&self) -> BoxFuture<'static, ()> {
         let shared = self.shared.clone();
         Box::pin(async move {
-            if shared.node.residents().is_closed() {
+            if shared.is_leaving() {
                 shared.routed.none(|_| false).await;
             }
         })
@@ -155,8 +155,8 @@ impl<A: Handlers> Workers for Team<A> {
     fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let over = Over(self.shared.clone());
         Box::pin(async move {
+            let _over = over;
             last.await;
-            drop(over);
         })
     }
 }
@@ -167,7 +167,7 @@ impl Actor for PoolSupervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         let old = self.known.write().replace(cx.actor().clone());
         drop(old);
-        cx.finish_with(self.workers.finish(self.workers.takes_routed()));
+        cx.finish_with(self.workers.finish(self.workers.routed_ended()));
         Ok(self.workers.start(cx).await?)
     }
 }
