@@ -16,38 +16,49 @@ use tokio::time::sleep;
 const JOBS: usize = 12;
 /// Elements of a result: so many that a device takes them from a draft.
 const LEN: usize = 20_000;
-/// A job has the number of the worker that does it, or one of these.
+/// A job has the number of the desk that it is done at, or one of these.
 const FREE: u64 = 0;
 const DONE: u64 = u64::MAX;
 
-/// What a worker is given: jobs and results, by shares of its own.
-type Desk = (RemoteRegion<u64>, RemoteRegion<u64>);
+/// The things that a worker is given when it joins: a number, and jobs and results by shares that
+/// nobody else has.
+type Desk = (u64, RemoteRegion<u64>, RemoteRegion<u64>);
 
 #[actor]
 struct Board {
     jobs: Region<u64>,
     results: Arc<Region<u64>>,
-    desks: HashMap<Address, (u64, Desk)>,
+    desks: HashMap<Address, Desk>,
+    last: u64,
 }
 
 #[handlers]
 impl Board {
+    /// Gives a worker a desk, in place of the one that it had.
     #[handler]
-    fn join(&mut self, worker: ActorRef<Worker>, number: u64, cx: &mut Context<Self>) -> Desk {
-        let jobs = self.jobs.share(Access::READ | Access::ATOMIC).expect("all of it");
-        let desk = (jobs, self.results.share(Access::WRITE).expect("all of it"));
+    fn join(&mut self, worker: ActorRef<Worker>, cx: &mut Context<Self>) -> Desk {
+        self.clear(worker.address(), cx);
         cx.watch(&worker);
-        let before = self.desks.insert(worker.address().clone(), (number, desk.clone()));
-        drop(before.map(|(_, desk)| self.revoke(&desk)));
+        self.last += 1;
+        let jobs = self.jobs.share(Access::READ | Access::ATOMIC).expect("all of it");
+        let desk = (self.last, jobs, self.results.share(Access::WRITE).expect("all of it"));
+        self.desks.insert(worker.address().clone(), desk.clone());
         desk
     }
 
-    /// A worker that is down may only be cut off, and go on writing: its jobs are free when nothing
-    /// of it reaches the memory any more. Nobody else writes to what has its number.
     #[handler]
     fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
-        let Some((number, desk)) = self.desks.remove(&msg.actor) else { return };
-        cx.pipe(self.revoke(&desk), move |board, _, _| {
+        self.clear(&msg.actor, cx);
+    }
+}
+
+impl Board {
+    /// A worker that is down may only be cut off, and go on writing: its jobs are free when nothing
+    /// that was done at its desk reaches the memory any more.
+    fn clear(&mut self, worker: &Address, cx: &mut Context<Self>) {
+        let Some((number, jobs, results)) = self.desks.remove(worker) else { return };
+        let (jobs, results) = (self.jobs.revoke(&jobs), self.results.revoke(&results));
+        cx.pipe(async { tokio::join!(jobs, results) }, move |board, _, _| {
             for job in (0..JOBS).filter(|job| board.jobs.get(*job) == Ok(number)) {
                 board.jobs.set(job, FREE).expect("there is such a job");
             }
@@ -55,17 +66,9 @@ impl Board {
     }
 }
 
-impl Board {
-    fn revoke(&self, (jobs, results): &Desk) -> impl Future<Output = ()> + use<> {
-        let (jobs, results) = (self.jobs.revoke(jobs), self.results.revoke(results));
-        async { (_, _) = tokio::join!(jobs, results) }
-    }
-}
-
 #[actor]
 struct Worker {
     node: Node,
-    number: u64,
 }
 
 #[handlers]
@@ -77,57 +80,53 @@ impl Worker {
             // By its name: also after a restart of its node, and when that is linked again.
             let board = self.node.when_named::<Board>("alpha/board").await;
             let board = board.map_err(|error| error.to_string())?;
-            let desk = board.join(cx.actor().clone(), self.number).await;
-            match self.do_all(desk.map_err(|error| error.to_string())?).await {
-                Ok(()) => return Ok(()),
-                // Another share is there at once.
-                Err(RegionError::Revoked | RegionError::NodeDown { .. }) => {}
-                // The same again: a claim finds itself, and a result is what it was.
-                Err(error) if error.may_be_done() || error.is_retryable() => {
-                    sleep(Duration::from_millis(500)).await;
+            // Whatever became of what it did at the desk that it had, it has another one.
+            if let Ok(desk) = board.join(cx.actor().clone()).await {
+                match do_all(desk).await {
+                    Ok(()) => return Ok(()),
+                    Err(RegionError::Revoked | RegionError::NodeDown { .. }) => {}
+                    Err(error) if error.may_be_done() || error.is_retryable() => {}
+                    Err(error) => return Err(error.to_string()),
                 }
-                Err(error) => return Err(error.to_string()),
             }
+            sleep(Duration::from_millis(500)).await;
         }
         Err("it has joined too often".into())
     }
 }
 
-impl Worker {
-    /// Does all jobs that are free, or its own, until all are done.
-    async fn do_all(&self, (jobs, results): Desk) -> Result<(), RegionError> {
-        let mut writer = results.writer();
-        while jobs.read(..).await? != [DONE; JOBS] {
-            for job in 0..JOBS {
-                let claimed = jobs.compare_exchange(job, FREE, self.number).await?;
-                // Claimed now, or by a call whose end it did not learn.
-                if claimed.is_ok() || claimed == Err(self.number) {
-                    let mut result = writer.draft(LEN).await?;
-                    result.fill((job as u64 + 1).pow(2));
-                    writer.write_draft(job * LEN, result).await?;
-                    // All that find it done find what was written.
-                    writer.flush().await?;
-                    let _ = jobs.compare_exchange(job, self.number, DONE).await?;
-                }
+/// Does all jobs that are free until all are done.
+async fn do_all((number, jobs, results): Desk) -> Result<(), RegionError> {
+    let mut writer = results.writer();
+    while jobs.read(..).await? != [DONE; JOBS] {
+        for job in 0..JOBS {
+            if jobs.compare_exchange(job, FREE, number).await?.is_ok() {
+                let mut result = writer.draft(LEN).await?;
+                result.fill((job as u64 + 1).pow(2));
+                writer.write_draft(job * LEN, result).await?;
+                // All that find it done find what was written.
+                writer.flush().await?;
+                let done = jobs.compare_exchange(job, number, DONE).await?;
+                assert!(done.is_ok(), "nobody else writes to what has its number");
             }
-            sleep(Duration::from_millis(1)).await;
         }
-        Ok(())
+        sleep(Duration::from_millis(1)).await;
     }
+    Ok(())
 }
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
     let (jobs, results) = (alpha.region(JOBS)?, Arc::new(alpha.region(JOBS * LEN)?));
-    let board = Board { jobs, results: results.clone(), desks: HashMap::new() };
+    let board = Board { jobs, results: results.clone(), desks: HashMap::new(), last: 0 };
     alpha.spawn("board", board).await?;
     let (mut nodes, mut workers) = (vec![alpha.clone()], Vec::new());
-    for (name, number) in [("ada", 1), ("bob", 2)] {
+    for name in ["ada", "bob"] {
         let node = Node::builder(name).listen("127.0.0.1:0").seeds(alpha.addresses());
         nodes.push(node.start().await?);
         let node = nodes[nodes.len() - 1].clone();
-        workers.push(node.spawn("worker", Worker { node: node.clone(), number }).await?);
+        workers.push(node.spawn("worker", Worker { node: node.clone() }).await?);
     }
     workers[0].tell(Work {}).await?;
     sleep(Duration::from_millis(10)).await;
