@@ -40,6 +40,10 @@
 //!   its turn, so that a peer that offers one queue pair after the other has no more. Nor does it
 //!   fill the outbox: what was said of a queue pair and not sent goes with it.
 //!
+//! - **RE-13 one after the other**: a side says that a queue pair is connected when its earlier one
+//!   to that peer is gone, be it of an earlier link. So what was under way there is done before
+//!   anything of the next one is, or never.
+//!
 //! RE-11 is [`slots`]', RE-12 [`patience`]'s.
 
 mod aside;

@@ -94,13 +94,12 @@ pub enum RegionError {
         down: NodeDown,
     },
     /// The link was lost, or the share ended, while a write or an atomic operation was under way:
-    /// it may have been done, or a part of a write, or be done later, also after what this node
-    /// does next on the region; but not when the share has ended, after which all else fails with
-    /// [`Revoked`](Self::Revoked). No read ends so: it is begun again.
+    /// it may have been done, or a part of a write. What this node does next on the region finds
+    /// what was done of it, and more of it is not done after that. No read ends so: it is begun
+    /// again.
     #[error(
         "the link to {0} was lost, or the share ended, while the operation was under way: it may \
-        have been done, or a part of it, or be done yet; do the same write or exchange again, and \
-        do not add again"
+        have been done, or a part of it; do the same write or exchange again, and do not add again"
     )]
     Unknown(Arc<str>),
     /// What is atomic on the region is done by another device, or by the processor of its node: it

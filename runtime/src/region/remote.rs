@@ -38,10 +38,10 @@ use crate::shared::Use;
 /// [`RegionError`] has a table of what each operation can return. After all of them but
 /// [`RegionError::Unknown`] nothing was done.
 ///
-/// A write or an atomic operation that is unknown, or whose future was dropped, may be done later,
-/// once, also after what this node does next: no read tells that it will not come. So write the
-/// same again, or exchange the same again, and write something else there when the owner has
-/// revoked the share and given another one.
+/// A write or an atomic operation that is unknown was done before what this node does next on the
+/// region, or never will be: a read tells. One whose future was dropped may be done later, once,
+/// and so may one that is unknown after what *other* nodes do, until the owner has revoked the
+/// share.
 pub struct RemoteRegion<T> {
     pub(super) place: Arc<Whereabouts>,
     /// `None` where it is of another node, and this one has no network.

@@ -4,6 +4,7 @@ use std::mem::replace;
 use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::aside::drop_aside;
@@ -23,9 +24,12 @@ pub(crate) struct LendingRoom {
     viewed: Arc<Budget>,
 }
 
-/// The bytes of those that the links to one peer lend and land.
+/// What the links to one peer have, one after the other: the bytes that they lend and land, and
+/// their queue pair.
 #[derive(Clone)]
 pub(crate) struct PeerRoom {
+    /// One permit, held by a queue pair from before the peer may use it until it is gone (RE-13).
+    pub(super) place: Arc<Semaphore>,
     pub(super) lent: Account,
     pub(super) landing: Account,
     /// The bytes of what lands that tasks view.
@@ -35,7 +39,8 @@ pub(crate) struct PeerRoom {
 impl PeerRoom {
     /// Returns true if nothing of it is taken.
     pub(crate) fn is_unused(&self) -> bool {
-        self.lent.taken() == 0 && self.landing.taken() == 0 && self.viewed.taken() == 0
+        let bytes = [&self.lent, &self.landing, &self.viewed];
+        self.place.available_permits() > 0 && bytes.iter().all(|account| account.taken() == 0)
     }
 }
 
@@ -53,6 +58,7 @@ impl LendingRoom {
     /// Returns the room of a peer that has none yet.
     pub(crate) fn of_peer(&self) -> PeerRoom {
         PeerRoom {
+            place: Arc::new(Semaphore::new(1)),
             lent: Account::new(&self.lent),
             landing: Account::new(&self.landing),
             viewed: Account::new(&self.viewed),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::io;
 use std::mem::replace;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -35,9 +36,9 @@ const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 /// As many bytes are copied with the outcome: that is sooner done than their slot given back later.
 const INLINE_BYTES: usize = 64;
 
-/// A connected queue pair, before it is driven, slots for its operations, and the fence of this
-/// side (RE-8), where it takes one.
-type Made = (Box<dyn OneSided>, Slots, Option<Grant>);
+/// A connected queue pair, before it is driven, slots for its operations, the fence of this side
+/// (RE-8), where it takes one, and its place (RE-13).
+type Made = (Box<dyn OneSided>, Slots, Option<Grant>, OwnedSemaphorePermit);
 
 /// A connected queue pair. It is dropped before the operations without an outcome, whose tasks hear
 /// by that that the end is unknown: what they find out then does not change any more.
@@ -61,6 +62,8 @@ pub(super) struct Pair {
     /// The word that the peer reads after it has written (RE-8).
     _fence: Option<Grant>,
     driver: Task,
+    /// Given back when the queue pair is gone (RE-13).
+    _place: OwnedSemaphorePermit,
 }
 
 impl Pair {
@@ -243,7 +246,10 @@ impl Means {
                 Some(made(&self.own, granting).await?)
             }
         };
-        Ok((one_sided, slots, fence))
+        // RE-13.
+        let place = self.room.place.clone().acquire_owned().await;
+        let closed = |closed| FabricError::Connect(io::Error::other(closed));
+        Ok((one_sided, slots, fence, place.map_err(closed)?))
     }
 }
 
@@ -372,7 +378,7 @@ impl Reach {
             return;
         }
         let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
-            (Ok((one_sided, slots, fence)), Stage::Connecting(_, task)) => {
+            (Ok((one_sided, slots, fence, place)), Stage::Connecting(_, task)) => {
                 let reach = self.clone();
                 // It finds the state locked until its queue pair is there.
                 let mut outcomes = Vec::new();
@@ -395,6 +401,7 @@ impl Reach {
                     unfenced: 0,
                     _fence: fence,
                     driver,
+                    _place: place,
                 };
                 state.stage = Stage::Connected(Box::new(pair));
                 state.outbox.push_back(Sharing::Connected { number, fence: key });

@@ -138,6 +138,48 @@ pub(super) async fn sleep_a_moment() {
     }
 }
 
+/// RE-13: that a queue pair is connected is said when the earlier one to the peer is gone, be it of
+/// an earlier link. Before, what was under way there could be done after what came by the next one.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_queue_pair_comes_when_the_one_before_is_gone() {
+    sim::run(1, |world| async move {
+        let (device, control) = Device::new();
+        let (reach, _shares) = acceptor(&world, Posts::Ends(device.clone()));
+        offer(&reach, 1).await;
+        let said = |reach: Arc<Reach>| async move {
+            sleep_a_moment().await;
+            let said = timeout(Duration::ZERO, reach.outgoing()).await;
+            format!("{:?}", said.unwrap_or_default())
+        };
+        let offered = Sharing::Offer { number: 2, queue_pair: Zeroizing::default() };
+        reach.handle(offered.clone()).unwrap();
+        while device.waiting.load(Ordering::SeqCst) == 0 {
+            sleep_a_moment().await;
+        }
+        assert!(!said(reach.clone()).await.contains("Connected"), "the first one is there still");
+        assert_eq!(control.step(), "destroyed");
+        while !said(reach.clone()).await.contains("Connected") {}
+
+        let (later, _shares) = acceptor(&world, Posts::Ends(device.clone()));
+        let room = reach.state.lock().means.as_ref().unwrap().room.clone();
+        if let Some(means) = later.state.lock().means.as_mut().and_then(Arc::get_mut) {
+            means.room = room.clone();
+        }
+        reach.end();
+        later.handle(Sharing::Offer { number: 1, queue_pair: Zeroizing::default() }).unwrap();
+        assert!(!said(later.clone()).await.contains("Connected"), "that of a link before is there");
+        assert!(!room.is_unused());
+        assert_eq!(control.step(), "destroyed");
+        while !said(later.clone()).await.contains("Connected") {}
+        later.end();
+        assert_eq!(control.step(), "destroyed");
+        while !room.is_unused() {
+            sleep_a_moment().await;
+        }
+    });
+}
+
 /// Bytes that a thread registers which may block.
 const LARGE: usize = 4 * 1024 * 1024;
 
