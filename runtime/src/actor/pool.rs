@@ -221,7 +221,8 @@ impl<A: Handlers> Pool<A> {
     /// # Errors
     /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker has
     /// room that it may go to, also while that is made anew (one that rests or starts has none
-    /// while another one is at work); [`Stopped`](Cause::Stopped) when the pool has ended.
+    /// while another one is at work); [`Stopped`](Cause::Stopped) when the pool has ended, or
+    /// [`Shutdown`](Cause::Shutdown) when it has, or ends, because its node shuts down.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Accepts<M>,
@@ -235,9 +236,10 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message: [`Stopped`](Cause::Stopped) when the pool has ended or has
-    /// not begun (or when only the worker that sends it could take it, and that is to stop), and
-    /// others as of [`ActorRef::tell`]. What a worker has when it ends for good, with its pool or
-    /// because it failed too often, is a dead letter.
+    /// not begun (or when only the worker that sends it could take it, and that is to stop),
+    /// [`Shutdown`](Cause::Shutdown) instead when its node shuts down, and others as of
+    /// [`ActorRef::tell`]. What a worker has when it ends for good, with its pool or because it
+    /// failed too often, is a dead letter.
     pub fn tell<M>(&self, message: M) -> PoolTell<'_, A, Sent<A, M>>
     where
         A: Accepts<M>,
@@ -279,7 +281,7 @@ impl<A: Handlers> Pool<A> {
                 }
             }
         }
-        let cause = if self.is_over(ring) { Cause::Stopped } else { Cause::MailboxFull };
+        let cause = if self.is_over(ring) { self.over() } else { Cause::MailboxFull };
         Err(TellError { message, cause })
     }
 
@@ -309,7 +311,7 @@ impl<A: Handlers> Pool<A> {
         };
         // One that has closed is made anew, and takes what would wait in a circle at the others.
         let (may_wait, cause) = match refusal {
-            Refusal::Closed => (true, Cause::Stopped),
+            Refusal::Closed => (true, self.over()),
             Refusal::Circular(cause) => (has_closed, cause),
             Refusal::Full => (false, Cause::MailboxFull),
             Refusal::Never(cause) => (false, cause),
@@ -321,7 +323,7 @@ impl<A: Handlers> Pool<A> {
             _ if !may_wait || self.is_over(ring) => Err(cause),
             _ => {
                 self.ended().await;
-                Err(Cause::Stopped)
+                Err(self.over())
             }
         }
     }
@@ -384,6 +386,11 @@ impl<A: Handlers> Pool<A> {
             || supervisor.is_closed() && (supervisor.is_stopping() || !self.shared.takes_routed())
     }
 
+    /// Returns what the sender to a pool is told that is over.
+    fn over(&self) -> Cause {
+        if self.shared.is_leaving() { Cause::Shutdown } else { Cause::Stopped }
+    }
+
     /// Waits until the pool has ended.
     async fn ended(&self) {
         if let View::Local(supervisor) = self.supervisor().destination().view() {
@@ -408,7 +415,8 @@ impl From<Cause> for Refusal {
     fn from(cause: Cause) -> Self {
         match cause {
             Cause::MailboxFull => Refusal::Full,
-            Cause::Stopped => Refusal::Closed,
+            // On a node that shuts down, too: its workers are made anew for what routers have.
+            Cause::Stopped | Cause::Shutdown => Refusal::Closed,
             Cause::SelfAsk | Cause::Cycle(_) => Refusal::Circular(cause),
             cause => Refusal::Never(cause),
         }

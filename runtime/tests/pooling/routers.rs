@@ -6,7 +6,7 @@ use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, limits};
 use tokio::time::timeout;
 
-use super::{Job, MINUTE, MS, Worker, builder, fill, hold, job};
+use super::{Job, MINUTE, MS, StopAndHold, Worker, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -259,11 +259,14 @@ impl Actor for Office {
 impl Office {}
 
 /// The pool takes what its router has, and only then nothing more: also where a keyed message may
-/// go to one worker alone, and where both are children of an actor.
+/// go to one worker alone, where both are children of an actor, and where the workers stop
+/// themselves and take nothing for a while.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_has_routers_hand_over_what_they_have() {
-    for (is_keyed, is_family) in [(false, false), (true, false), (false, true)] {
+    let [plain, keyed, family, stopping] = [0, 1, 2, 3];
+    for case in [plain, keyed, family, stopping] {
+        let (is_keyed, is_family) = (case == keyed, case == family);
         let node = node().await;
         let (desk, builder) = builder();
         let builder = if is_keyed { builder.by_key(|job: &Job| job.key) } else { builder };
@@ -277,6 +280,13 @@ async fn a_shutdown_has_routers_hand_over_what_they_have() {
         }
         let router: Recipient<Job, String> = node.recipient("alpha/jobs").await.unwrap();
         let gates = fill(&desk, &pool).await;
+        if case == stopping {
+            for (worker, gate) in pool.workers().iter().zip(&gates) {
+                gate.add_permits(1);
+                worker.tell(StopAndHold).await.unwrap();
+                desk.held.notified().await;
+            }
+        }
         // More than it has in hand at once: it waits in its handler, and others in its mailbox.
         let last = limits::ROUTER_WAITING_MAX as u64 + 100;
         for number in 1..last {
@@ -296,7 +306,7 @@ async fn a_shutdown_has_routers_hand_over_what_they_have() {
         let mut done: Vec<u64> = desk.done().into_iter().map(|(_, number)| number).collect();
         done.sort_unstable();
         let wanted: Vec<u64> = [0].into_iter().chain(0..=last).collect();
-        assert_eq!(done, wanted, "keyed: {is_keyed}, family: {is_family}");
+        assert_eq!(done, wanted, "case {case}");
     }
 }
 

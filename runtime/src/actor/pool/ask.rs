@@ -31,7 +31,7 @@ impl<A: Handlers> Pool<A> {
             changed.as_mut().enable();
             let ring = self.shared.ring();
             let order = self.shared.order(&ring, &message);
-            let Some(first) = ring.get(order.first()) else { break Cause::Stopped };
+            let Some(first) = ring.get(order.first()) else { break self.over() };
             let mut ask = Ask::with_limit(first.destination(), message, limit);
             let circular = match send_now(&mut ask, &ring, order).await {
                 Ok(()) => {

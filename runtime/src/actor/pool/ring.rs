@@ -81,7 +81,7 @@ pub(super) struct Shared<A: Handlers> {
     /// The routers on its node, and what they have in hand that no worker has: where its node shuts
     /// down, the pool takes that first.
     pub(super) routed: Open<()>,
-    /// It was drained, and takes nothing more from its routers either.
+    /// It was drained, or ends: it takes nothing more from its routers either.
     is_drained: AtomicBool,
 }
 
@@ -101,7 +101,7 @@ impl<A: Handlers> Shared<A> {
         }
     }
 
-    /// The pool is drained, or begins (anew).
+    /// The pool is drained or ends, or begins (anew).
     pub(super) fn set_drained(&self, is_drained: bool) {
         self.is_drained.store(is_drained, Ordering::Relaxed);
     }

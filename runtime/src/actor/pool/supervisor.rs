@@ -58,6 +58,8 @@ struct Over<A: Handlers>(Arc<Shared<A>>);
 
 impl<A: Handlers> Drop for Over<A> {
     fn drop(&mut self) {
+        // First: they look again, also whether it takes what its routers have.
+        self.0.set_drained(true);
         self.0.is_anew();
     }
 }
