@@ -43,7 +43,7 @@ pub(crate) trait Resident: Inbox {
     /// Returns true if it is a tie: no user knows it, and it tells another node how an actor ended.
     fn is_tie(&self) -> bool;
 
-    /// Returns true if its parent drains it where its node shuts down: it is a worker of a pool,
+    /// Returns true if its parent dismisses it where its node shuts down: it is a worker of a pool,
     /// which takes first what its routers have.
     fn is_led(&self) -> bool;
 
@@ -52,6 +52,10 @@ pub(crate) trait Resident: Inbox {
 
     /// Ends it for good: it is not restarted any more.
     fn retire(&self, halt: Halt);
+
+    /// Ends an actor that is restarted however it ends, when it has handled what it has. One that
+    /// is stopping begins anew for that.
+    fn dismiss(&self);
 
     /// Ends it as [`Halt::Kill`] does, as a failure.
     fn fail(&self, reason: Arc<str>);

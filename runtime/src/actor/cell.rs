@@ -88,19 +88,6 @@ impl<A: Handlers> Cell<A> {
         self.base.tally()
     }
 
-    /// Ends an actor that is restarted however it ends, when it has handled what it has. One that
-    /// is stopping begins anew for that.
-    pub(super) fn dismiss(&self) {
-        let ends = &self.base.ends;
-        if ends.dismiss(self.intake().is_stopping()) && !self.intake().is_stopping() {
-            // It has begun anew meanwhile, and may not have seen it.
-            ends.dismiss_now();
-        }
-        self.mailbox.drain();
-        // It may rest, and have been stopped before.
-        self.intake().wake();
-    }
-
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it
     /// all the same, and a tell is a dead letter (DL-1).
     pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate {
@@ -237,6 +224,17 @@ impl<A: Handlers> Resident for Cell<A> {
         self.base.ends.retire();
         self.halt(halt);
         // It may rest, or wait for its next incarnation.
+        self.intake().wake();
+    }
+
+    fn dismiss(&self) {
+        let ends = &self.base.ends;
+        if ends.dismiss(self.intake().is_stopping()) && !self.intake().is_stopping() {
+            // It has begun anew meanwhile, and may not have seen it.
+            ends.dismiss_now();
+        }
+        self.mailbox.drain();
+        // It may rest, and have been stopped before.
         self.intake().wake();
     }
 

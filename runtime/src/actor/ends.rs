@@ -46,7 +46,7 @@ const CLOSES: u16 = 256;
 const DISMISSED: u16 = 512;
 /// It is not restarted after a stop any more, but for one of its own handlers.
 const LEAVES: u16 = 1024;
-/// Its parent drains it where its node shuts down.
+/// Its parent dismisses it where its node shuts down.
 const LED: u16 = 2048;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
@@ -93,14 +93,14 @@ impl Ends {
         Ends { orders: AtomicU16::new(orders), state: Mutex::new(State::Living(None)) }
     }
 
-    /// It is restarted also after a stop; one that `is_led` is drained by its parent where its node
-    /// shuts down.
+    /// It is restarted also after a stop; one that `is_led` is dismissed by its parent where its
+    /// node shuts down.
     pub(super) fn revive(&self, is_led: bool) {
         let _locked = self.state.lock();
         self.order(if is_led { REVIVED | LED } else { REVIVED });
     }
 
-    /// Returns true if its parent drains it where its node shuts down.
+    /// Returns true if its parent dismisses it where its node shuts down.
     pub(super) fn is_led(&self) -> bool {
         self.orders() & LED != 0
     }

@@ -10,8 +10,8 @@
 //!   again, from its rest on.
 //! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
 //!   it fails or stops itself, as often as another worker would. What would still be sent to it
-//!   goes to another one. So do all workers of a pool that is drained, which takes nothing more
-//!   before the first of them is closed.
+//!   goes to another one. So do all workers of a pool that is drained, by a shutdown of its node,
+//!   too; it takes nothing more before the first of them is closed.
 //! - **PL-5 awake**: a worker that rests, until it has started anew, counts as one without room
 //!   while another one is at work that will have some. Where there is no such one, it is given
 //!   messages, also those whose senders wait already.

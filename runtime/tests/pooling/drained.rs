@@ -128,6 +128,29 @@ async fn a_shutdown_waits_for_a_pool_that_is_drained() {
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
 }
 
+/// Also where a worker fails or stops itself: it begins anew for what it still has.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn workers_handle_what_they_have_when_their_node_shuts_down() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let builder = builder.mailbox_capacity(16).restart_backoff(100 * MS, MINUTE);
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let worker = pool.workers().remove(0);
+    let gate = hold(&desk, &worker).await;
+    worker.tell(StopYourself).await.unwrap();
+    worker.tell(job(1)).await.unwrap();
+    worker.tell(Fail).await.unwrap();
+    worker.tell(job(2)).await.unwrap();
+    let ends = node.clone();
+    let shutdown = tokio::spawn(async move { ends.shutdown(MINUTE).await });
+    tokio::time::sleep(MS).await;
+    gate.add_permits(1);
+    assert_eq!(shutdown.await.unwrap(), []);
+    assert_eq!(desk.done_by(&worker), [1, 2]);
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+}
+
 /// It takes nothing more either.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]

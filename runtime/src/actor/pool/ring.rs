@@ -331,7 +331,7 @@ impl<A: Handlers> ActorRef<A> {
     /// Ends a worker when it has handled what it has. It may fail at that, or stop itself, as often
     /// as another worker (PL-4).
     pub(super) fn dismiss(&self) {
-        self.near_cell().into_iter().for_each(Cell::dismiss);
+        self.near_cell().into_iter().for_each(Resident::dismiss);
     }
 
     /// Ends a worker for good.
