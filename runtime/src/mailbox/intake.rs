@@ -108,9 +108,9 @@ impl dyn Intake + '_ {
             control.reserved -= 1;
             let room = self.gate().room(control, local);
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
-            // A drain may have waited for this very room, also of an actor that rests.
-            let is_draining = control.phase == Phase::Draining;
-            (next, if is_draining { control.call().or_else(|| control.task.clone()) } else { None })
+            // An end may have waited for this very room, also of an actor that rests.
+            let is_closed = control.phase != Phase::Open;
+            (next, if is_closed { control.call().or_else(|| control.task.clone()) } else { None })
         });
         wake(next);
         wake(actor);

@@ -314,9 +314,10 @@ async fn a_drain_does_not_wait_for_the_rest_of_a_worker_that_has_nothing_left() 
 }
 
 /// A sender has room at a worker that rests: it is waited for until that is used or given back.
+/// (One that was stopped meanwhile takes nothing any more.)
 #[tokio::test(start_paused = true)]
 async fn a_drain_waits_for_the_rest_of_a_worker_that_may_be_sent_something() {
-    for is_used in [true, false] {
+    for (is_used, is_stopped) in [(true, false), (false, false), (false, true)] {
         let node = node().await;
         let (desk, builder) = builder();
         let pool = builder.restart_backoff(MINUTE, MINUTE).spawn(&node, "pool").await.unwrap();
@@ -324,6 +325,9 @@ async fn a_drain_waits_for_the_rest_of_a_worker_that_may_be_sent_something() {
         assert_eq!(cause(worker.fail().await), Err(AskCause::Panicked));
         tokio::time::sleep(MS).await;
         let room = worker.reserve::<Job>().await.unwrap();
+        if is_stopped {
+            worker.stop().await.unwrap();
+        }
         pool.drain().await.unwrap();
         assert!(timeout(MS, worker.wait_stopped()).await.is_err());
         let start = tokio::time::Instant::now();
