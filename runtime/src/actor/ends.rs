@@ -48,6 +48,8 @@ const DISMISSED: u16 = 512;
 const LEAVES: u16 = 1024;
 /// Its parent dismisses it where its node shuts down.
 const LED: u16 = 2048;
+/// A handler of this incarnation has stopped it, or is about to.
+const OWN_STOP: u16 = 4096;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
@@ -110,7 +112,9 @@ impl Ends {
     /// after that, this is left to its next incarnation; returns true then.
     pub(super) fn dismiss(&self, is_stopping: bool) -> bool {
         let _locked = self.state.lock();
-        let is_later = is_stopping && self.orders() & (REVIVED | FINAL) == REVIVED;
+        let orders = self.orders();
+        let is_stopping = is_stopping || orders & OWN_STOP != 0;
+        let is_later = is_stopping && orders & (REVIVED | FINAL) == REVIVED;
         if is_later {
             self.order(DISMISSED);
         } else {
@@ -130,8 +134,9 @@ impl Ends {
     pub(super) fn stop(&self, is_own: bool) -> bool {
         let _locked = self.state.lock();
         let orders = self.orders();
-        if is_own && orders & (LEAVES | FINAL) == LEAVES {
-            self.order(REVIVED | DISMISSED);
+        if is_own {
+            let is_leaving = orders & (LEAVES | FINAL) == LEAVES;
+            self.order(if is_leaving { OWN_STOP | REVIVED | DISMISSED } else { OWN_STOP });
         }
         let ends = !is_own && orders & (LEAVES | DISMISSED) != 0;
         if ends {
@@ -140,10 +145,11 @@ impl Ends {
         ends
     }
 
-    /// Dismisses one whose next incarnation was to be. Returns false when it is no such.
+    /// Dismisses one whose next incarnation was to be, and has begun or is about to. Returns false
+    /// when it is no such.
     pub(super) fn dismiss_now(&self) -> bool {
         let _locked = self.state.lock();
-        let is_dismissed = self.is_dismissed();
+        let is_dismissed = self.orders() & (DISMISSED | OWN_STOP) == DISMISSED;
         if is_dismissed {
             self.let_go();
         }
@@ -157,6 +163,12 @@ impl Ends {
 
     pub(super) fn is_revived(&self) -> bool {
         self.orders() & REVIVED != 0
+    }
+
+    /// Returns true if an actor that was restarted also after a stop is not any more, because it
+    /// was dismissed and then stopped by others.
+    pub(super) fn is_stopped_for_good(&self) -> bool {
+        self.orders() & (REVIVED | DISMISSED | LEAVES) == 0
     }
 
     /// The incarnation has started.
@@ -186,7 +198,7 @@ impl Ends {
     /// The incarnation is over.
     pub(super) fn leave_incarnation(&self) {
         let _locked = self.state.lock();
-        self.take_back(FAIL | STARTED);
+        self.take_back(FAIL | STARTED | OWN_STOP);
         self.order(OVER);
     }
 

@@ -296,7 +296,8 @@ impl dyn Body + '_ {
         let is_dismissed = is_revived && ends.dismiss_now();
         let was_closed = is_revived && mailbox.reopen(is_dismissed);
         // In this order: an order to end comes before the stop, or the drain, that it goes with.
-        if ends.is_final() {
+        // (One that was dismissed and then stopped by others found the mailbox still stopped.)
+        if ends.is_final() || is_revived && ends.is_stopped_for_good() {
             mailbox.stop();
             return Renewed::Never;
         }

@@ -339,7 +339,7 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().into_iter().for_each(|cell| cell.retire(halt));
     }
 
-    fn near_cell(&self) -> Option<&Cell<A>> {
+    pub(super) fn near_cell(&self) -> Option<&Cell<A>> {
         match self.destination() {
             Destination::Local(near) => Some(near.cell()),
             Destination::Elsewhere(_) => None,

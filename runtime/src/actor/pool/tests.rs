@@ -1,7 +1,11 @@
-//! Room at a worker that is stopped before it is used.
+//! Room at a worker that is stopped before it is used, and orders to a worker that come at once.
 
 use super::{Order, Pool};
+use crate::actor::cell::{Body, Renewed};
 use crate::prelude::*;
+use crate::resident::{Halt, Resident};
+
+const MS: std::time::Duration = std::time::Duration::from_millis(1);
 
 #[actor]
 #[derive(Default)]
@@ -38,4 +42,44 @@ async fn room_at_a_worker_that_was_stopped_since_is_void_until_it_is_made_anew()
     }
     room.tell(Count).unwrap();
     assert_eq!(ring[0].count().await, Ok(2));
+}
+
+/// PL-4. A handler stops its worker, and another thread removes that when the stop was ordered and
+/// the mailbox is not stopped yet.
+#[tokio::test]
+async fn a_worker_that_stops_itself_while_it_is_removed_handles_what_it_has() {
+    let node = Node::builder("alpha").start().await.unwrap();
+    let pool = Pool::builder(Counter::default).restart_backoff(MS, MS);
+    let pool = pool.spawn(&node, "pool").await.unwrap();
+    let worker = pool.workers().remove(0);
+    let mut asked = Box::pin(worker.count());
+    assert!(futures::poll!(&mut asked).is_pending());
+    let cell = worker.near_cell().unwrap();
+    assert!(!cell.ends().stop(true));
+    worker.dismiss();
+    cell.intake().stop();
+    assert_eq!(asked.await, Ok(1));
+    assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+}
+
+/// PL-4. A worker that was dismissed begins anew for what it has, and others stop it after it has
+/// looked whether it is to.
+#[tokio::test]
+async fn a_stop_of_a_worker_that_was_removed_is_not_lost_as_it_begins_anew() {
+    for is_seen in [false, true] {
+        let node = Node::builder("alpha").start().await.unwrap();
+        let pool = Pool::builder(Counter::default).spawn(&node, "pool").await.unwrap();
+        let worker = pool.workers().remove(0);
+        let cell = worker.near_cell().unwrap();
+        cell.halt(Halt::Stop);
+        worker.dismiss();
+        let is_revived = cell.ends().is_revived();
+        // It may have seen the dismissal by then.
+        assert!(is_revived && (!is_seen || cell.ends().dismiss_now()));
+        cell.halt(Halt::Stop);
+        let me: &dyn Body = cell;
+        assert_eq!(me.renew(is_revived), Renewed::Never, "is seen: {is_seen}");
+        assert!(cell.intake().is_stopping());
+        assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+    }
 }
