@@ -64,10 +64,6 @@ impl Wait {
         // WC-1: noted first.
         let wait = Wait::note(waiter, whom.id(), Awaits::End, in_hand)?;
         wait.break_circles(whom, in_hand, || whom.is_ending());
-        if whom.is_ending() {
-            // It may wait for what that handler holds up, and look again (`would_close`).
-            whom.intake().wake();
-        }
         Some(wait)
     }
 

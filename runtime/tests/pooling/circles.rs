@@ -1,9 +1,10 @@
 //! Workers that send to their own pool, while others wait for them.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ringpost::DeadLetterCause;
-use ringpost::pool::{Pool, Router};
+use ringpost::pool::{Pool, PoolBuilder, Router};
 use ringpost::prelude::*;
 use tokio::sync::Semaphore;
 
@@ -62,6 +63,15 @@ impl Member {
         router.wait_stopped().await.to_string()
     }
 
+    /// Asks the second worker when the gate is open.
+    #[handler(local)]
+    async fn ask_second(&mut self, gate: Arc<Semaphore>) -> Result<String, String> {
+        gate.acquire().await.unwrap().forget();
+        let second = self.pool().workers().remove(1);
+        let asked = second.ask(WhoAnswers).timeout(MINUTE).await;
+        asked.map_err(|error| error.to_string())
+    }
+
     /// Returns the address of the worker.
     #[handler]
     fn who_answers(&self, cx: &mut Context<Self>) -> String {
@@ -93,10 +103,26 @@ struct Team {
 
 impl Team {
     async fn new() -> Self {
+        Team::of(|pool| pool).await
+    }
+
+    /// Has all messages with a key go to the worker in this place.
+    async fn keyed(place: usize) -> Self {
+        for key in 0_u64.. {
+            let team = Team::of(|pool| pool.by_key(move |_: &WhoAnswers| key)).await;
+            let answered = team.pool.ask(WhoAnswers).await.unwrap();
+            if answered == team.workers[place].address().to_string() {
+                return team;
+            }
+        }
+        unreachable!("some key goes there")
+    }
+
+    async fn of(describe: impl FnOnce(PoolBuilder<Member>) -> PoolBuilder<Member>) -> Self {
         let node = node().await;
         let cell = Arc::new(OnceLock::new());
         let own = cell.clone();
-        let pool = Pool::builder(move || Member { pool: own.clone() });
+        let pool = describe(Pool::builder(move || Member { pool: own.clone() }));
         let pool = pool.size(3).mailbox_capacity(1).spawn(&node, "pool").await.unwrap();
         assert!(cell.set(pool.clone()).is_ok());
         let workers = pool.workers().try_into().unwrap();
@@ -292,4 +318,124 @@ async fn a_router_waits_for_a_worker_that_does_not_wait_for_its_end() {
         assert_eq!(asked.await.unwrap(), Ok(third.address().to_string()));
         drop((second.kill().await, &gates[0]));
     }
+}
+
+/// A pool with a router that is drained, whose message waits for room, and a worker that waits for
+/// the router's end. Only then it comes about that all workers which may take the message do.
+struct Drained {
+    team: Team,
+    router: ActorRef<Router<Member, WhoAnswers>>,
+    /// Of the workers that wait for the router.
+    gate: Arc<Semaphore>,
+    waits: Vec<tokio::task::JoinHandle<Result<String, AskError>>>,
+}
+
+impl Drained {
+    /// Has the workers in these places wait for the router when the gate is open; they are full.
+    async fn new(team: Team, places: &[usize]) -> Self {
+        let router = team.node.spawn("router", team.pool.router::<WhoAnswers>()).await.unwrap();
+        let gate = Arc::new(Semaphore::new(0));
+        let mut waits = Vec::new();
+        for place in places {
+            let (router, gate) = (router.clone(), gate.clone());
+            let wait = WaitForRouter { router, drains: false, gate };
+            let worker = &team.workers[*place];
+            waits.push(tokio::spawn(worker.ask(wait).timeout(MINUTE).into_ask()));
+            settle().await;
+            worker.tell(WhoAnswers).await.unwrap();
+        }
+        Drained { team, router, gate, waits }
+    }
+
+    /// Has the router have a message, and drains it.
+    async fn drain(&self) {
+        self.router.tell(WhoAnswers).await.unwrap();
+        settle().await;
+        self.router.drain().await.unwrap();
+        settle().await;
+    }
+
+    /// Has the workers wait for the router, which waits for the others.
+    async fn wait(&self) {
+        self.gate.add_permits(self.waits.len());
+        settle().await;
+        let router = Box::pin(self.router.wait_stopped());
+        assert!(futures::poll!(router).is_pending());
+    }
+
+    /// The router ends at once; its message goes on without it.
+    async fn ends(self) {
+        let start = tokio::time::Instant::now();
+        for wait in self.waits {
+            assert_eq!(wait.await.unwrap(), Ok(ActorExit::Stopped.to_string()));
+        }
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        settle().await;
+        assert_eq!(self.team.node.dead_letters().count(DeadLetterCause::Stopped), 0);
+    }
+}
+
+/// The first worker asks the second one, which waits for the router already, or does then.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_does_not_wait_for_a_worker_that_waits_for_one_that_waits_for_its_end() {
+    for is_late in [false, true] {
+        let drained = Drained::new(Team::new().await, &[1, 2]).await;
+        let [first, ..] = &drained.team.workers;
+        let gate = Arc::new(Semaphore::new(0));
+        let asked = first.ask(AskSecond { gate: gate.clone() }).timeout(MINUTE).into_ask();
+        let asked = tokio::spawn(asked);
+        settle().await;
+        first.tell(WhoAnswers).await.unwrap();
+        drained.drain().await;
+        if is_late {
+            gate.add_permits(1);
+            settle().await;
+            drained.gate.add_permits(2);
+        } else {
+            drained.wait().await;
+            gate.add_permits(1);
+        }
+        drained.ends().await;
+        assert!(asked.await.unwrap().unwrap().is_ok(), "is late: {is_late}");
+    }
+}
+
+/// The others are removed; or the only one is that of the key, which goes to another one then.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_does_not_wait_for_workers_that_are_left_and_wait_for_its_end() {
+    for is_keyed in [false, true] {
+        let team = if is_keyed { Team::keyed(2).await } else { Team::new().await };
+        let drained = Drained::new(team, &[0]).await;
+        let gates = [drained.team.hold(1, false).await, drained.team.hold(2, false).await];
+        drained.drain().await;
+        drained.wait().await;
+        drained.team.pool.resize(1).await.unwrap();
+        drained.ends().await;
+        gates.iter().for_each(|gate| gate.add_permits(1));
+    }
+}
+
+/// The last room of the only worker is for a sender that takes it when the worker waits already.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_does_not_wait_for_a_worker_whose_room_others_take_and_that_waits_for_its_end() {
+    let drained = Drained::new(Team::keyed(1).await, &[]).await;
+    let worker = &drained.team.workers[1];
+    let held = Arc::new(Semaphore::new(0));
+    worker.tell(WaitHere { gate: held.clone(), stops: false }).await.unwrap();
+    settle().await;
+    let router = drained.router.clone();
+    let wait = WaitForRouter { router, drains: false, gate: Arc::new(Semaphore::new(1)) };
+    let waits = tokio::spawn(worker.ask(wait).timeout(MINUTE).into_ask());
+    settle().await;
+    let mut other = Box::pin(worker.tell(WhoAnswers));
+    assert!(futures::poll!(&mut other).is_pending());
+    drained.drain().await;
+    held.add_permits(1);
+    settle().await;
+    other.await.unwrap();
+    let drained = Drained { waits: vec![waits], ..drained };
+    drained.ends().await;
 }

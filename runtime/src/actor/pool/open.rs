@@ -37,18 +37,20 @@ impl<K: Ord + Copy> Open<K> {
         self.0.lock().counts.is_empty()
     }
 
-    /// Waits until nothing is open, or `gives_up` says of the keys of what is that it is not waited
-    /// for. It is asked again with each that is not open any more, and whenever the task is woken.
-    /// One task waits at a time.
-    pub(super) async fn none(&self, mut gives_up: impl FnMut(&[K]) -> bool) {
+    /// Returns the keys of what is open.
+    pub(super) fn keys(&self) -> Vec<K> {
+        self.0.lock().counts.keys().copied().collect()
+    }
+
+    /// Waits until nothing is open. One task waits at a time.
+    pub(super) async fn none(&self) {
         poll_fn(|cx| {
-            let (keys, old) = {
-                let mut state = self.0.lock();
-                let old = state.waiting.replace(cx.waker().clone());
-                (state.counts.keys().copied().collect::<Vec<K>>(), old)
-            };
+            let mut state = self.0.lock();
+            let old = state.waiting.replace(cx.waker().clone());
+            let is_none = state.counts.is_empty();
+            drop(state);
             drop(old);
-            if keys.is_empty() || gives_up(&keys) { Poll::Ready(()) } else { Poll::Pending }
+            if is_none { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

@@ -159,16 +159,15 @@ impl<A: Handlers> Shared<A> {
         A::ASK_TIMEOUT.unwrap_or_else(|| self.node.deadlines().ask_timeout())
     }
 
-    /// Returns the only place to which a message may go: the one of its key, which is the same
-    /// while the size stays (PL-3).
-    pub(super) fn place<M: Message>(&self, ring: &Ring<A>, message: &M) -> Option<usize> {
-        Some(jump(self.keys.of(message)?, ring.len()))
+    /// Returns the hash of a message's key, if it has one.
+    pub(super) fn key<M: Message>(&self, message: &M) -> Option<u64> {
+        self.keys.of(message)
     }
 
     /// Returns to which worker a message goes (PL-1), and whether it may go to others.
     pub(super) fn order<M: Message>(&self, ring: &Ring<A>, message: &M) -> Order {
-        if let Some(first) = self.place(ring, message) {
-            return Order { first, is_only: !planted!(StrayKey) };
+        if let Some(key) = self.key(message) {
+            return Order { first: place_of(key, ring.len()), is_only: !planted!(StrayKey) };
         }
         let count = ring.len().max(1);
         let next = self.next.fetch_add(1, Ordering::Relaxed) % count;
@@ -280,9 +279,10 @@ impl<'r, A: Handlers> Iterator for Rounds<'r, A> {
     }
 }
 
-/// Returns one of `count` places for a key: jump consistent hashing (Lamping and Veach, 2014). When
+/// Returns the only one of `count` places to which a message may go that has a key with this hash:
+/// the same while the size stays (PL-3), by jump consistent hashing (Lamping and Veach, 2014). When
 /// places are added at the end, the keys that change go to these, and to no other.
-fn jump(mut key: u64, count: usize) -> usize {
+pub(super) fn place_of(mut key: u64, count: usize) -> usize {
     let (mut place, mut next) = (0, 0);
     while next < count {
         place = next;
@@ -355,10 +355,10 @@ mod tests {
     fn a_key_that_changes_its_place_goes_to_one_that_was_added() {
         for key in 0..1_000_u64 {
             let key = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let mut place = jump(key, 1);
+            let mut place = place_of(key, 1);
             assert_eq!(place, 0);
             for count in 2..32 {
-                let new = jump(key, count);
+                let new = place_of(key, count);
                 assert!(new == place || new == count - 1, "{key}: {place} to {new} of {count}");
                 place = new;
             }
@@ -369,13 +369,13 @@ mod tests {
     fn keys_are_spread_evenly() {
         let mut counts = [0; 8];
         for key in 0..8_000_u64 {
-            counts[jump(key.wrapping_mul(0x9E37_79B9_7F4A_7C15), 8)] += 1;
+            counts[place_of(key.wrapping_mul(0x9E37_79B9_7F4A_7C15), 8)] += 1;
         }
         assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{counts:?}");
     }
 
     #[test]
     fn no_place_is_asked_for_where_there_is_none() {
-        assert_eq!(jump(7, 0), 0);
+        assert_eq!(place_of(7, 0), 0);
     }
 }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{unconstrained, yield_now};
-use tokio::time::Instant;
+use tokio::time::{Instant, interval};
 
 use super::Pool;
 use super::open::{Open, OpenOne};
+use super::ring::place_of;
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::address::Address;
 use crate::busy::at_rest;
@@ -79,9 +80,9 @@ pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
     /// A permit for each message in hand.
     room: Arc<Semaphore>,
-    /// The messages that no worker has, by the place to which each may go alone: a drain waits for
-    /// all.
-    unsent: Open<Option<usize>>,
+    /// The messages that no worker has, by the hash of the key that each may have: a drain waits
+    /// for all.
+    unsent: Open<Option<u64>>,
     /// By its place, what tells when the last message with a key has had its turn.
     last: BTreeMap<usize, Before>,
     /// It watches the pool, which has begun.
@@ -94,7 +95,7 @@ pub struct Router<A: Handlers, M> {
 /// A message that no worker has, until this is dropped. The drain of the router waits for it, and
 /// where the node shuts down the pool does, also when the router has ended.
 struct Unsent {
-    _of_router: OpenOne<Option<usize>>,
+    _of_router: OpenOne<Option<u64>>,
     _of_pool: Option<Arc<OpenOne<()>>>,
 }
 
@@ -181,18 +182,22 @@ impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
         self.counted = is_near.then(|| Arc::new(routed.begin(())));
         let (unsent, pool, me) = (self.unsent.clone(), self.pool.clone(), cx.shared_cell());
         cx.finish_with(async move {
-            let gives_up = |places: &[_]| {
-                let waits = pool.waits_for(&*me, places);
-                if waits {
-                    tracing::warn!(
-                        router = %me.address(),
-                        "a router that is drained does not wait for its workers: they wait for \
-                        its end"
-                    );
+            // Workers, rooms and waits change without a word to it: it looks again and again.
+            let mut looks = interval(limits::ROUTER_LOOK);
+            let gives_up = async {
+                looks.tick().await;
+                while !pool.waits_for(&*me, &unsent.keys()) {
+                    looks.tick().await;
                 }
-                waits
             };
-            unsent.none(gives_up).await;
+            tokio::select! {
+                biased;
+                () = unsent.none() => {}
+                () = gives_up => tracing::warn!(
+                    router = %me.address(),
+                    "a router that is drained does not wait for its workers: they wait for its end"
+                ),
+            }
         });
         Ok(())
     }
@@ -230,10 +235,11 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
             }
         });
         let (room, deadline) = (room.await, cx.deadline());
-        let place = self.pool.shared.place(&self.pool.shared.ring(), &msg);
-        let turn = place.map(|place| self.turn(place));
+        let shared = &self.pool.shared;
+        let (key, size) = (shared.key(&msg), shared.ring().len());
+        let turn = key.map(|key| self.turn(place_of(key, size)));
         let _of_pool = self.counted.clone();
-        let unsent = Unsent { _of_router: self.unsent.begin(place), _of_pool };
+        let unsent = Unsent { _of_router: self.unsent.begin(key), _of_pool };
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;

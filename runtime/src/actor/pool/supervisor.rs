@@ -149,7 +149,7 @@ impl<A: Handlers> Workers for Team<A> {
         let shared = self.shared.clone();
         Box::pin(async move {
             if shared.is_leaving() {
-                shared.routed.none(|_| false).await;
+                shared.routed.none().await;
             }
         })
     }
