@@ -72,6 +72,12 @@ impl Wait {
         circle(waiter.id(), whom, 0).is_some()
     }
 
+    /// Returns true if `whom` waits for the answer to an ask that `waiter` has begun, by itself or
+    /// through others; the ask by its number.
+    pub(super) fn is_for(ask: usize, waiter: &dyn Resident, whom: &dyn Resident) -> bool {
+        circle_by(waiter.id(), whom, |step, _| step.is_for(ask)).is_some()
+    }
+
     /// Notes that an actor waits for its child to end or to rest, in a handler or between two
     /// incarnations. Circles that this closes are broken. Returns `None` if it waits for very many.
     pub(super) fn for_child(
@@ -192,6 +198,15 @@ impl Wait {
 /// Returns the circle that the wait of `waiter`, an actor by its number, for `whom` closes.
 /// `in_hand` is the ask that it handles.
 fn circle(waiter: u64, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
+    circle_by(waiter, whom, |step, waiter| step.lasts(waiter, in_hand))
+}
+
+/// As [`circle`], where the last step, to the waiter itself, is one that `closes` it.
+fn circle_by(
+    waiter: u64,
+    whom: &dyn Resident,
+    closes: impl Fn(&Step, &dyn Resident) -> bool,
+) -> Option<Circle> {
     // Mostly it waits for none: then nothing is written down.
     let mut next: VecDeque<(usize, Step)> = steps(whom).map(|step| (0, step)).collect();
     if next.is_empty() {
@@ -202,8 +217,11 @@ fn circle(waiter: u64, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
     while let Some((from, step)) = next.pop_front() {
         let Some(actor) = whom.neighbour(step.whom) else { continue };
         let is_closed = step.whom == waiter;
-        let handled = if is_closed { in_hand } else { actor_in_hand(&*actor) };
-        if !step.lasts(&*actor, handled) {
+        let lasts = match is_closed {
+            true => closes(&step, &*actor),
+            false => step.lasts(&*actor, actor_in_hand(&*actor)),
+        };
+        if !lasts {
             continue;
         }
         if is_closed {
@@ -343,6 +361,12 @@ fn actor_in_hand(actor: &dyn Resident) -> usize {
 }
 
 impl Step {
+    /// Returns true if it waits for the answer to this ask, by its number.
+    fn is_for(&self, number: usize) -> bool {
+        let ask = self.send.as_ref().and_then(|send| send.ask.as_ref());
+        ask.is_some_and(|ask| number_of(ask) == number && ask.is_open().0)
+    }
+
     /// Returns true if the wait for `whom`, which handles the ask `in_hand`, goes on (WC-2).
     fn lasts(&self, whom: &dyn Resident, in_hand: usize) -> bool {
         match (&self.send, &self.lasts) {

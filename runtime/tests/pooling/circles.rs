@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::FutureExt;
 use ringpost::DeadLetterCause;
 use ringpost::pool::{Pool, PoolBuilder, Router};
 use ringpost::prelude::*;
@@ -61,6 +62,18 @@ impl Member {
             router.drain().await.unwrap();
         }
         router.wait_stopped().await.to_string()
+    }
+
+    /// Asks a router of its own pool when the gate is open.
+    #[handler(local)]
+    async fn ask_router(
+        &mut self,
+        router: ActorRef<Router<Member, WhoAnswers>>,
+        gate: Arc<Semaphore>,
+    ) -> String {
+        gate.acquire().await.unwrap().forget();
+        let asked = router.ask(WhoAnswers).timeout(MINUTE).await;
+        asked.unwrap_or_else(|error| error.cause.to_string())
     }
 
     /// Asks the second worker when the gate is open.
@@ -317,6 +330,42 @@ async fn a_router_waits_for_a_worker_that_does_not_wait_for_its_end() {
         assert_eq!(waits.await, Ok(ActorExit::Stopped.to_string()));
         assert_eq!(asked.await.unwrap(), Ok(third.address().to_string()));
         drop((second.kill().await, &gates[0]));
+    }
+}
+
+/// A router has an ask of a program when all workers wait for the router: for an answer, or for its
+/// end. It does not wait for them, and the ask closes no circle: a worker answers it later.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_routed_ask_of_a_program_is_answered_by_a_worker_that_waits_for_the_router() {
+    for ends in [false, true] {
+        let team = Team::new().await;
+        let router = team.node.spawn("router", team.pool.router::<WhoAnswers>()).await.unwrap();
+        let gate = Arc::new(Semaphore::new(0));
+        let wait = |(place, worker): (usize, &ActorRef<Member>)| {
+            let (router, gate) = (router.clone(), gate.clone());
+            if ends {
+                let msg = WaitForRouter { router, drains: place == 2, gate };
+                worker.ask(msg).timeout(MINUTE).into_ask().boxed()
+            } else {
+                worker.ask(AskRouter { router, gate }).timeout(MINUTE).into_ask().boxed()
+            }
+        };
+        let waits: Vec<_> = team.workers.iter().enumerate().map(wait).collect();
+        let waits = tokio::spawn(futures::future::join_all(waits));
+        settle().await;
+        gate.add_permits(3);
+        // The workers go on before the router does, which has this first.
+        let mut asked = router.ask(WhoAnswers).timeout(MINUTE);
+        assert!(futures::poll!(&mut asked).is_pending());
+        let start = tokio::time::Instant::now();
+        let names = team.workers.each_ref().map(|worker| worker.address().to_string());
+        assert!(names.contains(&asked.await.unwrap()), "ends: {ends}");
+        let waits: Vec<String> = waits.await.unwrap().into_iter().map(Result::unwrap).collect();
+        // The first ask of a worker closes a circle.
+        let circles = waits.iter().filter(|text| **text == AskCause::NoReply.to_string()).count();
+        assert_eq!(circles, usize::from(!ends), "{waits:?}");
+        assert!(start.elapsed() < MINUTE / 2, "ends: {ends}: {waits:?}");
     }
 }
 

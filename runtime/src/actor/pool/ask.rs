@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use tokio::task::coop;
+use tokio::task::{coop, yield_now};
 
 use super::ring::{Order, Ring};
 use super::{Pool, Refusal};
@@ -15,12 +15,13 @@ use crate::error::{AskCause, AskError, Cause};
 use crate::message::Message;
 
 impl<A: Handlers> Pool<A> {
-    /// Asks; calls `sent` when a worker has the message.
+    /// Asks; calls `sent` when a worker has the message. Where all workers wait for the actor whose
+    /// handler asks, and none of them `waits` for this ask, it goes on without that handler.
     async fn answer<M: Message>(
         &self,
         mut message: M,
         mut limit: TimeLimit,
-        sent: impl FnOnce() + Send,
+        (sent, waits): (impl FnOnce() + Send, impl Fn(&ActorRef<A>) -> bool + Send + Sync),
     ) -> Result<<A as Accepts<M>>::Reply, AskError>
     where
         A: Accepts<M>,
@@ -37,6 +38,11 @@ impl<A: Handlers> Pool<A> {
                 Ok(()) => {
                     sent();
                     return ask.await;
+                }
+                Err(Unsent::Ends(Cause::Cycle(_))) if !order.of(&ring).any(&waits) => {
+                    yield_now().await;
+                    (message, limit) = ask.into_unsent();
+                    continue;
                 }
                 Err(Unsent::Ends(cause)) => break cause,
                 Err(Unsent::MayWait { circular }) => circular,
@@ -161,7 +167,7 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
     ) -> impl Future<Output = Result<A::Reply, AskError>> + Send + 'static + use<A, M> {
         let PoolAsk { pool, message, timeout } = self;
         let pool = pool.clone();
-        async move { PoolAsk { pool: &pool, message, timeout }.answer(|| {}).await }
+        async move { PoolAsk { pool: &pool, message, timeout }.answer((|| {}, |_| true)).await }
     }
 
     /// Sends, and waits for the answer, on a thread that is none of an async runtime's, as
@@ -173,20 +179,20 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others.
     pub fn blocking(self) -> Result<A::Reply, AskError> {
-        self.pool.shared.node.runtime().block_on(self.answer(|| {}))
+        self.pool.shared.node.runtime().block_on(self.answer((|| {}, |_| true)))
     }
 
-    /// Asks; calls `sent` when a worker has the message.
+    /// See [`Pool::answer`].
     pub(super) async fn answer(
         self,
-        sent: impl FnOnce() + Send,
+        how: (impl FnOnce() + Send, impl Fn(&ActorRef<A>) -> bool + Send + Sync),
     ) -> Result<<A as Accepts<M>>::Reply, AskError> {
         let PoolAsk { pool, message, timeout } = self;
         let limit = match timeout {
             Some(timeout) => TimeLimit::new(timeout),
             None => TimeLimit::inherited(pool.shared.ask_timeout()),
         };
-        pool.answer(message, limit, sent).await
+        pool.answer(message, limit, how).await
     }
 }
 
@@ -195,6 +201,6 @@ impl<'a, A: Accepts<M>, M: Message> IntoFuture for PoolAsk<'a, A, M> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.answer(|| {}))
+        Box::pin(self.answer((|| {}, |_| true)))
     }
 }

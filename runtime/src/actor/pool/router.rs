@@ -13,9 +13,9 @@ use tokio::time::{Instant, interval};
 use super::Pool;
 use super::open::{Open, OpenOne};
 use super::ring::place_of;
-use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
+use crate::actor::{Accepts, Actor, ActorRef, Context, Down, Handler, Handlers, ReplyTo};
 use crate::address::Address;
-use crate::busy::at_rest;
+use crate::busy::{at_rest, running};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::error::{AskCause, AskError, BoxError, Cause, TellError};
 use crate::limits;
@@ -240,7 +240,10 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         let turn = key.map(|key| self.turn(place_of(key, size)));
         let _of_pool = self.counted.clone();
         let unsent = Unsent { _of_router: self.unsent.begin(key), _of_pool };
-        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent));
+        let ask = running().map_or(0, |running| running.in_hand.ask);
+        let me = cx.shared_cell();
+        let waits = move |worker: &ActorRef<A>| worker.waits_for_ask(ask, &*me);
+        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent, waits));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
             drop(room);
@@ -290,7 +293,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turn, unsent): (Option<Turn>, Unsent),
+    (turn, unsent, waits): (Option<Turn>, Unsent, impl Fn(&ActorRef<A>) -> bool + Send + Sync),
 ) {
     let sent = match turn {
         None => None,
@@ -315,7 +318,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     if let Some(deadline) = deadline {
         ask = ask.timeout(deadline.saturating_duration_since(Instant::now()));
     }
-    match ask.answer(|| drop((sent, unsent))).await {
+    match ask.answer((|| drop((sent, unsent)), waits)).await {
         Ok(answer) => reply.send(answer),
         Err(error) => unanswered(reply, &pool.address(), error),
     }
