@@ -10,6 +10,8 @@ use ringpost::prelude::*;
 pub(super) const LATE: usize = 10;
 /// The number of a job that a worker asks its own pool for is that of its own job and this.
 pub(super) const ASIDE: u64 = 1_000_000;
+/// That of a job that it asks the router for, and for which no actor waits, is larger by this.
+pub(super) const FOR_NONE: u64 = 10 * ASIDE;
 
 /// One job that was sent.
 #[derive(Debug)]
@@ -90,8 +92,15 @@ pub(super) struct Pages {
     pub(super) loses_routed: bool,
     /// The pool was drained: what it has taken by then it handles.
     pub(super) is_drained: bool,
+    /// The node of the pool was shut down: the pool handles what the router has, too.
+    is_shut_down: bool,
+    /// How many workers stopped themselves since.
+    pub(super) shutdown_stops: usize,
     /// How many workers stopped themselves that were to end.
     pub(super) last_stops: usize,
+    /// How often a worker asked the router, and was answered or told that it closed a circle.
+    pub(super) router_answers: usize,
+    pub(super) router_circles: usize,
     /// The rules that were broken where an assertion would end a worker, and not the test.
     pub(super) breaches: Vec<String>,
 }
@@ -141,10 +150,19 @@ impl Book {
 
     /// Returns how many jobs wait that a worker or the router has.
     pub(super) fn waiting(&self) -> usize {
+        self.waiting_of(&[Fate::Taken, Fate::Routed])
+    }
+
+    /// Returns true if jobs wait that were sent to the router.
+    pub(super) fn is_routed(&self) -> bool {
+        self.waiting_of(&[Fate::Routed]) > 0
+    }
+
+    fn waiting_of(&self, fates: &[Fate]) -> usize {
         let pages = self.0.lock();
-        let is_held = |sent: &&Sent| matches!(sent.fate, Fate::Taken | Fate::Routed);
         let begun = |number| pages.begun.iter().any(|begun| begun.number == number);
-        pages.sent.iter().filter(is_held).filter(|sent| !begun(sent.number)).count()
+        let waits = |sent: &&Sent| fates.contains(&sent.fate) && !begun(sent.number);
+        pages.sent.iter().filter(waits).count()
     }
 
     pub(super) fn is_made(&self) {
@@ -174,6 +192,25 @@ impl Book {
     /// Notes that a worker stops itself that was removed, or whose pool was drained.
     pub(super) fn stop_at_last(&self) {
         self.0.lock().last_stops += 1;
+    }
+
+    /// Notes that a worker asked the router.
+    pub(super) fn ask_router(&self, is_answered: bool, closes_circle: bool) {
+        let mut pages = self.0.lock();
+        pages.router_answers += usize::from(is_answered);
+        pages.router_circles += usize::from(closes_circle);
+    }
+
+    /// Notes that a worker stops itself.
+    pub(super) fn stop_itself(&self) {
+        let mut pages = self.0.lock();
+        pages.shutdown_stops += usize::from(pages.is_shut_down);
+    }
+
+    /// Notes that the node of the pool is about to shut down.
+    pub(super) fn is_shut_down(&self) {
+        let mut pages = self.0.lock();
+        (pages.is_drained, pages.is_shut_down) = (true, true);
     }
 
     /// Notes that a rule was broken.

@@ -2,9 +2,9 @@
 //!
 //! - **Once** (PL-1): a job is begun once at most, by one worker; one that was refused, or whose
 //!   tell was dropped before it was ready, never; one that was answered once.
-//! - **Kept** (PL-4): what a worker has is begun, also where it was removed, its pool was drained
-//!   or it stops itself, unless workers were stopped by others or ended for good; what the router
-//!   has, too, unless it was ended or a link was lost.
+//! - **Kept** (PL-4): what a worker has is begun, also where it was removed, its pool was drained,
+//!   its node was shut down or it stops itself, unless workers were stopped by others or ended for
+//!   good; what the router has, too, unless it was ended or a link was lost.
 //! - **Keys**: jobs of one key go to one worker while the size stays, in the order of each sender;
 //!   when workers are added, a key stays or goes to one of these, and when some are removed, only
 //!   the keys of these go to others.
@@ -14,9 +14,10 @@ use std::collections::BTreeMap;
 use ringpost::Address;
 
 use super::super::Scene;
-use super::book::{ASIDE, Begun, Fate, LATE, Pages, Sent};
+use super::book::{ASIDE, Begun, FOR_NONE, Fate, LATE, Pages, Sent};
 
-pub(super) const STATES: [&str; 25] = [
+pub(super) const STATES: [&str; 31] = [
+    "a job was asked of the router for which no actor waits",
     "a key changed its worker",
     "a key kept its worker when the size changed",
     "a pool was to have no workers",
@@ -27,6 +28,9 @@ pub(super) const STATES: [&str; 25] = [
     "a worker asked its pool and was answered",
     "a worker asked its pool for one that asked it again, and was answered",
     "a worker asked its pool in vain",
+    "a worker asked the router and was answered",
+    "a worker asked the router and closed a circle",
+    "a worker stopped itself while its node shut down",
     "a worker that was to end stopped itself",
     "a worker was killed twice",
     "a worker was killed with jobs that waited",
@@ -39,6 +43,8 @@ pub(super) const STATES: [&str; 25] = [
     "the name of a pool was given to another one",
     "the pool ended while a sender waited",
     "the pool was drained with jobs that waited",
+    "the node of a pool shut down with jobs that waited",
+    "the router had jobs for the pool when their node shut down",
     "the router was ended",
     "the size changed while jobs waited",
     "what workers had was lost",
@@ -49,6 +55,10 @@ pub(super) const STATES: [&str; 25] = [
 pub(super) fn judge(scene: &Scene, pages: Pages, keyed: bool) {
     assert!(pages.breaches.is_empty(), "{:?}", pages.breaches);
     scene.note_if(pages.last_stops > 0, "a worker that was to end stopped itself");
+    let is_so = pages.shutdown_stops > 0;
+    scene.note_if(is_so, "a worker stopped itself while its node shut down");
+    scene.note_if(pages.router_answers > 0, "a worker asked the router and was answered");
+    scene.note_if(pages.router_circles > 0, "a worker asked the router and closed a circle");
     let mut begun: BTreeMap<u64, &Begun> = BTreeMap::new();
     for one in &pages.begun {
         let earlier = begun.insert(one.number, one);
@@ -64,7 +74,7 @@ pub(super) fn judge(scene: &Scene, pages: Pages, keyed: bool) {
 }
 
 fn check_fate(scene: &Scene, pages: &Pages, sent: &Sent, is_begun: bool) {
-    if sent.number >= ASIDE {
+    if (ASIDE..FOR_NONE).contains(&sent.number) {
         let is_refused = sent.fate == Fate::Refused;
         scene.note_if(is_refused, "a worker asked its pool in vain");
         let is_answered = sent.fate == Fate::Answered;
@@ -72,6 +82,8 @@ fn check_fate(scene: &Scene, pages: &Pages, sent: &Sent, is_begun: bool) {
         let again = "a worker asked its pool for one that asked it again, and was answered";
         scene.note_if(is_answered && sent.number >= 2 * ASIDE, again);
     }
+    let is_for_none = sent.number >= FOR_NONE && sent.fate == Fate::Answered;
+    scene.note_if(is_for_none, "a job was asked of the router for which no actor waits");
     match sent.fate {
         Fate::Unknown => scene.note("the fate of a job is unknown"),
         Fate::Refused => assert!(!is_begun, "refused, and begun: {sent:?}"),

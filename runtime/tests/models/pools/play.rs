@@ -20,6 +20,14 @@ const SIZE_MAX: usize = 5;
 /// The number of the job of the next pool that has the name.
 const LAST: u64 = ASIDE - 1;
 
+/// How the pool of a scene ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Stop,
+    Drain,
+    Shutdown,
+}
+
 struct Stage {
     scene: Scene,
     book: Book,
@@ -230,32 +238,30 @@ impl Stage {
         });
         let waiting: Vec<Sender> = waiting.collect();
         let (next, is_given) = (RefCell::new(None), self.scene.one_in(2));
-        let drains = self.scene.one_in(2);
+        let end = self.scene.one_of(&[End::Stop, End::Drain, End::Shutdown]);
         let stop = async {
             self.scene.rest(10 * MS).await;
-            if drains {
-                let waits = self.book.waiting() > 0;
-                self.scene.note_if(waits, "the pool was drained with jobs that waited");
-                self.book.is_drained();
-                self.pool.drain().await.expect("it has begun");
-            } else {
-                supervisor.stop().await.ok();
-            }
+            self.end_by(end).await;
             supervisor.wait_stopped().await;
-            if is_given {
+            if is_given && end != End::Shutdown {
                 let given = self.give_name_again().await;
                 *next.borrow_mut() = Some(given);
             }
         };
-        join(join_all(waiting.iter().map(|sender| sender.wait_near(&self.pool))), stop).await;
+        let wait = async |sender: &Sender| match end {
+            End::Shutdown if self.scene.one_in(2) => sender.wait_routed(&self.near).await,
+            _ => sender.wait_near(&self.pool).await,
+        };
+        join(join_all(waiting.iter().map(wait)), stop).await;
         let next = next.into_inner();
         let workers = next.as_ref().map_or(0, |next| next.workers().len());
         assert_eq!(self.book.living(), workers, "workers outlive their pool");
         let job = |number| Job { number, key: 0, then: Then::Rest(0) };
+        let cause = if end == End::Shutdown { Cause::Shutdown } else { Cause::Stopped };
         let late = self.pool.try_tell(job(u64::MAX));
-        assert_eq!(late.unwrap_err().cause, Cause::Stopped);
+        assert_eq!(late.unwrap_err().cause, cause);
         let late = self.pool.ask(job(u64::MAX)).await;
-        assert_eq!(late.unwrap_err().cause, AskCause::NotSent(Cause::Stopped));
+        assert_eq!(late.unwrap_err().cause, AskCause::NotSent(cause));
         if let Some(next) = next {
             self.book.send(LAST, 0, usize::MAX);
             let answer = next.ask(job(LAST)).await;
@@ -266,6 +272,30 @@ impl Stage {
         }
         self.own.lock().take();
         self.scene.cluster.sleep(SECOND).await;
+    }
+
+    async fn end_by(&self, end: End) {
+        let waits = self.book.waiting() > 0;
+        self.scene.cluster.log(&format!("the pool ends: {end:?}"));
+        match end {
+            End::Stop => {
+                self.pool.supervisor().stop().await.ok();
+            }
+            End::Drain => {
+                self.scene.note_if(waits, "the pool was drained with jobs that waited");
+                self.book.is_drained();
+                self.pool.drain().await.expect("it has begun");
+            }
+            End::Shutdown => {
+                let routes = self.book.is_routed();
+                let state = "the router had jobs for the pool when their node shut down";
+                self.scene.note_if(routes, state);
+                self.scene.note_if(waits, "the node of a pool shut down with jobs that waited");
+                self.book.is_shut_down();
+                let killed = self.near.shutdown(SETTLED).await;
+                assert!(killed.is_empty() || self.book.is_troubled(), "{killed:?} were killed");
+            }
+        }
     }
 
     /// Gives the name of the pool, which has ended, to another one: none of what is sent to the

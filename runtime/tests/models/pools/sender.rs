@@ -108,11 +108,27 @@ impl Sender {
     /// Has a job wait for a worker, long enough for others to wait behind it; after some the worker
     /// stops.
     pub(super) async fn wait_near(&self, pool: &Pool<Worker>) {
-        let then = if self.scene.one_in(6) { Then::Stop } else { Then::Rest(200) };
-        let job = Job { then, ..self.job(0) };
+        let job = self.late_job();
         let number = job.number;
         let fate = self.tell(pool, job).await;
         self.book.settle(number, fate);
+    }
+
+    /// As [`wait_near`](Self::wait_near), by way of the router.
+    pub(super) async fn wait_routed(&self, node: &Node) {
+        let job = self.late_job();
+        let number = job.number;
+        let router = node.recipient::<Job, u64>("n1/router").await;
+        let fate = match router {
+            Ok(router) if router.tell(job).await.is_ok() => Fate::Routed,
+            _ => Fate::Refused,
+        };
+        self.book.settle(number, fate);
+    }
+
+    fn late_job(&self) -> Job {
+        let then = if self.scene.one_in(6) { Then::Stop } else { Then::Rest(200) };
+        Job { then, ..self.job(0) }
     }
 
     fn check_answer(&self, number: u64, answer: &Result<u64, AskError>, then: Then) {
