@@ -271,7 +271,11 @@ impl Drop for Leftovers {
         }
         let grants = take(&mut self.granted).into_values();
         let grants: Vec<_> = grants.filter_map(|mut granted| granted.take()).collect();
-        let is_slow = matches!(&stage, Stage::Connected(pair) if pair.one_sided.is_slow());
+        let is_slow = match &stage {
+            Stage::Connected(pair) => pair.one_sided.is_slow(),
+            Stage::Offered(..) => self.means.as_ref().is_some_and(|means| means.fabric.blocks()),
+            _ => false,
+        };
         if (is_slow || grants.iter().any(|(grant, _)| grant.is_slow()))
             && let Some(means) = &self.means
         {

@@ -14,7 +14,8 @@
 //!
 //! - **PV-13 grants**: memory is reached by the [`Key`] of a [`Grant`] alone, within its bytes,
 //!   with the access that it gives, and only over the queue pair that made it. When the drop of the
-//!   grant has returned, no operation of the peer reads or writes that memory any more.
+//!   grant, or of the queue pair, has returned, no operation of the peer reads or writes that
+//!   memory any more.
 //! - **PV-14 order**: operations are executed at the peer in the order they were posted, and their
 //!   outcomes come in that order. An outcome that is a success says that it is done: what a read
 //!   brought lies in the slot, what a write brought lies in the peer's memory. A read that has no

@@ -17,6 +17,38 @@ pub(super) fn drop_aside(runtime: &Handle, it: impl Send + 'static) -> JoinHandl
     runtime.spawn_blocking(move || drop(it))
 }
 
+/// Something that takes a thread that may block to be dropped, if it `is_slow`: also where a task is
+/// ended that has it.
+pub(super) struct Aside<T: Send + 'static> {
+    it: Option<T>,
+    is_slow: bool,
+    runtime: Handle,
+}
+
+impl<T: Send + 'static> Aside<T> {
+    pub(super) fn new(it: T, is_slow: bool, runtime: &Handle) -> Self {
+        Aside { it: Some(it), is_slow, runtime: runtime.clone() }
+    }
+
+    pub(super) fn get(&mut self) -> Option<&mut T> {
+        self.it.as_mut()
+    }
+
+    pub(super) fn take(mut self) -> Option<T> {
+        self.it.take()
+    }
+}
+
+impl<T: Send + 'static> Drop for Aside<T> {
+    fn drop(&mut self) {
+        if let Some(it) = self.it.take()
+            && self.is_slow
+        {
+            drop_aside(&self.runtime, it);
+        }
+    }
+}
+
 /// Waits for what is made, by a thread that may block where that is slow.
 ///
 /// # Errors

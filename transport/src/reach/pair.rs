@@ -9,11 +9,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use super::aside::{drop_aside, made, within};
+use super::aside::{self, Aside, within};
 use super::slots::Slots;
 use super::{Means, Reach, Since, Stage, State, Task};
 use crate::bootstrap::Sharing;
@@ -36,9 +37,23 @@ const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 /// As many bytes are copied with the outcome: that is sooner done than their slot given back later.
 const INLINE_BYTES: usize = 64;
 
-/// A connected queue pair, before it is driven, slots for its operations, the fence of this side
-/// (RE-8), where it takes one, and its place (RE-13).
-type Made = (Box<dyn OneSided>, Slots, Option<Grant>, OwnedSemaphorePermit);
+/// A connected queue pair, before it is driven, and what it is equipped with: its place (RE-13),
+/// given back when the rest is gone, slots, and the fence of this side (RE-8), where it takes one.
+struct Made {
+    one_sided: Box<dyn OneSided>,
+    slots: Option<Slots>,
+    fence: Option<Grant>,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Made {
+    /// Returns one that has nothing yet. Where a task is ended that equips it, or waits to, its
+    /// thread goes on (RE-7).
+    fn new(one_sided: Box<dyn OneSided>, own: &Handle) -> Aside<Made> {
+        let is_slow = one_sided.is_slow();
+        Aside::new(Made { one_sided, slots: None, fence: None, place: None }, is_slow, own)
+    }
+}
 
 /// A connected queue pair. It is dropped before the operations without an outcome, whose tasks hear
 /// by that that the end is unknown: what they find out then does not change any more.
@@ -232,24 +247,20 @@ impl Means {
         ways.iter().position(|way| Some(*way) == self.way).unwrap_or(0)
     }
 
-    /// Returns what a queue pair works with that has been connected.
-    async fn equip(&self, mut one_sided: Box<dyn OneSided>) -> Result<Made, FabricError> {
-        let bytes = ONE_SIDED_SLOTS as usize * ONE_SIDED_SLOT_BYTES;
-        let memory = made(&self.own, one_sided.alloc(bytes)).await?;
-        let slots = Slots::new(one_sided.adopt(memory));
-        let fence = match one_sided.executor() {
-            Executor::Processor => None,
-            Executor::Device(_) => {
-                let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
-                let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
-                let granting = one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ);
-                Some(made(&self.own, granting).await?)
-            }
-        };
-        // RE-13.
+    /// Equips a queue pair that has been connected, when the one before is gone (RE-13).
+    async fn equip(&self, made: &mut Made) -> Result<(), FabricError> {
         let place = self.room.place.clone().acquire_owned().await;
-        let closed = |closed| FabricError::Connect(io::Error::other(closed));
-        Ok((one_sided, slots, fence, place.map_err(closed)?))
+        made.place = Some(place.map_err(|closed| FabricError::Connect(io::Error::other(closed)))?);
+        let bytes = ONE_SIDED_SLOTS as usize * ONE_SIDED_SLOT_BYTES;
+        let memory = aside::made(&self.own, made.one_sided.alloc(bytes)).await?;
+        made.slots = Some(Slots::new(made.one_sided.adopt(memory)));
+        if let Executor::Device(_) = made.one_sided.executor() {
+            let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
+            let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
+            let granting = made.one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ);
+            made.fence = Some(aside::made(&self.own, granting).await?);
+        }
+        Ok(())
     }
 }
 
@@ -336,29 +347,34 @@ impl Reach {
         means: &Arc<Means>,
         opening: Box<dyn Opening>,
         offer: Zeroizing<Vec<u8>>,
-    ) -> Result<Made, String> {
+    ) -> Result<Aside<Made>, String> {
         let way = means.place_of_way(&opening.ways(&offer));
         let late = |_| format!("not connected within {CONNECT_TIMEOUT:?}");
+        let (runtime, own) = (means.runtime.clone(), means.own.clone());
         let connected = if means.fabric.blocks() {
+            let opening = Aside::new(opening, true, &own);
             // RE-10: what is not waited for any more goes on, and the next one waits for it.
             let turn = self.turn().await?;
-            let runtime = means.runtime.clone();
             let task = means.own.spawn(async move {
+                let opening = opening.take()?;
                 // (It is begun there, too: what it makes waits by the runtime that it is made on.)
                 let connecting = async move { opening.connect(offer, way).await };
                 let connected = within(&runtime, connecting).await;
                 drop(turn);
-                connected
+                Some(connected.map(|one_sided| Made::new(one_sided, &own)))
             });
             let connected = timeout(CONNECT_TIMEOUT, task).await.map_err(late)?;
-            connected.map_err(|lost| lost.to_string())?
+            connected.map_err(|lost| lost.to_string())?.ok_or("there is none")?
         } else {
             let connecting = async move { opening.connect(offer, way).await };
-            let connecting = within(&means.runtime, connecting);
-            timeout(CONNECT_TIMEOUT, connecting).await.map_err(late)?
+            let connected = timeout(CONNECT_TIMEOUT, within(&runtime, connecting)).await;
+            connected.map_err(late)?.map(|one_sided| Made::new(one_sided, &own))
         };
-        let connected = connected.map_err(|error| error.to_string())?;
-        means.equip(connected).await.map_err(|error| error.to_string())
+        let mut made = connected.map_err(|error| error.to_string())?;
+        if let Some(made) = made.get() {
+            means.equip(made).await.map_err(|error| error.to_string())?;
+        }
+        Ok(made)
     }
 
     /// Takes what came of connecting, and has it driven.
@@ -366,19 +382,19 @@ impl Reach {
         self: &Arc<Self>,
         means: &Arc<Means>,
         number: u32,
-        made: Result<Made, String>,
+        made: Result<Aside<Made>, String>,
     ) {
         let (landing, viewed) = (means.room.landing.clone(), means.room.viewed.clone());
         let mut state = self.state.lock();
         if state.number != number || !matches!(state.stage, Stage::Connecting(..)) {
-            drop(state);
-            if made.as_ref().is_ok_and(|(one_sided, ..)| one_sided.is_slow()) {
-                drop_aside(&means.own, made);
-            }
-            return;
+            return drop(state);
         }
-        let leftovers = match (made, replace(&mut state.stage, Stage::Closed)) {
-            (Ok((one_sided, slots, fence, place)), Stage::Connecting(_, task)) => {
+        let stage = replace(&mut state.stage, Stage::Closed);
+        let leftovers = match (made.map(Aside::take), stage) {
+            (
+                Ok(Some(Made { one_sided, slots: Some(slots), fence, place: Some(place) })),
+                Stage::Connecting(_, task),
+            ) => {
                 let reach = self.clone();
                 // It finds the state locked until its queue pair is there.
                 let mut outcomes = Vec::new();

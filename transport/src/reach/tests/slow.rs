@@ -172,8 +172,16 @@ fn a_queue_pair_comes_when_the_one_before_is_gone() {
         assert!(!room.is_unused());
         assert_eq!(control.step(), "destroyed");
         while !said(later.clone()).await.contains("Connected") {}
+
+        // One that waits is not in the way of anything, also when it is given up (RE-7).
+        later.handle(offered).unwrap();
+        assert!(!said(later.clone()).await.contains("Connected"));
+        later.handle(Sharing::Unable { number: 2, reason: "it is a test".into() }).unwrap();
+        while device.waiting.load(Ordering::SeqCst) < 2 {
+            sleep_a_moment().await;
+        }
+        assert_eq!([control.step(), control.step()], ["destroyed"; 2]);
         later.end();
-        assert_eq!(control.step(), "destroyed");
         while !room.is_unused() {
             sleep_a_moment().await;
         }
