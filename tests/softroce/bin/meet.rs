@@ -41,6 +41,9 @@ const DOWN_AFTER: Duration = Duration::from_secs(4);
 /// What takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Bytes of an ask of those that stay: a whole packet, which meets each MTU on its way.
+const STAY_BYTES: usize = 5_000;
+
 /// Pause between two asks of those that stay.
 const ASK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -161,7 +164,8 @@ struct Ledger {
 #[handlers]
 impl Ledger {
     #[handler]
-    fn note(&mut self, number: u64) {
+    fn note(&mut self, number: u64, payload: Vec<u8>) {
+        assert_eq!(payload.len(), STAY_BYTES, "another payload came");
         self.disordered += u64::from(number <= self.last);
         (self.last, self.handled) = (number, self.handled + 1);
     }
@@ -216,7 +220,10 @@ async fn stay(left: &str, right: &str) -> Outcome {
             () = tokio::time::sleep(ASK_PAUSE), if asking.is_empty() => {
                 number += 1;
                 let ledger = ledger.clone();
-                asking.spawn(async move { ledger.note(number).timeout(PATIENCE).await.is_ok() });
+                asking.spawn(async move {
+                    let note = ledger.note(number, vec![7; STAY_BYTES]);
+                    note.timeout(PATIENCE).await.is_ok()
+                });
             }
         }
     }

@@ -12,7 +12,9 @@
 //! pace lent ADDRESS BYTES FROM|never
 //!                              the same of tells of so many bytes, lent from FROM bytes on; also
 //!                              prints `lent` and how many were
-//! pace giant ADDRESS           prints `told N` when N tells of 60 MiB were handled
+//! pace giant ADDRESS           prints `told N` when N tells of 64 MiB were handled
+//! pace vast ADDRESS            prints `read N` when N bytes of a region of 64 MiB were read, or
+//!                              why they were not
 //! pace region ADDRESS          prints `mib_per_s` and its value, of reads of 1 MiB of a region
 //! pace access ADDRESS read|write|write-on BYTES
 //!                              prints `read_us` or `write_us` and its value, the median of so many
@@ -33,7 +35,7 @@ use tracing_subscriber::EnvFilter;
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
-    pace small|large|huge|giant|region ADDRESS | pace access ADDRESS read|write|write-on BYTES | \
+    pace small|large|huge|giant|vast|region ADDRESS | pace access ADDRESS read|write|write-on BYTES | \
     pace lent ADDRESS BYTES FROM|never | pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.
@@ -46,8 +48,8 @@ const LARGE_BYTES: usize = 4096;
 const HUGE_BYTES: usize = 1 << 20;
 
 /// Bytes of those that little lockable memory has no room for, and how many there are: the first
-/// one opens the queue pair by which the others would be read.
-const GIANT_BYTES: usize = 60 << 20;
+/// one opens the queue pair by which the others would be read. A region has as many.
+const GIANT_BYTES: usize = 64 << 20;
 const GIANTS: u64 = 3;
 
 /// Asks before the clock counts, and those that count.
@@ -126,8 +128,10 @@ impl Sink {
 /// Shares memory.
 #[actor]
 struct Store {
+    node: Node,
     _owned: Region<u64>,
     shared: RemoteRegion<u64>,
+    vast: Option<Region<u64>>,
 }
 
 #[handlers]
@@ -135,6 +139,13 @@ impl Store {
     #[handler]
     fn memory(&self) -> RemoteRegion<u64> {
         self.shared.clone()
+    }
+
+    #[handler]
+    fn vast(&mut self) -> Result<RemoteRegion<u64>, String> {
+        let region = self.node.region(GIANT_BYTES / 8).map_err(|error| error.to_string())?;
+        let region = self.vast.insert(region);
+        region.share(Access::READ).map_err(|error| error.to_string())
     }
 }
 
@@ -189,6 +200,7 @@ async fn main() -> ExitCode {
         ["huge", address] => large(address, HUGE_BYTES).await,
         ["lent", address, bytes, from] => lent(address, bytes, from).await,
         ["giant", address] => giant(address).await,
+        ["vast", address] => vast(address).await,
         ["region", address] => region(address).await,
         ["access", address, what, bytes] => access(address, what, bytes).await,
         ["flood", address, nodes] => flood(address, nodes).await,
@@ -215,7 +227,8 @@ async fn serve(address: &str, profile: Profile) -> Outcome {
     let _slow = node.spawn("slow", Slow::default()).await?;
     let owned = node.region(HUGE_BYTES / 8)?;
     let shared = owned.share(Access::READ | Access::WRITE)?;
-    let _store = node.spawn("store", Store { _owned: owned, shared }).await?;
+    let store = Store { node: node.clone(), _owned: owned, shared, vast: None };
+    let _store = node.spawn("store", store).await?;
     println!("serving");
     std::future::pending().await
 }
@@ -281,6 +294,19 @@ async fn giant(address: &str) -> Outcome {
         taken += sink.taken().timeout(PATIENCE).await?;
     }
     println!("told {taken}");
+    node.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+async fn vast(address: &str) -> Outcome {
+    let node = guest("client", address).await?;
+    let store: ActorRef<Store> = node.actor("server/store").await?;
+    let region = store.vast().timeout(PATIENCE).await??;
+    let mut elements = vec![1; GIANT_BYTES / 8];
+    match region.read_into(.., &mut elements).await {
+        Ok(()) => println!("read {}", size_of_val(&elements[..])),
+        Err(error) => println!("not read: {error}"),
+    }
     node.shutdown(PATIENCE).await;
     Ok(())
 }
