@@ -17,6 +17,8 @@ async fn the_report_of_this_machine_needs_no_other_one() {
     ] {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);
     }
+    let is_by_verbs = ended.out.contains("links would use verbs on ");
+    assert_eq!(ended.out.contains("never on an adapter"), is_by_verbs, "{}", ended.out);
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ pub(super) fn report() -> io::Result<()> {
     let (found, verdict) = verbs();
     section("what ringpost finds", &found)?;
     writeln!(io::stdout(), "links would use {verdict}")?;
+    caveat(&verdict).map_or(Ok(()), |line| writeln!(io::stdout(), "{line}"))?;
     section("which of them are encrypted", &encryption(&verdict))
 }
 
@@ -27,6 +28,14 @@ fn section(title: &str, lines: &[String]) -> io::Result<()> {
     writeln!(stdout, "{title}")?;
     lines.iter().try_for_each(|line| writeln!(stdout, "  {line}"))?;
     writeln!(stdout)
+}
+
+/// Returns what a reader of this verdict has to know before links by verbs are relied upon.
+fn caveat(verdict: &str) -> Option<&'static str> {
+    verdict.starts_with("verbs").then_some(
+        "  Ringpost's verbs were run on SoftRoCE only, never on an adapter: before a program \
+         relies on one, run the steps of docs/ACCEPTANCE.md",
+    )
 }
 
 /// Returns the fabrics that a node uses here, by where the other node is, and whether each of them
