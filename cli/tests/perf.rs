@@ -61,13 +61,14 @@ async fn every_row_that_is_asked_for_is_measured_and_its_figures_agree() {
     let words = ["fetch_add", "compare_exchange"].map(|name| (name, 8, 1)).to_vec();
     let messages = [times("ask"), rates("rate"), rates("bandwidth")].concat();
     let region = [times("read"), times("write"), words].concat();
+    let of_word = |name| [(name, 8, 1), (name, 8, 3)].to_vec();
     let region_rates = [rates("read_bandwidth"), rates("write_bandwidth")].concat();
-    assert_eq!(plan.collect::<Vec<_>>(), [messages, region, region_rates].concat());
-    let rates = ["rate", "bandwidth", "read_bandwidth", "write_bandwidth"];
+    let word_rates = [of_word("fetch_add_rate"), of_word("compare_exchange_rate")].concat();
+    assert_eq!(plan.collect::<Vec<_>>(), [messages, region, region_rates, word_rates].concat());
     for row in rows {
         assert!(number(row, "/iterations") >= 1.0 && number(row, "/seconds") >= 0.1, "{row}");
-        let is_rate = rates.contains(&row["measurement"].as_str().unwrap());
-        if is_rate {
+        let name = row["measurement"].as_str().unwrap();
+        if name.ends_with("rate") || name.ends_with("bandwidth") {
             check_rate(row)
         } else {
             check_latency(row)
@@ -91,7 +92,8 @@ async fn each_measurement_has_its_own_sizes_and_the_columns_of_perftest() {
     let messages = "32 1024 65536 32 32 32 1024 1024 1024 65536 1048576";
     let region = "8 4096 65536 8 4096 65536 8 8";
     let rates = "4096 4096 65536 65536 1048576 1048576";
-    let expected = [messages, region, rates, rates].join(" ");
+    let of_words = "8 8 8 8";
+    let expected = [messages, region, rates, rates, of_words].join(" ");
     assert_eq!(sizes.join(" "), expected, "{}", ended.out);
     let progress = ended.err.lines().filter(|line| line.contains(" bytes, "));
     assert_eq!(progress.count(), rows.len(), "{}", ended.err);
@@ -107,10 +109,12 @@ async fn the_region_alone_is_measured_and_by_several_at_one_time() {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let titles = ended.out.lines().filter_map(|line| line.split_once(": "));
         let titles: Vec<&str> = titles.map(|(name, _)| name).skip(1).collect();
-        let (times, rates) =
-            ("read write fetch_add compare_exchange", "read_bandwidth write_bandwidth");
+        let times = "read write fetch_add compare_exchange";
+        let rates = "read_bandwidth write_bandwidth fetch_add_rate compare_exchange_rate";
         assert_eq!(titles.join(" "), format!("{times} {rates}"), "{}", ended.out);
-        assert!(ended.err.contains("read_bandwidth: 65536 bytes, 4 tasks"), "{}", ended.err);
+        for row in ["read_bandwidth: 65536 bytes, 4 tasks", "fetch_add_rate: 8 bytes, 4 tasks"] {
+            assert!(ended.err.contains(row), "{}", ended.err);
+        }
     }
     let least = ["perf", &serving.address, "--only", "write", "--sizes", "8193k"];
     let ended = run(&least, &[]).await;
@@ -239,6 +243,7 @@ async fn a_serving_side_that_is_killed_ends_a_measurement_with_an_error() {
         ("ask", "ask: 32 bytes, 1 sender"),
         ("read", "read: 8 bytes, 1 task"),
         ("write_bandwidth", "write_bandwidth: 4096 bytes, 1 task"),
+        ("compare_exchange_rate", "compare_exchange_rate: 8 bytes, 1 task"),
     ] {
         let mut serving = Serving::start(&[]).await;
         let long = ["perf", &serving.address, "--only", only, "--seconds", "1000"];

@@ -37,6 +37,13 @@ pub(crate) enum Operation {
     CompareExchange,
 }
 
+impl Operation {
+    /// Returns true if it is done on one word, whatever sizes are asked for.
+    fn is_atomic(self) -> bool {
+        matches!(self, Operation::FetchAdd | Operation::CompareExchange)
+    }
+}
+
 /// The name by which `--only` finds all measurements of the region.
 pub(crate) const REGION: &str = "region";
 
@@ -44,7 +51,7 @@ pub(crate) const REGION: &str = "region";
 const WORD: &[usize] = &[size_of::<u64>()];
 
 /// All measurements, in their order.
-pub(crate) const MEASUREMENTS: [Measurement; 9] = [
+pub(crate) const MEASUREMENTS: [Measurement; 11] = [
     Measurement {
         name: "ask",
         about: "asks by one task, one after the other, each answered with the same bytes: whole \
@@ -115,6 +122,23 @@ pub(crate) const MEASUREMENTS: [Measurement; 9] = [
         senders: &[1, 4],
         kind: Kind::RegionRate(Operation::Write),
     },
+    Measurement {
+        name: "fetch_add_rate",
+        about: "atomic additions to one word of a region of the other side, by the number of tasks \
+                that add, one addition after the other each",
+        sizes: WORD,
+        senders: &[1, 4],
+        kind: Kind::RegionRate(Operation::FetchAdd),
+    },
+    Measurement {
+        name: "compare_exchange_rate",
+        about: "atomic compare-and-swaps of one word of a region of the other side, by the number \
+                of tasks, one after the other each; those that find the value of another task \
+                count",
+        sizes: WORD,
+        senders: &[1, 4],
+        kind: Kind::RegionRate(Operation::CompareExchange),
+    },
 ];
 
 /// Returns the names that `--only` takes.
@@ -141,7 +165,9 @@ impl Measurement {
     /// sizes and numbers of senders, or none.
     pub(crate) fn rows(&self, sizes: &[usize], senders: &[usize]) -> Vec<(usize, usize)> {
         let sizes = match self.kind {
-            Kind::Region(Operation::FetchAdd | Operation::CompareExchange) => self.sizes,
+            Kind::Region(operation) | Kind::RegionRate(operation) if operation.is_atomic() => {
+                self.sizes
+            }
             _ if sizes.is_empty() => self.sizes,
             _ => sizes,
         };
