@@ -14,7 +14,7 @@
 //!
 //! LEFT and RIGHT say what a node talks over: `best` is what it finds, `tcp` that alone, `verbs` is
 //! RDMA before tcp, `only` RDMA or nothing. The last two may name what is used, as in
-//! `verbs:device=rxe0,gid=1`.
+//! `verbs:device=rxe0,gid=1,pkey=65535,level=3`, where the level is the service level.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -104,6 +104,8 @@ fn network(words: &str) -> Outcome<Network> {
         match setting.split_once('=') {
             Some(("device", name)) => config.device = Some(name.into()),
             Some(("gid", index)) => config.gid_index = Some(index.parse()?),
+            Some(("pkey", key)) => config.pkey = Some(key.parse()?),
+            Some(("level", level)) => config.service_level = level.parse()?,
             _ => return Err(USAGE.into()),
         }
     }
