@@ -9,7 +9,7 @@ build_rival() {
 
 # Measures both in one guest, one right after the other.
 beside_async_rdma() {
-    local pace reach target=${CARGO_TARGET_DIR:-$here/../../target}/rival
+    local pace reach ringpost target=${CARGO_TARGET_DIR:-$here/../../target}/rival
     build_measured || return
     if ! build_rival "$target"; then
         echo "async-rdma, which comes from crates.io, does not build here: nothing is measured beside it"
