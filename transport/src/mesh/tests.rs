@@ -29,6 +29,8 @@ mod liveness;
 #[cfg(feature = "sim")]
 mod panics;
 #[cfg(feature = "sim")]
+mod rogue;
+#[cfg(feature = "sim")]
 mod seeds;
 #[cfg(feature = "srv")]
 mod services;
