@@ -26,8 +26,6 @@ use crate::limits::VERBS_READS_MAX;
 pub(super) struct Device {
     context: NonNull<ibv_context>,
     name: String,
-    /// Whether its queue pairs are those of InfiniBand and RoCE; those of iWARP and of EFA are not.
-    is_usual: bool,
     /// The queue pairs that its events may end.
     pub(super) listeners: Listeners,
     pub(super) vectors: Arc<Vectors>,
@@ -171,6 +169,16 @@ fn keep_locks(value: impl Fn(&str) -> Option<String>) -> io::Result<()> {
     })
 }
 
+/// # Errors
+/// The queue pairs of a device are not those of InfiniBand and RoCE, as those of iWARP and of EFA
+/// are not.
+pub(super) fn check_transport(transport: ibv_transport_type::Type) -> io::Result<()> {
+    match transport {
+        ibv_transport_type::IBV_TRANSPORT_IB => Ok(()),
+        _ => Err(io::Error::other("only devices of InfiniBand and RoCE are used")),
+    }
+}
+
 impl Device {
     /// Returns all devices, opened, with their names.
     pub(super) fn all() -> io::Result<Vec<(String, io::Result<Device>)>> {
@@ -191,17 +199,17 @@ impl Device {
         let name = unsafe { ibv_get_device_name(device) };
         // SAFETY: the library terminates it, and it lives as long as the list.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-        // SAFETY: an entry of the list can be opened; the context keeps what it needs of it.
-        let context = NonNull::new(unsafe { ibv_open_device(device) });
-        let opened = context.ok_or_else(io::Error::last_os_error).and_then(|context| {
-            // SAFETY: an entry of the list is a whole device, which is only read.
-            let transport = unsafe { (*device).transport_type };
+        // SAFETY: an entry of the list is a whole device, which is only read.
+        let transport = unsafe { (*device).transport_type };
+        let opened = check_transport(transport).and_then(|()| {
+            // SAFETY: an entry of the list can be opened; the context keeps what it needs of it.
+            let context = NonNull::new(unsafe { ibv_open_device(device) });
+            let context = context.ok_or_else(io::Error::last_os_error)?;
             // SAFETY: the context is open, so its fields can be read.
             let vectors = unsafe { (*context.as_ptr()).num_comp_vectors };
             let device = Device {
                 context,
                 name: name.clone(),
-                is_usual: transport == ibv_transport_type::IBV_TRANSPORT_IB,
                 listeners: Listeners::default(),
                 vectors: Arc::new(Vectors::new(vectors)),
             };
@@ -213,11 +221,6 @@ impl Device {
 
     pub(super) fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Returns true if its queue pairs are those of InfiniBand and RoCE.
-    pub(super) fn is_usual(&self) -> bool {
-        self.is_usual
     }
 
     pub(super) fn context(&self) -> *mut ibv_context {
@@ -395,6 +398,18 @@ mod tests {
         }
         let odd = port(4711, 3, 1).unwrap();
         assert_eq!(odd, (3, false), "a port in an unknown state is not active, so not used");
+    }
+
+    /// EFA and iWARP, and what a later library may name, are not used. (In the library's numbers:
+    /// iWARP, usNIC by Ethernet and by UDP, what has a transport of its own, as EFA has, and what
+    /// it does not know.)
+    #[test]
+    fn devices_of_other_transports_are_refused() {
+        check_transport(0).unwrap();
+        for transport in [1, 2, 3, 4, -1, 4711] {
+            let refused = check_transport(transport).unwrap_err().to_string();
+            assert_eq!(refused, "only devices of InfiniBand and RoCE are used", "{transport}");
+        }
     }
 
     /// VB-9: a device without atomic operations, or without reads, has no one-sided access.

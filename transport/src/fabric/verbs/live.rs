@@ -72,13 +72,7 @@ impl Live {
 
     /// Logs the failure of a work request, with the number by which the vendor tells more.
     pub(super) fn report(&self, ended: &Ended) {
-        if let Some(suppressed) = self.log.admit("failed", Instant::now()) {
-            let &Ended { id, status, vendor_code, .. } = ended;
-            let (device, work) =
-                (self.device.name(), if id & SEND != 0 { "send" } else { "receive" });
-            let vendor_code = format_args!("{vendor_code:#x}");
-            tracing::info!(device, work, %status, vendor_code, suppressed, "a work request failed");
-        }
+        report(&self.log, self.device.name(), ended);
     }
 
     /// Ready when the completion queue has an event, or with the cause of the end.
@@ -107,6 +101,15 @@ impl Live {
             Ok(came)
         };
         self.completion_events.poll_read(cx, take_all).map_err(|_| Status::Fatal)
+    }
+}
+
+fn report(log: &LogLimiter, device: &str, ended: &Ended) {
+    if let Some(suppressed) = log.admit("failed", Instant::now()) {
+        let &Ended { id, status, vendor_code, .. } = ended;
+        let work = if id & SEND != 0 { "send" } else { "receive" };
+        let vendor_code = format_args!("{vendor_code:#x}");
+        tracing::info!(device, work, %status, vendor_code, suppressed, "a work request failed");
     }
 }
 
@@ -157,6 +160,37 @@ impl Alarm {
             && let Some(waker) = self.waker.take()
         {
             waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Recorder;
+
+    /// The line names the device, and the number by which its vendor tells what a status covers.
+    #[test]
+    fn a_failed_work_request_is_logged_with_the_vendors_code() {
+        let recorder = Recorder::new(tracing::Level::INFO);
+        let _guard = tracing::subscriber::set_default(recorder.clone());
+        let log = LogLimiter::new(2);
+        for (id, work, vendor_code, code) in
+            [(SEND | 7, "send", 0x88, "0x88"), (7, "receive", 0, "0x0")]
+        {
+            let status = Status::RemoteAccess;
+            report(&log, "mlx5_0", &Ended { id, status, bytes: 0, notice: None, vendor_code });
+            let lines = recorder.take();
+            let [line] = &lines[..] else { panic!("{lines:?}") };
+            for part in [
+                "a work request failed",
+                "device: \"mlx5_0\"",
+                &format!("work: \"{work}\""),
+                &format!("status: {status}"),
+                &format!("vendor_code: {code},"),
+            ] {
+                assert!(line.contains(part), "{part}: {line}");
+            }
         }
     }
 }

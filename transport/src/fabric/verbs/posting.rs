@@ -1,6 +1,8 @@
 //! Lists of work requests on their way to a device, and what a refusal leaves of them.
 #![allow(unsafe_code, reason = "hands lists of work requests to libibverbs (VB-3)")]
 
+#[cfg(test)]
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
@@ -9,6 +11,8 @@ use rdma_sys::{
     ibv_wr_opcode, imm_data_invalidated_rkey_union_t, rdma_t, wr_t,
 };
 
+#[cfg(test)]
+use super::device::Device;
 use super::device::check;
 use crate::fabric::one_sided::Kind;
 use crate::limits::POST_LIST_MAX;
@@ -206,6 +210,32 @@ const NOTHING: ibv_sge = ibv_sge { addr: 0, length: 0, lkey: 0 };
 
 fn sge(piece: Piece) -> ibv_sge {
     ibv_sge { addr: piece.address, length: piece.bytes, lkey: piece.lkey }
+}
+
+/// Has the sends that are posted to a device while `during` runs fail after it has taken them, and
+/// none of them named, as rxe does when its doorbell fails.
+#[cfg(test)]
+pub(super) fn in_doubt(device: &Device, during: impl FnOnce()) {
+    type Post = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> i32;
+    thread_local!(static REAL: Cell<Option<Post>> = const { Cell::new(None) });
+    unsafe extern "C" fn take_and_fail(
+        qp: *mut ibv_qp,
+        list: *mut ibv_send_wr,
+        _: *mut *mut ibv_send_wr,
+    ) -> i32 {
+        const EIO: i32 = 5;
+        let (post, mut refused) = (REAL.get().expect("it was set"), null_mut());
+        // SAFETY: the caller's list and queue pair, as the library was given them.
+        assert_eq!(unsafe { post(qp, list, &mut refused) }, 0, "the device takes all");
+        EIO
+    }
+    // SAFETY: the context is open, and the test uses it from no other thread meanwhile.
+    let post_send = unsafe { &raw mut (*device.context()).ops.post_send };
+    // SAFETY: as above.
+    REAL.set(unsafe { post_send.replace(Some(take_and_fail)) });
+    during();
+    // SAFETY: as above.
+    unsafe { post_send.write(REAL.take()) };
 }
 
 #[cfg(test)]

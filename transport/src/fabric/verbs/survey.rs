@@ -177,12 +177,8 @@ fn look_at_device(
     if config.device.as_ref().is_some_and(|wanted| wanted != name) {
         return Err(Found::refused(title, "another device was asked for"));
     }
-    let looked = opened.and_then(|device| {
-        if !device.is_usual() {
-            return Err(io::Error::other("only devices of InfiniBand and RoCE are used"));
-        }
-        Domain::new(Arc::new(device)).map(Arc::new).map_err(io::Error::other)
-    });
+    let looked = opened
+        .and_then(|device| Domain::new(Arc::new(device)).map(Arc::new).map_err(io::Error::other));
     looked.map_err(|error| Found::refused(title, error.to_string()))
 }
 
@@ -332,5 +328,24 @@ impl fmt::Display for Survey {
         writeln!(f, "memory that may be locked: {} bytes", machine::locked_memory_limit())?;
         let size = machine::huge_page_bytes().unwrap_or(0);
         writeln!(f, "huge pages: {} free of {size} bytes each", machine::huge_pages_free())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::verbs::device::check_transport;
+
+    /// A device that is not used is named with the reason, and is none that links are possible by.
+    #[test]
+    fn a_device_of_another_transport_is_named_and_not_used() {
+        const UNSPECIFIED: i32 = 4;
+        let opened = check_transport(UNSPECIFIED).map(|()| unreachable!("it is refused"));
+        let refused = look_at_device(&VerbsConfig::default(), "efa_0", opened).err().unwrap();
+        let survey = Survey { devices: vec![refused], addresses: Vec::new(), trouble: None };
+        let why = "only devices of InfiniBand and RoCE are used";
+        assert!(!survey.is_usable());
+        assert_eq!(survey.why_not(), format!("device efa_0: {why}"));
+        assert!(survey.to_string().starts_with(&format!("device efa_0; not used: {why}\n")));
     }
 }

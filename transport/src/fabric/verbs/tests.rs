@@ -1,6 +1,7 @@
 //! The verbs fabric under the conformance body, on the RDMA devices of this machine: those of the
 //! laboratory. Without one each case says so loudly and is no proof.
 
+mod doubt;
 mod ends;
 mod events;
 mod forks;
