@@ -29,6 +29,18 @@ pub(super) struct Device {
     /// The queue pairs that its events may end.
     pub(super) listeners: Listeners,
     pub(super) vectors: Arc<Vectors>,
+    /// What a test has its ports say.
+    #[cfg(test)]
+    pub(super) altered: parking_lot::Mutex<Altered>,
+}
+
+/// What the ports of a device say in place of what they are.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(super) struct Altered {
+    pub(super) mtu: Option<u8>,
+    pub(super) lid: Option<u16>,
+    pub(super) pkeys: Option<Vec<u16>>,
 }
 
 // SAFETY: libibverbs allows the calls made with a context from any thread.
@@ -212,6 +224,8 @@ impl Device {
                 name: name.clone(),
                 listeners: Listeners::default(),
                 vectors: Arc::new(Vectors::new(vectors)),
+                #[cfg(test)]
+                altered: Default::default(),
             };
             rustix::fs::fcntl_setfl(device.events(), rustix::fs::OFlags::NONBLOCK)?;
             Ok(device)
@@ -247,6 +261,8 @@ impl Device {
         let place = (&raw mut attributes).cast();
         // SAFETY: the library fills the older, shorter form of the structure; the rest stays zero.
         check(unsafe { ibv_query_port(self.context(), port, place) })?;
+        #[cfg(test)]
+        self.altered.lock().apply(&mut attributes);
         PortAttributes::new(&attributes)
     }
 
@@ -260,6 +276,10 @@ impl Device {
 
     /// Returns the partition keys of a port, by their places in its table.
     pub(super) fn pkeys(&self, port: u8, count: u16) -> io::Result<Vec<u16>> {
+        #[cfg(test)]
+        if let Some(keys) = &self.altered.lock().pkeys {
+            return Ok(keys.clone());
+        }
         let query = |index: u16| {
             let mut key = 0;
             // SAFETY: the context is open, and `key` has room for one.
@@ -371,6 +391,14 @@ impl Drop for Device {
             let (device, call) = (&*self.name, "ibv_close_device");
             tracing::error!(device, call, %error, "an RDMA resource could not be given back");
         }
+    }
+}
+
+#[cfg(test)]
+impl Altered {
+    fn apply(&self, attributes: &mut ibv_port_attr) {
+        attributes.active_mtu = self.mtu.map_or(attributes.active_mtu, u32::from);
+        attributes.lid = self.lid.unwrap_or(attributes.lid);
     }
 }
 

@@ -9,8 +9,11 @@ use super::raw::RawPair;
 use super::{Devices, conformance};
 use crate::driver::Prepared;
 use crate::fabric::conformance::{End, OneSidedPair, Pair, Plan, bounded};
-use crate::fabric::one_sided::Access;
+use crate::fabric::one_sided::{Access, OneSidedConfig};
+use crate::fabric::verbs::VerbsFabric;
+use crate::fabric::verbs::device::Altered;
 use crate::fabric::verbs::events::Event;
+use crate::fabric::verbs::offer::Offer;
 use crate::fabric::{Fabric, Side, Status};
 use crate::limits::VERBS_PORT_GRACE;
 use crate::profile::Profile;
@@ -255,4 +258,61 @@ async fn a_failed_device_is_opened_again_and_nobody_waits_for_that() {
     let again: Arc<dyn Fabric> = fabric;
     let demands = (Side::Acceptor, Vec::new(), Vec::new());
     assert!(Prepared::new(&again, &Profile::default(), demands).is_ok());
+}
+
+/// VB-5: what a port says anew of itself is in the next offers, of both kinds of queue pairs: its
+/// LID, its MTU, the key of its partition. Until its device tells of a change it is not asked.
+#[tokio::test]
+async fn what_changes_about_a_port_is_in_the_next_offer() {
+    let case = "what_changes_about_a_port_is_in_the_next_offer";
+    let Some(Devices([fabric, _])) = Devices::new(case) else { return };
+    let offered = || {
+        let [mut frames, mut one_sided] = offers(&fabric);
+        for offer in [&mut frames, &mut one_sided] {
+            offer.sort();
+            offer.dedup();
+        }
+        assert_eq!(frames, one_sided);
+        frames
+    };
+    let (before, looks) = (offered(), fabric.rails.changes());
+    assert!(before.iter().all(|(lid, mtu, _)| *lid != 77 && *mtu > 1), "{before:?}");
+    let steps = [
+        (Altered { lid: Some(77), ..Altered::default() }, Some((77, before[0].1, before[0].2))),
+        (Altered { mtu: Some(1), ..Altered::default() }, Some((before[0].0, 1, before[0].2))),
+        (
+            Altered { pkeys: Some(vec![0x8007]), ..Altered::default() },
+            Some((before[0].0, before[0].1, 0x8007)),
+        ),
+        (Altered { lid: Some(5), mtu: Some(2), pkeys: Some(vec![0x9]) }, Some((5, 2, 0x9))),
+        (Altered::default(), None),
+    ];
+    let mut last = before.clone();
+    for (altered, expected) in steps {
+        let domains = fabric.rails.domains();
+        for domain in &*domains {
+            let Altered { mtu, lid, ref pkeys } = altered;
+            *domain.device.altered.lock() = Altered { mtu, lid, pkeys: pkeys.clone() };
+        }
+        assert_eq!(offered(), last, "no device has told of it");
+        domains.iter().for_each(|domain| domain.device.listeners.tell(Event::PortChanged));
+        last = offered();
+        assert_eq!(last, expected.map_or(before.clone(), |one| vec![one]));
+    }
+    assert!(fabric.rails.changes() >= looks + 5, "each was a change to those who wait for one");
+}
+
+/// What the offers of a new queue pair for frames, and of one for one-sided access, say of the LID,
+/// the MTU and the partition of each address.
+fn offers(fabric: &VerbsFabric) -> [Vec<(u16, u8, u16)>; 2] {
+    let Plan { config, .. } = Plan::new(4, 4);
+    let (side, binding) = (Side::Acceptor, Vec::new());
+    let one_sided = OneSidedConfig { operations: 4, notices: 1, side, binding };
+    let frames = Offer::decode(&fabric.open(config).unwrap().offer()).unwrap();
+    let one_sided = fabric.open_one_sided(one_sided).unwrap().offer();
+    // It begins with four bytes of its own.
+    let one_sided = Offer::decode(&one_sided[4..]).unwrap();
+    [frames, one_sided].map(|offer| {
+        offer.addresses.iter().map(|address| (address.lid, address.mtu, address.pkey)).collect()
+    })
 }
