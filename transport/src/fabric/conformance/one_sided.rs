@@ -225,7 +225,8 @@ pub(crate) async fn beyond_the_grant(pairs: &impl Pairs) {
 
 /// PV-18: a key that was made up is refused, and so is one of another queue pair.
 pub(crate) async fn invalid_key(pairs: &impl Pairs) {
-    for kind in [Kind::Read, Kind::Write, Kind::FetchAdd(1)] {
+    let swap = Kind::CompareAndSwap { expected: 0x0706_0504_0302_0100, new: 1 };
+    for kind in [Kind::Read, Kind::Write, Kind::WriteAndNotify(1), Kind::FetchAdd(1), swap] {
         let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
         let Key { number, base } = grant.key();
         pair.expect_refusal(kind, Key { number: number ^ 0x5a5a, base }, 0, &memory, 8).await;
