@@ -8,6 +8,8 @@
 mod archived;
 mod lease;
 mod offered;
+#[cfg(doctest)]
+mod ownership;
 mod range;
 mod remote;
 mod slice;
