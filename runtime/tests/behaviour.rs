@@ -67,6 +67,7 @@ macro_rules! for_each_case {
             layouts: references_with_names_that_are_none_are_no_archive;
             leases: a_lease_ends_with_its_time_or_its_actor;
             leases: a_node_gives_another_one_memory;
+            leases: a_node_that_asks_for_too_much_takes_it_from_no_other;
             lending: messages_that_are_lent_arrive_whole_and_in_order;
             lending: what_is_lent_is_given_up_like_every_message;
             lending: nodes_lend_and_land_as_much_as_their_profiles_say;

@@ -131,3 +131,45 @@ pub async fn a_node_gives_another_one_memory(world: &World) {
     drop((second, third));
     beta.shutdown(PATIENCE).await;
 }
+
+/// A node that asks for more than it is offered, again and again and all at once, gets just that,
+/// and takes it from no other one.
+// Promised in docs/SEMANTICS.md.
+pub async fn a_node_that_asks_for_too_much_takes_it_from_no_other(world: &World) {
+    const PAGE: usize = 4096;
+    let alpha = world.node("alpha", &[]).await;
+    let quota = 16 * PAGE as u64;
+    alpha.offer_memory(MemoryOffer { bytes_per_node: quota, bytes: 2 * quota }).unwrap();
+    let beta = world.node("beta", &[&alpha]).await;
+    let gamma = world.node("gamma", &[&alpha]).await;
+    alpha.ready(2).await;
+    let (greedy, modest) = (beta.peer("alpha"), gamma.peer("alpha"));
+    let (mut given, mut refused) = (Vec::new(), 0);
+    for round in 0..20 {
+        let asks =
+            (0..32).map(|nth| greedy.region::<u8>(if nth % 2 == 0 { PAGE } else { 1 << 30 }));
+        for asked in futures::future::join_all(asks).await {
+            match asked {
+                Ok(region) => given.push(region),
+                Err(AllocateError::OverQuota { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(given.len(), 16, "round {round}");
+        let shared = alpha.snapshot().shared;
+        assert_eq!((shared.shares, shared.bytes), (16, quota), "round {round}");
+        let own = modest.region::<u8>(16 * PAGE).await.unwrap();
+        own.remote().set(0, round).await.unwrap();
+        assert_eq!(own.remote().get(0).await, Ok(round));
+        own.release().await.unwrap();
+        // What it gives back it gets again, and no more.
+        for region in given.drain(..usize::from(round) % 4) {
+            region.remote().set(1, 1).await.unwrap();
+            region.release().await.unwrap();
+        }
+    }
+    assert_eq!(refused, 20 * 32 - 16 - (0..19).map(|round| round % 4).sum::<usize>());
+    drop(given);
+    end([beta, gamma]).await;
+    alpha.shutdown(PATIENCE).await;
+}
