@@ -369,6 +369,52 @@ async fn a_routed_ask_of_a_program_is_answered_by_a_worker_that_waits_for_the_ro
     }
 }
 
+/// The first worker waited for the router when that took a message of a program, and the others are
+/// full: when the first one has room again it has the message. So it has when another one waits for
+/// the end of the router then.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn what_a_router_took_while_a_worker_waited_for_it_goes_to_that_one_when_it_has_room() {
+    for (is_told, waits) in [(true, false), (false, false), (true, true), (false, true)] {
+        let team = Team::new().await;
+        let [first, second, _] = &team.workers;
+        let router = team.node.spawn("router", team.pool.router::<WhoAnswers>()).await.unwrap();
+        let [gate, end] = [0, 0].map(|permits| Arc::new(Semaphore::new(permits)));
+        let wait = WaitForRouter { router: router.clone(), drains: true, gate: end.clone() };
+        let wait = tokio::spawn(second.ask(wait).timeout(9 * MINUTE).into_ask());
+        let held = team.hold(2, false).await;
+        let ask = AskRouter { router: router.clone(), gate: gate.clone() };
+        let late = tokio::spawn(first.ask(ask).timeout(9 * MINUTE).into_ask());
+        settle().await;
+        for full in [first, second] {
+            full.tell(WhoAnswers).await.unwrap();
+        }
+        gate.add_permits(1);
+        // The worker goes on before the router does, which has this first.
+        let mut asked = router.ask(WhoAnswers).timeout(9 * MINUTE);
+        if is_told {
+            router.try_tell(WhoAnswers).unwrap();
+        } else {
+            assert!(futures::poll!(&mut asked).is_pending());
+        }
+        // It gives up its own ask, which came after that, and goes on.
+        late.await.unwrap().unwrap();
+        settle().await;
+        if waits {
+            end.add_permits(1);
+            assert_eq!(wait.await.unwrap(), Ok(ActorExit::Stopped.to_string()), "{is_told}");
+        } else {
+            router.drain().await.unwrap();
+            let ends = tokio::time::timeout(MINUTE, router.wait_stopped()).await;
+            assert_eq!(ends, Ok(ActorExit::Stopped), "{is_told}");
+        }
+        if !is_told {
+            assert_eq!(asked.await, Ok(first.address().to_string()));
+        }
+        drop(held);
+    }
+}
+
 /// A pool with a router that is drained, whose message waits for room, and a worker that waits for
 /// the router's end. Only then it comes about that all workers which may take the message do.
 struct Drained {

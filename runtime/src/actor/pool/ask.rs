@@ -11,12 +11,13 @@ use super::{Pool, Refusal};
 use crate::actor::reference::Near;
 use crate::actor::time_limit::TimeLimit;
 use crate::actor::{Accepts, ActorRef, Ask, Handlers};
+use crate::busy::running;
 use crate::error::{AskCause, AskError, Cause};
 use crate::message::Message;
 
 impl<A: Handlers> Pool<A> {
-    /// Asks; calls `sent` when a worker has the message. Where all workers wait for the actor whose
-    /// handler asks, and none of them `waits` for this ask, it goes on without that handler.
+    /// Asks; calls `sent` when a worker has the message. Where none of the workers `waits` for this
+    /// ask it waits for room without the handler that asks: some may wait for that handler.
     async fn answer<M: Message>(
         &self,
         mut message: M,
@@ -34,18 +35,20 @@ impl<A: Handlers> Pool<A> {
             let order = self.shared.order(&ring, &message);
             let Some(first) = ring.get(order.first()) else { break self.over() };
             let mut ask = Ask::with_limit(first.destination(), message, limit);
-            let circular = match send_now(&mut ask, &ring, order).await {
-                Ok(()) => {
-                    sent();
-                    return ask.await;
-                }
-                Err(Unsent::Ends(Cause::Cycle(_))) if !order.of(&ring).any(&waits) => {
-                    yield_now().await;
-                    (message, limit) = ask.into_unsent();
-                    continue;
-                }
-                Err(Unsent::Ends(cause)) => break cause,
-                Err(Unsent::MayWait { circular }) => circular,
+            let Err(unsent) = send_now(&mut ask, &ring, order).await else {
+                sent();
+                return ask.await;
+            };
+            let may_leave =
+                matches!(unsent, Unsent::Ends(Cause::Cycle(_)) | Unsent::MayWait { .. });
+            if may_leave && running().is_some() && !order.of(&ring).any(&waits) {
+                yield_now().await;
+                (message, limit) = ask.into_unsent();
+                continue;
+            }
+            let circular = match unsent {
+                Unsent::Ends(cause) => break cause,
+                Unsent::MayWait { circular } => circular,
             };
             tokio::select! {
                 biased;

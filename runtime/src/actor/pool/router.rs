@@ -306,9 +306,9 @@ async fn hand_over<A: Accepts<M>, M: Message>(
         },
     };
     if !reply.is_awaited() {
-        let mut told = pool.tell(message).await;
-        if let Err(TellError { message, cause: Cause::Cycle(_) }) = told {
-            // The workers wait for the router, whose handler this is: it goes on without that.
+        let mut told = pool.try_tell(message);
+        if let Err(TellError { message, cause: Cause::MailboxFull }) = told {
+            // Workers may wait for the router, whose handler this is: it waits without that.
             yield_now().await;
             told = pool.tell(message).await;
         }
