@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::pool::{Pool, PoolBuilder, Routing};
+use ringpost::pool::{Pool, PoolBuilder, Router, Routing};
 use ringpost::prelude::*;
 use tokio::sync::{Notify, Semaphore};
 
@@ -92,6 +92,17 @@ impl Worker {
         let gate = self.desk.gate(&cx.actor().address().to_string());
         self.desk.held.notify_one();
         gate.acquire().await.unwrap().forget();
+    }
+
+    /// Waits for a permit of its gate, and then for the end of a router.
+    #[handler(local)]
+    async fn hold_and_wait(
+        &mut self,
+        router: ActorRef<Router<Worker, Job>>,
+        cx: &mut Context<Self>,
+    ) {
+        self.hold(cx).await;
+        router.wait_stopped().await;
     }
 
     #[handler]

@@ -6,7 +6,7 @@ use ringpost::prelude::*;
 use ringpost::{DeadLetterCause, limits};
 use tokio::time::timeout;
 
-use super::{Job, MINUTE, MS, StopAndHold, Worker, builder, fill, hold, job};
+use super::{HoldAndWait, Job, MINUTE, MS, StopAndHold, Worker, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
@@ -90,6 +90,56 @@ async fn asks_that_are_given_up_do_not_hold_up_a_router() {
     let (last, ()) = tokio::join!(last, async { gate.add_permits(1) });
     assert_eq!(last, Ok(busy.address().to_string()));
     assert_eq!(desk.done_by(&busy)[done..], [1, 2, 3, 4]);
+}
+
+/// Two keys of one place have two workers when the pool has grown. The one that moves does not wait
+/// for the one that stays, also where the old worker waits for the end of the router.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_key_moves_to_a_new_worker_does_not_wait_for_those_that_stay() {
+    for waits in [false, true] {
+        let node = node().await;
+        let (_desk, described) = builder();
+        let two = described.size(2).by_key(|job: &Job| job.key).spawn(&node, "two").await.unwrap();
+        let place = async |key| {
+            let answered = two.ask(Job { key, number: 0 }).await.unwrap();
+            two.workers().iter().position(|worker| worker.address().to_string() == answered)
+        };
+        let [mut stays, mut moves] = [0, 0];
+        while place(stays).await != Some(0) {
+            stays += 1;
+        }
+        while place(moves).await != Some(1) {
+            moves += 1;
+        }
+        let (desk, builder) = builder();
+        let pool = builder.by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
+        let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
+        let old = pool.workers().remove(0);
+        old.tell(HoldAndWait { router: router.clone() }).await.unwrap();
+        desk.held.notified().await;
+        old.tell(job(0)).await.unwrap();
+        router.tell(Job { key: stays, number: 1 }).await.unwrap();
+        let asked = router.ask(Job { key: moves, number: 2 }).timeout(MINUTE);
+        let asked = tokio::spawn(asked.into_ask());
+        tokio::time::sleep(MS).await;
+        let start = tokio::time::Instant::now();
+        pool.resize(2).await.unwrap();
+        let gate = desk.gate(&old.address().to_string());
+        if waits {
+            gate.add_permits(1);
+            tokio::time::sleep(MS).await;
+            router.drain().await.unwrap();
+            assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+        }
+        let new = pool.workers()[1].address().to_string();
+        assert_eq!(asked.await.unwrap(), Ok(new), "waits: {waits}");
+        assert!(start.elapsed() < MINUTE / 2, "waits: {waits}");
+        gate.add_permits(1);
+        router.drain().await.unwrap();
+        desk.until_done(3).await;
+        assert_eq!(desk.done_by(&old), [0, 1]);
+    }
 }
 
 /// Then as many wait in its mailbox as that has room for, and then senders do.

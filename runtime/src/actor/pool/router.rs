@@ -1,18 +1,14 @@
 //! `Router`: an actor that hands messages to the workers of a pool.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::mem;
-use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, interval};
 
 use super::Pool;
 use super::open::{Open, OpenOne};
-use super::ring::place_of;
 use crate::actor::{Accepts, Actor, ActorRef, Context, Down, Handler, Handlers, ReplyTo};
 use crate::address::Address;
 use crate::busy::{at_rest, running};
@@ -82,9 +78,7 @@ pub struct Router<A: Handlers, M> {
     room: Arc<Semaphore>,
     /// The messages that no worker has, by the hash of the key that each may have: a drain waits
     /// for all.
-    unsent: Open<Option<u64>>,
-    /// By its place, what tells when the last message with a key has had its turn.
-    last: BTreeMap<usize, Before>,
+    unsent: Open<Option<u64>, Turns>,
     /// It watches the pool, which has begun.
     watches: bool,
     /// There from its start on, where it is on the node of its pool.
@@ -95,29 +89,13 @@ pub struct Router<A: Handlers, M> {
 /// A message that no worker has, until this is dropped. The drain of the router waits for it, and
 /// where the node shuts down the pool does, also when the router has ended.
 struct Unsent {
-    _of_router: OpenOne<Option<u64>>,
+    of_router: OpenOne<Option<u64>, Turns>,
     _of_pool: Option<Arc<OpenOne<()>>>,
 }
 
-/// The turn of a message among those that may go to the same worker alone.
-struct Turn {
-    before: Option<Before>,
-    /// Dropped when the message has been sent, or will not be. One that is given up before its turn
-    /// sends its `before` to the next one, which then waits for that.
-    sent: oneshot::Sender<Before>,
-}
-
-/// Tells when the message before one has had its turn.
-struct Before(oneshot::Receiver<Before>);
-
-impl Drop for Before {
-    fn drop(&mut self) {
-        // One after the other: each may hold an earlier one.
-        while let Ok(mut earlier) = self.0.try_recv() {
-            mem::swap(&mut self.0, &mut earlier.0);
-        }
-    }
-}
+/// The turns of the messages with one key, in the order in which they were waited for first: a
+/// message has its turn until it is sent, or will not be.
+type Turns = Arc<Mutex<()>>;
 
 impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
     pub(super) fn new(pool: Pool<A>) -> Self {
@@ -125,7 +103,6 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
             pool,
             room: Arc::new(Semaphore::new(limits::ROUTER_WAITING_MAX)),
             unsent: Open::new(),
-            last: BTreeMap::new(),
             watches: false,
             counted: None,
             _message: PhantomData,
@@ -163,12 +140,6 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
     pub fn waiting_max(mut self, messages: usize) -> Self {
         self.room = Arc::new(Semaphore::new(messages.clamp(1, limits::ROUTER_WAITING_MAX)));
         self
-    }
-
-    /// Returns the turn of a message that may go to this place alone.
-    fn turn(&mut self, place: usize) -> Turn {
-        let (sent, is_sent) = oneshot::channel();
-        Turn { before: self.last.insert(place, Before(is_sent)), sent }
     }
 }
 
@@ -235,20 +206,19 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
             }
         });
         let (room, deadline) = (room.await, cx.deadline());
-        let shared = &self.pool.shared;
-        let (key, size) = (shared.key(&msg), shared.ring().len());
-        let turn = key.map(|key| self.turn(place_of(key, size)));
+        let key = self.pool.shared.key(&msg);
         let _of_pool = self.counted.clone();
-        let unsent = Unsent { _of_router: self.unsent.begin(key), _of_pool };
+        let unsent = Unsent { of_router: self.unsent.begin(key), _of_pool };
+        let turns = key.map(|_| unsent.of_router.shared());
         let ask = running().map_or(0, |running| running.in_hand.ask);
         let me = cx.shared_cell();
         let waits = move |worker: &ActorRef<A>| worker.waits_for_ask(ask, &*me);
-        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turn, unsent, waits));
+        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turns, unsent, waits));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
             drop(room);
         }));
-        // Most need no task. One that does outlives the router.
+        // Most need no task. One that does outlives the router. It waits for its turn from here on.
         if unconstrained(async { futures::poll!(&mut in_hand) }).await.is_pending() {
             cx.node().runtime().spawn(in_hand);
         }
@@ -264,27 +234,12 @@ impl<A: Accepts<M>, M: Message + Wire> Handler<Down> for Router<A, M> {
     }
 }
 
-impl Turn {
-    /// Waits for the turn of a message. Returns what is dropped when that has been sent; `None`
-    /// when its asker has given up.
-    async fn comes<R>(self, reply: &mut ReplyTo<R>) -> Option<oneshot::Sender<Before>> {
-        let Turn { before, sent } = self;
-        let Some(mut before) = before else { return Some(sent) };
-        let mut given_up = pin!(reply.given_up());
-        loop {
-            tokio::select! {
-                biased;
-                next = &mut before.0 => match next {
-                    Ok(earlier) => before = earlier,
-                    Err(_) => return Some(sent),
-                },
-                () = &mut given_up => {
-                    // An error: the router has ended, and none comes after it.
-                    sent.send(before).ok();
-                    return None;
-                }
-            }
-        }
+/// Waits for the turn of a message; `None` when its asker has given up.
+async fn turn_of<R>(turns: Turns, reply: &mut ReplyTo<R>) -> Option<OwnedMutexGuard<()>> {
+    tokio::select! {
+        biased;
+        turn = turns.lock_owned() => Some(turn),
+        () = reply.given_up() => None,
     }
 }
 
@@ -293,16 +248,16 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turn, unsent, waits): (Option<Turn>, Unsent, impl Fn(&ActorRef<A>) -> bool + Send + Sync),
+    (turns, unsent, waits): (Option<Turns>, Unsent, impl Fn(&ActorRef<A>) -> bool + Send + Sync),
 ) {
-    let sent = match turn {
+    let turn = match turns {
         None => None,
-        Some(turn) => match turn.comes(&mut reply).await {
+        Some(turns) => match turn_of(turns, &mut reply).await {
             None => {
                 let (late, name) = (AskCause::NotSent(Cause::Timeout), pool.address());
                 return unanswered(reply, &name, AskError::new(late, name.clone(), M::NAME));
             }
-            sent => sent,
+            turn => turn,
         },
     };
     if !reply.is_awaited() {
@@ -318,7 +273,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     if let Some(deadline) = deadline {
         ask = ask.timeout(deadline.saturating_duration_since(Instant::now()));
     }
-    match ask.answer((|| drop((sent, unsent)), waits)).await {
+    match ask.answer((|| drop((turn, unsent)), waits)).await {
         Ok(answer) => reply.send(answer),
         Err(error) => unanswered(reply, &pool.address(), error),
     }
