@@ -42,7 +42,7 @@ impl Wait {
             // The send fails at once.
             return Ok(Some(wait));
         }
-        match circle(wait.waiter.id(), whom, in_hand) {
+        match circle(&*wait.waiter, whom, in_hand) {
             None => Ok(Some(wait)),
             Some(Circle { text, .. }) => Err(Cause::Cycle(text.into())),
         }
@@ -69,13 +69,13 @@ impl Wait {
 
     /// Returns true if `waiter` closed a circle if it waited for `whom`, in no handler.
     pub(super) fn would_close(waiter: &dyn Resident, whom: &dyn Resident) -> bool {
-        circle(waiter.id(), whom, 0).is_some()
+        circle(waiter, whom, 0).is_some()
     }
 
     /// Returns true if `whom` waits for the answer to an ask that `waiter` has begun, by itself or
     /// through others; the ask by its number.
     pub(super) fn is_for(ask: usize, waiter: &dyn Resident, whom: &dyn Resident) -> bool {
-        circle_by(waiter.id(), whom, |step, _| step.is_for(ask)).is_some()
+        circle_by(waiter, whom, |step, _| step.is_for(ask)).is_some()
     }
 
     /// Notes that an actor waits for its child to end or to rest, in a handler or between two
@@ -111,7 +111,7 @@ impl Wait {
     fn break_circles(&self, whom: &dyn Resident, in_hand: usize, lasts: impl Fn() -> bool) {
         // One that waits for several asks closes a circle by each; what was refused closes none.
         while lasts()
-            && let Some(Circle { text, send }) = circle(self.waiter.id(), whom, in_hand)
+            && let Some(Circle { text, send }) = circle(&*self.waiter, whom, in_hand)
         {
             tracing::warn!(circle = text, "an actor waits for the end of one that waits for it");
             let Some(send) = send else { break };
@@ -188,22 +188,22 @@ impl Wait {
     pub(super) fn look_again(&self, whom: &dyn Resident, ask: &Arc<dyn OpenAsk>) {
         let in_hand = running().map_or(0, |running| running.in_hand.ask);
         if whom.intake().is_closed()
-            && let Some(Circle { text, .. }) = circle(self.waiter.id(), whom, in_hand)
+            && let Some(Circle { text, .. }) = circle(&*self.waiter, whom, in_hand)
         {
             ask.refuse(Cause::Cycle(text.into()));
         }
     }
 }
 
-/// Returns the circle that the wait of `waiter`, an actor by its number, for `whom` closes.
-/// `in_hand` is the ask that it handles.
-fn circle(waiter: u64, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
+/// Returns the circle that the wait of `waiter` for `whom` closes. `in_hand` is the ask that it
+/// handles.
+fn circle(waiter: &dyn Resident, whom: &dyn Resident, in_hand: usize) -> Option<Circle> {
     circle_by(waiter, whom, |step, waiter| step.lasts(waiter, in_hand))
 }
 
 /// As [`circle`], where the last step, to the waiter itself, is one that `closes` it.
 fn circle_by(
-    waiter: u64,
+    waiter: &dyn Resident,
     whom: &dyn Resident,
     closes: impl Fn(&Step, &dyn Resident) -> bool,
 ) -> Option<Circle> {
@@ -216,7 +216,8 @@ fn circle_by(
     let mut reached = vec![(whom.shown().to_string(), whom.id(), 0, None)];
     while let Some((from, step)) = next.pop_front() {
         let Some(actor) = whom.neighbour(step.whom) else { continue };
-        let is_closed = step.whom == waiter;
+        // Not by its number: it may be of another node of this process.
+        let is_closed = actor.token() == waiter.token();
         let lasts = match is_closed {
             true => closes(&step, &*actor),
             false => step.lasts(&*actor, actor_in_hand(&*actor)),

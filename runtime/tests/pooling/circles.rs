@@ -415,6 +415,38 @@ async fn what_a_router_took_while_a_worker_waited_for_it_goes_to_that_one_when_i
     }
 }
 
+/// One of the routers has the number that the second worker has on its own node: the first worker,
+/// which waits for the second one, does not wait for it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_router_on_another_node_than_its_pool_is_taken_for_no_actor_there() {
+    let team = Team::keyed(0).await;
+    let [first, ..] = &team.workers;
+    let other = Node::builder("beta").start().await.unwrap();
+    let mut routers = Vec::new();
+    for _ in 0..8 {
+        routers.push(other.spawn_anonymous(team.pool.router::<WhoAnswers>()).await.unwrap());
+    }
+    let held = team.hold(1, false).await;
+    let gate = Arc::new(Semaphore::new(1));
+    let asked = tokio::spawn(first.ask(AskSecond { gate }).timeout(MINUTE).into_ask());
+    settle().await;
+    first.tell(WhoAnswers).await.unwrap();
+    for router in &routers {
+        router.tell(WhoAnswers).await.unwrap();
+        router.drain().await.unwrap();
+    }
+    tokio::time::sleep(MINUTE / 2).await;
+    for router in &routers {
+        assert!(futures::poll!(Box::pin(router.wait_stopped())).is_pending());
+    }
+    held.add_permits(1);
+    assert!(asked.await.unwrap().unwrap().is_ok());
+    for router in &routers {
+        assert_eq!(router.wait_stopped().await, ActorExit::Stopped);
+    }
+}
+
 /// A pool with a router that is drained, whose message waits for room, and a worker that waits for
 /// the router's end. Only then it comes about that all workers which may take the message do.
 struct Drained {
