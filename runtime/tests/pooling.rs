@@ -3,6 +3,7 @@
 mod asks;
 mod circles;
 mod drained;
+mod leaving;
 mod removed;
 mod resting;
 mod routers;

@@ -27,8 +27,8 @@ impl Node {
     ///
     /// All actors drain at once: one that sends to another may find that it has stopped. Where the
     /// order matters, drain the actors yourself first, the senders before the receivers. Of a pool
-    /// and its routers it does: the pool takes what they have, and takes nothing more when they
-    /// have ended.
+    /// and its routers it does: the pool takes what they have, takes nothing more when they have
+    /// ended, and ends when they have passed on the answers.
     ///
     /// Gives the actors that were killed; empty when all ended by themselves. Called and awaited by
     /// an actor's own handler, it kills that actor at the deadline, and ends all the same.

@@ -81,6 +81,9 @@ pub(super) struct Shared<A: Handlers> {
     /// The routers on its node, and what they have in hand that no worker has: where its node shuts
     /// down, the pool takes that first.
     pub(super) routed: Open<()>,
+    /// The messages that its routers on its node have in hand, until the answers are passed on:
+    /// where its node shuts down, the pool waits for that at its end.
+    pub(super) in_hand: Open<()>,
     /// It was drained, or ends: it takes nothing more from its routers either.
     is_drained: AtomicBool,
 }
@@ -97,6 +100,7 @@ impl<A: Handlers> Shared<A> {
             changed: Notify::new(),
             rested: Notify::new(),
             routed: Open::new(),
+            in_hand: Open::new(),
             is_drained: AtomicBool::new(false),
         }
     }

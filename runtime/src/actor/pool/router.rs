@@ -214,9 +214,10 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         let me = cx.shared_cell();
         let waits = move |worker: &ActorRef<A>| worker.waits_for_ask(ask, &*me);
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turns, unsent, waits));
+        let of_pool = self.counted.is_some().then(|| self.pool.shared.in_hand.begin(()));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
-            drop(room);
+            drop((room, of_pool));
         }));
         // Most need no task. One that does outlives the router. It waits for its turn from here on.
         if unconstrained(async { futures::poll!(&mut in_hand) }).await.is_pending() {

@@ -48,6 +48,10 @@ trait Workers: Send + Sync {
     /// down and drains them.
     fn routed_ended(&self) -> BoxFuture<'static, ()>;
 
+    /// Waits until its routers have passed on the answers of its workers, where its node shuts
+    /// down: their askers may be on other nodes, which are told goodbye then.
+    fn answered(&self) -> BoxFuture<'static, ()>;
+
     /// Waits for `last`. Ready or dropped, it tells the senders that wait that the pool is over.
     fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
 }
@@ -154,6 +158,15 @@ impl<A: Handlers> Workers for Team<A> {
         })
     }
 
+    fn answered(&self) -> BoxFuture<'static, ()> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            if shared.is_leaving() {
+                shared.in_hand.none().await;
+            }
+        })
+    }
+
     fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let over = Over(self.shared.clone());
         Box::pin(async move {
@@ -171,6 +184,10 @@ impl Actor for PoolSupervisor {
         drop(old);
         cx.finish_with(self.workers.finish(self.workers.routed_ended()));
         Ok(self.workers.start(cx).await?)
+    }
+
+    async fn on_stop(&mut self, _: &mut Context<Self>) {
+        self.workers.answered().await;
     }
 }
 
