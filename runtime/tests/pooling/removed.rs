@@ -1,5 +1,6 @@
 //! Workers that are removed, and those that are killed while they rest.
 
+use ringpost::DeadLetterCause;
 use ringpost::prelude::*;
 
 use super::{Job, MINUTE, MS, builder, hold, job};
@@ -58,6 +59,35 @@ async fn a_worker_that_is_killed_while_it_rests_is_made_anew_all_the_same() {
     assert_eq!(desk.done_by(&worker), [1, 2]);
     pool.supervisor().stop().await.unwrap();
     assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
+}
+
+/// PL-4. As one that is killed in a handler, a moment before.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_killed_while_it_rests_after_its_removal_handles_what_it_has() {
+    for drains in [false, true] {
+        let node = node().await;
+        let (desk, builder) = builder();
+        let builder = builder.restart_at_most(3, MINUTE).restart_backoff(100 * MS, MINUTE);
+        let pool = builder.size(2).mailbox_capacity(16).spawn(&node, "pool").await.unwrap();
+        let last = pool.workers().pop().unwrap();
+        let gate = hold(&desk, &last).await;
+        last.tell(super::Fail).await.unwrap();
+        for number in 1..4 {
+            last.tell(job(number)).await.unwrap();
+        }
+        gate.add_permits(1);
+        tokio::time::sleep(MS).await;
+        if drains {
+            pool.drain().await.unwrap();
+        } else {
+            pool.resize(1).await.unwrap();
+        }
+        last.kill().await.unwrap();
+        assert_eq!(last.wait_stopped().await, ActorExit::Stopped, "drains: {drains}");
+        assert_eq!(desk.done_by(&last), [1, 2, 3], "drains: {drains}");
+        assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 0);
+    }
 }
 
 // Promised in docs/SEMANTICS.md.

@@ -275,10 +275,12 @@ impl<'a> Ended<'a> {
         self.me.ends().begin_anew() && self.me.renew(is_revived) != Renewed::Never
     }
 
-    /// Returns true if the actor was killed while it rested and goes on resting all the same.
+    /// Returns true if the actor was killed while it rested and goes on resting all the same. (One
+    /// that was dismissed does for what it has, unless others have stopped it.)
     fn outlives_kill(&mut self) -> bool {
         let outlives = self.life.course().is_some_and(|course| course.is_of_worker());
-        outlives && self.is_revived() && self.me.ends().outlive_kill()
+        let ends = self.me.ends();
+        outlives && !ends.is_stopped_for_good() && ends.outlive_kill()
     }
 
     /// Returns true if the actor was ended while it rested: by its parent or its node, by a kill,
