@@ -158,7 +158,6 @@ impl<A: Handlers> Registered for More<A> {
 
     fn clear<'a>(&'a mut self, me: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, usize> {
         self.unstash();
-        self.finish = None;
         let Some(lane) = self.lane.take() else { return Box::pin(ready(0)) };
         Box::pin(async move {
             let mut end = pin!(lane.end());
@@ -394,6 +393,8 @@ pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn 
 /// back. Returns how many asks that leaves unanswered whose askers wait.
 pub(in crate::actor) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) -> usize {
     let Some(held) = held else { return 0 };
+    // First: dropped, it may tell those that the children wait for.
+    drop(held.take_finish());
     end_children(me, Some(held)).await;
     held.clear(me, me.base().node().reported_after()).await
 }
