@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
+use super::child::Course;
 use crate::exit::ActorExit;
 use crate::link_end::LinkEnd;
 use crate::remote::{CloseNotice, reason_of};
@@ -89,17 +90,15 @@ pub(super) enum Forced {
 }
 
 impl Ends {
-    /// Of an actor that is never restarted nothing ever begins anew.
-    pub(super) fn new(is_restarted: bool) -> Self {
-        let orders = if is_restarted { 0 } else { FINAL };
+    /// Of an actor that is restarted as `course` says; of one without nothing ever begins anew.
+    pub(super) fn new(course: Option<&Course>) -> Self {
+        let orders = match course {
+            None => FINAL,
+            Some(course) if course.is_of_worker() => REVIVED | LED,
+            Some(course) if course.is_revived() => REVIVED,
+            Some(_) => 0,
+        };
         Ends { orders: AtomicU16::new(orders), state: Mutex::new(State::Living(None)) }
-    }
-
-    /// It is restarted also after a stop; one that `is_led` is dismissed by its parent where its
-    /// node shuts down.
-    pub(super) fn revive(&self, is_led: bool) {
-        let _locked = self.state.lock();
-        self.order(if is_led { REVIVED | LED } else { REVIVED });
     }
 
     /// Returns true if its parent dismisses it where its node shuts down.

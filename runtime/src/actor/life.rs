@@ -77,9 +77,6 @@ impl<A: Handlers> Life<A> {
         plan: Option<Box<Plan<A>>>,
         started: Started,
     ) -> Outlined<Self> {
-        if let Some(course) = plan.as_ref().map(|plan| plan.course()).filter(|it| it.is_revived()) {
-            cell.ends().revive(course.is_of_worker());
-        }
         Outlined::new(Life {
             actor,
             cx: Context::new(cell.clone()),

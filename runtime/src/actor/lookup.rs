@@ -224,7 +224,7 @@ impl Node {
         }
         let actor = make();
         loop {
-            match self.place(SpawnOptions::named(name), false) {
+            match self.place(SpawnOptions::named(name), None) {
                 Ok(cell) => {
                     self.run(cell.clone(), actor, None).await?;
                     return Ok(ActorRef::local(cell));

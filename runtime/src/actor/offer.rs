@@ -120,7 +120,7 @@ impl Node {
         let address = Address::by_name(self.shared_name().clone(), name.clone());
         loop {
             let capacity = self.mailbox_capacity();
-            match self.place_as::<Spawner<A>>(Some(name.clone()), capacity, false) {
+            match self.place_as::<Spawner<A>>(Some(name.clone()), capacity) {
                 Ok(cell) => {
                     // It has no start to wait for.
                     drop(self.run(cell, Spawner::new(), None));
@@ -327,7 +327,7 @@ impl<A: Offered> Spawner<A> {
         if self.living.len() >= A::LIVING_MAX {
             return Err(Refusal::TooMany(A::LIVING_MAX as u64));
         }
-        let cell = cx.node().place::<A>(options, false).map_err(Refusal::of)?;
+        let cell = cx.node().place::<A>(options, None).map_err(Refusal::of)?;
         let mut unborn = Unborn::new(cell.clone());
         let created = A::create(arguments);
         unborn.give(created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?);

@@ -8,7 +8,7 @@ use stackfuture::StackFuture;
 use tokio::sync::oneshot;
 
 use super::cell::{Base, Cell};
-use super::child::{Child, Parent, Plan};
+use super::child::{Child, Course, Parent, Plan};
 use super::life::Life;
 use super::options::SpawnOptions;
 use super::wait::Wait;
@@ -103,7 +103,7 @@ impl Node {
         plan: Option<Box<Plan<A>>>,
         parent: Option<u64>,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
-        let cell = self.place(options, plan.is_some())?;
+        let cell = self.place(options, plan.as_ref().map(|plan| plan.course()))?;
         if let Some(parent) = parent {
             cell.tally().set_parent(parent);
         }
@@ -111,47 +111,48 @@ impl Node {
         Ok((cell, starts))
     }
 
-    /// Gives a place to an actor, which is to [run](Self::run) then.
+    /// Gives a place to an actor that is restarted as `course` says, if it is: which is to
+    /// [run](Self::run) then.
     pub(super) fn place<A: Handlers>(
         &self,
         options: SpawnOptions,
-        is_child: bool,
+        course: Option<&Course>,
     ) -> Result<Arc<Cell<A>>, SpawnError> {
-        self.place_by(options, is_child, make::<A>).map(cell_of)
+        self.place_by(options, course, make::<A>).map(cell_of)
     }
 
     fn place_by(
         &self,
         options: SpawnOptions,
-        is_child: bool,
+        course: Option<&Course>,
         make: Make,
     ) -> Result<Arc<dyn Resident>, SpawnError> {
         let name = options.name.as_deref().map(check_name).transpose()?;
         let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
-        let placed = self.place_made(name, capacity, is_child, make);
+        let placed = self.place_made(name, capacity, course, make);
         placed.map_err(|refused| why_refused(options, refused))
     }
 
-    /// Gives a place to an actor whose name was checked, or is one that users cannot give.
+    /// Gives a place to an actor that is never restarted. Its name was checked, or is one that
+    /// users cannot give.
     pub(super) fn place_as<A: Handlers>(
         &self,
         name: Option<Arc<str>>,
         mailbox_capacity: usize,
-        is_child: bool,
     ) -> Result<Arc<Cell<A>>, Refused> {
-        self.place_made(name, mailbox_capacity, is_child, make::<A>).map(cell_of)
+        self.place_made(name, mailbox_capacity, None, make::<A>).map(cell_of)
     }
 
     fn place_made(
         &self,
         name: Option<Arc<str>>,
         mailbox_capacity: usize,
-        is_child: bool,
+        course: Option<&Course>,
         make: Make,
     ) -> Result<Arc<dyn Resident>, Refused> {
         let mut made = None;
         self.residents().insert(name.clone(), &mut |key| {
-            let base = Base::new(self.clone(), key, name.clone(), is_child);
+            let base = Base::new(self.clone(), key, name.clone(), course);
             made.insert(make(base, mailbox_capacity)).clone()
         })?;
         Ok(made.expect("`insert` makes what it has a place for"))
@@ -171,7 +172,7 @@ impl Node {
     /// Spawns an actor of the runtime's, by a name that users cannot give. Returns false where the
     /// name is taken, or the node shuts down.
     pub(crate) fn spawn_own<A: Handlers>(&self, name: Arc<str>, actor: A) -> bool {
-        let Ok(cell) = self.place_as::<A>(Some(name), self.mailbox_capacity(), false) else {
+        let Ok(cell) = self.place_as::<A>(Some(name), self.mailbox_capacity()) else {
             return false;
         };
         // It has no start to wait for.

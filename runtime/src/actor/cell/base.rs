@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::actor::arrival::{Unopened, begin_ask};
+use crate::actor::child::Course;
 use crate::actor::ends::Ends;
 use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
@@ -63,13 +64,13 @@ impl Base {
         node: Node,
         key: Key,
         name: Option<Arc<str>>,
-        is_restarted: bool,
+        course: Option<&Course>,
     ) -> Self {
         Base {
             waits: Mutex::new(None),
             name,
             rare: OnceLock::new(),
-            ends: Ends::new(is_restarted),
+            ends: Ends::new(course),
             key,
             node,
         }

@@ -1,5 +1,8 @@
 //! Room at a worker that is stopped before it is used, and orders to a worker that come at once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{Order, Pool};
 use crate::actor::cell::{Body, Renewed};
 use crate::prelude::*;
@@ -82,4 +85,29 @@ async fn a_stop_of_a_worker_that_was_removed_is_not_lost_as_it_begins_anew() {
         assert!(cell.intake().is_stopping());
         assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
     }
+}
+
+/// A shutdown that begins as a worker is placed does not drain it, as it does other actors: its
+/// pool dismisses it.
+#[tokio::test]
+async fn a_worker_is_led_by_its_pool_from_when_it_has_its_place() {
+    let node = Node::builder("alpha").start().await.unwrap();
+    let pool = Pool::builder(Counter::default).spawn(&node, "pool").await.unwrap();
+    let kind = pool.workers()[0].near_cell().unwrap().kind();
+    let (looks, is_over) = (node.clone(), Arc::new(AtomicBool::new(false)));
+    let ends = is_over.clone();
+    let is_alone = move |actor: &Arc<dyn Resident>| actor.kind() == kind && !actor.is_led();
+    let found = std::thread::spawn(move || {
+        let mut found = 0;
+        while !ends.load(Ordering::Relaxed) {
+            found += looks.residents().all().iter().filter(|actor| is_alone(actor)).count();
+        }
+        found
+    });
+    for _ in 0..2_000 {
+        pool.resize(2).await.unwrap();
+        pool.resize(1).await.unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    assert_eq!(found.join().unwrap(), 0);
 }
