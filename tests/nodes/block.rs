@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 use ringpost_tests::actors::{Block, Blocker, Counter, Notary, Text};
-use ringpost_tests::vault::Vault;
+use ringpost_tests::vault::{SUM, Vault};
 use tokio::sync::oneshot;
 
 use crate::process::{PATIENCE, Process, linked, within};
@@ -31,12 +31,12 @@ async fn blocked(flavour: &str, threads: u64) {
     let notary = alpha.actor::<Notary>("beta/notary").await.unwrap();
     let vault = alpha.actor::<Vault>("beta/vault").await.unwrap();
     let region = within(async { vault.shared().await }).await.unwrap();
-    assert_eq!(within(region.fetch_add(0, 1)).await, Ok(0));
+    assert_eq!(within(region.fetch_add(SUM, 1)).await, Ok(0));
     let (over, mut is_over) = oneshot::channel::<()>();
     let counting = tokio::spawn(async move {
         let mut count = 1;
         while is_over.try_recv().is_err() {
-            assert_eq!(region.fetch_add(0, 1).await, Ok(count), "it is late, and no more");
+            assert_eq!(region.fetch_add(SUM, 1).await, Ok(count), "it is late, and no more");
             count += 1;
         }
         count
@@ -66,7 +66,7 @@ async fn blocked(flavour: &str, threads: u64) {
     assert_eq!(counted, Ok((2 * TOLD, 7 * TOLD)));
     over.send(()).unwrap();
     let count = within(counting).await.unwrap();
-    assert_eq!(within(async { vault.counters(0).await }).await.unwrap()[0], count);
+    assert_eq!(within(async { vault.words().await }).await.unwrap()[SUM], count);
     assert!(events.try_recv().is_err(), "no link was lost, and no node down");
     beta.end().await;
     alpha.shutdown(PATIENCE).await;

@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use ringpost::RegionError;
 use ringpost::prelude::*;
-use ringpost_tests::vault::{Account, Vault, VaultUser};
+use ringpost_tests::vault::{Account, EXCHANGED, SUM, Vault, VaultUser, WORDS, own, tally};
 use tokio::task::JoinSet;
 
-use crate::process::{Process, linked, within};
+use crate::process::{PATIENCE, Process, linked, within};
 
 const USERS: u64 = 3;
 /// The one that is killed.
 const MORTAL: u64 = 2;
-/// Operations of all users, and those of one turn of a user.
+/// Operations of all users that are counted, and those of one turn of a user.
 const OPERATIONS: u64 = 100_000;
 const TURN: u64 = 1_000;
-const TURNS: u64 = OPERATIONS / USERS / TURN;
+/// Turns of the users that live. The mortal one does half as many, and is killed in the next one,
+/// which has no end.
+const TURNS: u64 = 2 * OPERATIONS.div_ceil((2 * USERS - 1) * TURN);
+const ENDLESS: u64 = u64::MAX;
 
 /// All processes of a test, and the node that judges.
 struct Scene {
@@ -23,6 +26,9 @@ struct Scene {
     owner: Process,
     users: Vec<Option<Process>>,
 }
+
+/// Turns under way: the user, and what it did.
+type Turns = JoinSet<(u64, Result<Account, BoxError>)>;
 
 impl Scene {
     async fn open() -> Self {
@@ -37,125 +43,192 @@ impl Scene {
         Scene { judge, owner, users }
     }
 
-    async fn vault(&self) -> ActorRef<Vault> {
-        within(self.judge.when_named("owner/vault")).await.unwrap()
+    /// Finds a node's memory.
+    async fn vault(&self, node: &str) -> (ActorRef<Vault>, RemoteRegion<u64>) {
+        let path = format!("{node}/vault");
+        let vault: ActorRef<Vault> = within(self.judge.when_named(&path)).await.unwrap();
+        // Just after a restart the first ask may still meet the end of the run before.
+        let shared = async {
+            loop {
+                if let Ok(shared) = vault.shared().wait_for_link().await {
+                    return shared;
+                }
+            }
+        };
+        let shared = within(shared).await;
+        (vault, shared)
     }
 
-    /// Has a user work a turn.
-    async fn turn(
+    /// Has a user work a turn of so many operations.
+    fn begin(
         &self,
+        turns: &mut Turns,
         user: u64,
-        vault: &RemoteRegion<u64>,
-        turn: u64,
-    ) -> Result<Account, BoxError> {
-        let path = format!("user{user}/user");
-        let worker = self.judge.actor::<VaultUser>(&path).await?;
-        let seed = user << 32 | turn;
-        Ok(worker.work(vault.clone(), user, seed, TURN).timeout(Duration::from_secs(50)).await?)
+        region: &RemoteRegion<u64>,
+        (turn, count): (u64, u64),
+    ) {
+        let (judge, region) = (self.judge.clone(), region.clone());
+        turns.spawn(async move {
+            let work = async {
+                let worker = judge.actor::<VaultUser>(&format!("user{user}/user")).await?;
+                let work = worker.work(region, user, user << 32 | turn, count);
+                Ok::<_, BoxError>(work.timeout(PATIENCE).await?)
+            };
+            (user, work.await)
+        });
+    }
+
+    /// Has the users that live work until they cannot any more, and returns when each has begun.
+    async fn begin_endless(&self, vault: &ActorRef<Vault>, region: &RemoteRegion<u64>) -> Turns {
+        let mut turns = JoinSet::new();
+        let before = words(vault).await;
+        for user in 0..MORTAL {
+            self.begin(&mut turns, user, region, (TURNS, ENDLESS));
+        }
+        for user in 0..MORTAL {
+            counted(vault, user, tally(&before, user)).await;
+        }
+        turns
     }
 }
 
-/// The bounds of a counter, as far as it is known.
-fn bounds(accounts: &[Account], counter: usize, lost: u64) -> std::ops::RangeInclusive<u64> {
-    let done: u64 = accounts.iter().map(|account| account.done[counter]).sum();
-    let unknown: u64 = accounts.iter().map(|account| account.unknown[counter]).sum();
-    done..=done + unknown + lost
+async fn words(vault: &ActorRef<Vault>) -> Vec<u64> {
+    within(async { vault.words().await }).await.unwrap()
 }
 
-/// 100,000 operations of three processes on the memory of a fourth, of which one is killed in the
-/// middle of its work; then the memory is revoked, and then its owner is killed.
+/// Waits until a user has counted more than this.
+async fn counted(vault: &ActorRef<Vault>, user: u64, before: [u64; 3]) {
+    within(async { while tally(&vault.words().await.unwrap(), user) == before {} }).await;
+}
+
+/// Waits for turns that end because the memory cannot be reached any more, each with an error that
+/// contains `why`, and of which one operation at most is unknown: the one that was under way.
+async fn ended(mut turns: Turns, why: &str) -> Vec<Account> {
+    let mut accounts = vec![Account::default(); turns.len()];
+    while let Some(ended) = within(turns.join_next()).await {
+        let (user, account) = ended.unwrap();
+        let account = account.unwrap_or_else(|error| panic!("user {user}: {error}"));
+        let says_why = account.ended.as_deref().is_some_and(|ended| ended.contains(why));
+        assert!(says_why && account.wrong == 0 && account.unknown() <= 1, "{user}: {account:?}");
+        accounts[user as usize] = account;
+    }
+    accounts
+}
+
+/// More than 100,000 operations of three processes on the memory of a fourth, of which one is
+/// killed in the middle of its work; then the memory is revoked. Then an owner is killed, and its
+/// memory of the next run revoked, both while users are at work on it.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counters_are_exact_whoever_is_killed() {
     let mut scene = Scene::open().await;
-    let vault = scene.vault().await;
-    let region = within(async { vault.shared().await }).await.unwrap();
+    user_killed(&mut scene).await;
+    let owner = owner_killed(&mut scene).await;
+    revoked_under_work(&scene).await;
+    for process in scene.users.into_iter().flatten().chain([scene.owner, owner]) {
+        process.end().await;
+    }
+    scene.judge.shutdown(Duration::from_secs(10)).await;
+}
+
+async fn user_killed(scene: &mut Scene) {
+    let (vault, region) = scene.vault("owner").await;
     let mut accounts = vec![Account::default(); USERS as usize];
-    let mut lost = [0; USERS as usize];
     for turn in 0..TURNS {
         let mut turns = JoinSet::new();
         for user in 0..USERS {
-            let (path, region) = (format!("user{user}/user"), region.clone());
-            let judge = scene.judge.clone();
-            turns.spawn(async move {
-                let work = async {
-                    let worker = judge.actor::<VaultUser>(&path).await?;
-                    let seed = user << 32 | turn;
-                    let work = worker.work(region, user, seed, TURN);
-                    Ok::<_, BoxError>(work.timeout(Duration::from_secs(50)).await?)
-                };
-                (user, work.await)
-            });
+            let count = if (user, turn) == (MORTAL, TURNS / 2) { ENDLESS } else { TURN };
+            if user != MORTAL || turn <= TURNS / 2 {
+                scene.begin(&mut turns, user, &region, (turn, count));
+            }
         }
         if turn == TURNS / 2 {
-            // In the middle of its turn, as near as can be told.
-            let before = within(async { vault.counters(USERS).await }).await.unwrap();
-            while within(async { vault.counters(USERS).await }).await.unwrap() == before {}
+            counted(&vault, MORTAL, accounts[MORTAL as usize].done).await;
             scene.users[MORTAL as usize].take().unwrap().kill().await;
         }
         while let Some(ended) = within(turns.join_next()).await {
             let (user, account) = ended.unwrap();
             match account {
                 Ok(account) => accounts[user as usize].add(&account),
-                Err(error) => {
-                    assert!(user == MORTAL && turn >= TURNS / 2, "user {user}: {error}");
-                    lost[user as usize] = TURN;
-                }
+                Err(error) => assert!((user, turn) == (MORTAL, TURNS / 2), "{user}: {error}"),
             }
         }
     }
-    let counters = within(async { vault.counters(USERS).await }).await.unwrap();
-    println!("{counters:?} after {accounts:?}");
-    assert_eq!(lost, [0, 0, TURN]);
-    for (user, account) in accounts.iter().enumerate() {
-        let is_mortal = user as u64 == MORTAL;
-        assert_eq!((account.wrong, &account.ended), (0, &None), "user {user}");
-        assert_eq!(account.tried, if is_mortal { TURNS / 2 * TURN } else { TURNS * TURN });
-        // No link was lost but that of the one that was killed.
-        assert_eq!(account.unknown, [0; 3], "user {user}");
-        let own = &accounts[user..=user];
-        assert!(bounds(own, 2, lost[user]).contains(&counters[2 + user]), "user {user}");
-    }
-    let lost = lost.iter().sum();
-    for counter in [0, 1] {
-        assert!(bounds(&accounts, counter, lost).contains(&counters[counter]), "{counter}");
-        assert!(counters[counter] > OPERATIONS / 20, "{counter}");
-    }
-
-    revoked(&scene, &vault, &region).await;
-    owner_killed(&mut scene).await;
-    scene.owner.end().await;
-    for user in scene.users.into_iter().flatten() {
-        user.end().await;
-    }
-    scene.judge.shutdown(Duration::from_secs(10)).await;
-}
-
-/// After the revocation no user reaches the memory any more.
-async fn revoked(scene: &Scene, vault: &ActorRef<Vault>, region: &RemoteRegion<u64>) {
+    // Nothing reaches the memory any more when this returns, nor does what the one that was killed
+    // had sent.
     assert!(within(async { vault.revoke().await }).await.unwrap());
-    let before = within(async { vault.counters(USERS).await }).await.unwrap();
-    for user in 0..MORTAL {
-        let account = scene.turn(user, region, 0).await.unwrap();
-        assert_eq!((account.done, account.ended), ([0; 3], Some(RegionError::Revoked.to_string())));
+    let words = words(&vault).await;
+    println!("{words:?} after {accounts:?}");
+    let tried: u64 = accounts.iter().map(|account| account.tried).sum();
+    assert!(tried >= OPERATIONS, "{tried}");
+    let tallies: Vec<[u64; 3]> = (0..USERS).map(|user| tally(&words, user)).collect();
+    let mut beyond = 0;
+    for (user, account) in (0..).zip(&accounts) {
+        // No link was lost but that of the one that was killed.
+        assert_eq!((account.wrong, account.unknown(), &account.ended), (0, 0, &None), "{user}");
+        let [told, kept] = [account.done, tallies[user as usize]];
+        if user == MORTAL {
+            assert!(kept.iter().sum::<u64>() > told.iter().sum(), "it was killed at work");
+            beyond += words[own(user)] - kept[2];
+        } else {
+            assert_eq!((told, words[own(user)]), (kept, kept[2]), "user {user}");
+        }
     }
-    assert_eq!(within(async { vault.counters(USERS).await }).await.unwrap(), before);
+    for (counter, word) in [(0, SUM), (1, EXCHANGED)] {
+        beyond += words[word] - tallies.iter().map(|tally| tally[counter]).sum::<u64>();
+        assert!(words[word] > OPERATIONS / 20, "{counter}");
+    }
+    assert!(beyond <= 1, "only what was under way at the kill is in no tally: {beyond}");
+
+    let mut turns = JoinSet::new();
+    (0..MORTAL).for_each(|user| scene.begin(&mut turns, user, &region, (TURNS, TURN)));
+    for account in ended(turns, &RegionError::Revoked.to_string()).await {
+        assert_eq!((account.done, account.unknown()), ([0; 3], 0));
+    }
+    assert_eq!(self::words(&vault).await, words);
 }
 
-/// Users of memory whose owner is killed hear so, and go on with the memory of the next one.
-async fn owner_killed(scene: &mut Scene) {
-    let seed = scene.users[0].as_ref().unwrap().address.clone();
-    let next = Process::start("owner2", std::slice::from_ref(&seed)).await;
-    let other: ActorRef<Vault> = within(scene.judge.when_named("owner2/vault")).await.unwrap();
-    let region = within(async { other.shared().await }).await.unwrap();
-    let account = scene.turn(0, &region, 0).await.unwrap();
-    assert_eq!((account.wrong, account.unknown, &account.ended), (0, [0; 3], &None));
-    next.kill().await;
-    let mut account = Account::default();
-    while account.ended.is_none() {
-        account.add(&scene.turn(1, &region, 1).await.unwrap());
+/// An owner is killed while users are at work on its memory: they hear that its node is down, and
+/// the memory of its next run is reached by none of them. Returns the process of that run.
+async fn owner_killed(scene: &mut Scene) -> Process {
+    let seeds = vec![scene.owner.address.clone(), scene.judge.addresses()[0].clone()];
+    let first = Process::start("owner2", &seeds).await;
+    let (vault, region) = scene.vault("owner2").await;
+    let turns = scene.begin_endless(&vault, &region).await;
+    first.kill().await;
+    let next = Process::start("owner2", &seeds).await;
+    let why = "the node owner2 is down";
+    for account in ended(turns, why).await {
+        assert!(account.done.iter().sum::<u64>() > 0, "it was at work: {account:?}");
     }
-    assert!(account.ended.as_deref().unwrap().contains("the node owner2 is down"), "{account:?}");
-    assert_eq!(account.done, [0; 3], "nothing is done to memory that is gone");
-    assert_eq!(account.wrong, 0);
+    let (vault, _) = scene.vault("owner2").await;
+    let mut turns = JoinSet::new();
+    (0..MORTAL).for_each(|user| scene.begin(&mut turns, user, &region, (TURNS, TURN)));
+    for account in ended(turns, why).await {
+        assert_eq!((account.done, account.unknown(), account.tried), ([0; 3], 0, 1));
+    }
+    assert_eq!(words(&vault).await, [0; WORDS]);
+    next
+}
+
+/// Memory is revoked while users are at work on it: what was under way ends before the revocation
+/// does.
+async fn revoked_under_work(scene: &Scene) {
+    let (vault, region) = scene.vault("owner2").await;
+    let turns = scene.begin_endless(&vault, &region).await;
+    assert!(within(async { vault.revoke().await }).await.unwrap());
+    let words = words(&vault).await;
+    let accounts = ended(turns, &RegionError::Revoked.to_string()).await;
+    assert_eq!(self::words(&vault).await, words, "it is reached after the revocation");
+    println!("{words:?} after {accounts:?}");
+    let bounds = |counter: usize, accounts: &[Account]| {
+        let done: u64 = accounts.iter().map(|account| account.done[counter]).sum();
+        done..=done + accounts.iter().map(|account| account.unknown[counter]).sum::<u64>()
+    };
+    for (user, account) in (0..).zip(&accounts) {
+        assert!(bounds(2, std::slice::from_ref(account)).contains(&words[own(user)]), "{user}");
+    }
+    for (counter, word) in [(0, SUM), (1, EXCHANGED)] {
+        assert!(bounds(counter, &accounts).contains(&words[word]), "{counter}");
+    }
 }

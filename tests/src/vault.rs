@@ -1,5 +1,7 @@
 //! Memory that node processes share, and what uses it: counters, and words of each user alone.
 
+use std::ops::Range;
+
 use ringpost::prelude::*;
 use ringpost::{Access, RegionError};
 
@@ -8,14 +10,34 @@ pub const WORDS: usize = 64;
 /// Bytes that a node gives to each that asks for memory.
 pub const GIVEN_BYTES: u64 = 64 * 1024;
 /// The counter to which all add.
-const SUM: usize = 0;
+pub const SUM: usize = 0;
 /// The counter that all exchange.
-const EXCHANGED: usize = 1;
+pub const EXCHANGED: usize = 1;
 /// The first counter of a user alone.
 const OWN: usize = 2;
+/// The first words in which users keep their tallies, each one word for each of its counters: what
+/// a user did is known there also when it is killed, but for the operation that was under way.
+const TALLIES: usize = 8;
 /// The first words of a user alone, and how many each has.
-const SCRATCH: usize = 16;
+const SCRATCH: usize = 32;
 const SCRATCH_WORDS: usize = 8;
+
+/// Returns the counter of a user alone.
+pub const fn own(user: u64) -> usize {
+    OWN + user as usize
+}
+
+/// Returns the words of a user's tally.
+fn tally_words(user: u64) -> Range<usize> {
+    let first = TALLIES + 3 * user as usize;
+    first..first + 3
+}
+
+/// Returns the tally of a user, of all words: how often it added to the counter of all, exchanged
+/// the other, and added to its own.
+pub fn tally(words: &[u64], user: u64) -> [u64; 3] {
+    words[tally_words(user)].try_into().unwrap_or_default()
+}
 
 /// Owns the memory, and shares it.
 #[actor]
@@ -52,11 +74,10 @@ impl Vault {
         [self.shared.clone(), self.shown.clone()]
     }
 
-    /// The words that its processor finds: the counter to which all add, the one that all exchange,
-    /// and those of so many users.
+    /// The words that its processor finds, all of them.
     #[handler]
-    pub fn counters(&self, users: u64) -> Vec<u64> {
-        self.region.read(..OWN + users as usize).unwrap_or_default()
+    pub fn words(&self) -> Vec<u64> {
+        self.region.read(..).unwrap_or_default()
     }
 
     /// Ends the share; true if there was one.
@@ -74,6 +95,8 @@ pub struct Account {
     pub done: [u64; 3],
     /// The same that may have been done beyond those.
     pub unknown: [u64; 3],
+    /// Writes of words of its own that may have been done.
+    pub unknown_writes: u64,
     /// Reads that brought what nobody wrote.
     pub wrong: u64,
     /// Operations that were tried.
@@ -89,23 +112,15 @@ impl Account {
             self.done[counter] += later.done[counter];
             self.unknown[counter] += later.unknown[counter];
         }
+        self.unknown_writes += later.unknown_writes;
         self.wrong += later.wrong;
         self.tried += later.tried;
         self.ended = later.ended.clone().or(self.ended.take());
     }
 
-    fn note<T>(&mut self, counter: usize, ended: Result<T, RegionError>) -> Option<T> {
-        match ended {
-            Ok(done) => Some(done),
-            Err(RegionError::Unknown(_)) => {
-                self.unknown[counter] += 1;
-                None
-            }
-            Err(error) => {
-                self.ended = Some(error.to_string());
-                None
-            }
-        }
+    /// Returns how many operations may have been done, of which that is unknown.
+    pub fn unknown(&self) -> u64 {
+        self.unknown.iter().sum::<u64>() + self.unknown_writes
     }
 }
 
@@ -125,57 +140,114 @@ impl VaultUser {
         seed: u64,
         count: u64,
     ) -> Account {
-        let (user, mut chance) = (user as usize, fastrand::Rng::with_seed(seed));
-        let mut account = Account::default();
-        let mut seen = 0;
-        while account.tried < count && account.ended.is_none() {
-            account.tried += 1;
+        let account = Account::default();
+        let mut turn = Turn { vault, user, account, tally: [0; 3], seen: 0 };
+        let mut chance = fastrand::Rng::with_seed(seed);
+        // It goes on where its last turn left it.
+        if let Some(tally) = turn.read(tally_words(user)).await {
+            turn.tally.copy_from_slice(&tally);
+        }
+        while turn.account.tried < count && turn.account.ended.is_none() {
             match chance.u8(..8) {
-                0..3 => {
-                    let before = vault.fetch_add(SUM, 1).await;
-                    account.done[0] += u64::from(before.is_ok());
-                    if let Some(before) = account.note(0, before) {
-                        account.wrong += u64::from(before < seen);
-                        seen = before + 1;
-                    }
-                }
-                3 => {
-                    let before = vault.fetch_add(OWN + user, 1).await;
-                    account.done[2] += u64::from(before.is_ok());
-                    account.note(2, before);
-                }
-                4 | 5 => exchange(&vault, &mut account).await,
-                6 => {
-                    let at = SCRATCH + user * SCRATCH_WORDS;
-                    let words: Vec<u64> = (0..SCRATCH_WORDS).map(|_| chance.u64(..)).collect();
-                    let written = vault.write(at, &words).await;
-                    if written.is_ok() {
-                        let read = vault.read(at..at + SCRATCH_WORDS).await;
-                        account.wrong += u64::from(read.as_ref().is_ok_and(|read| *read != words));
-                        account.note(2, read.map(|_| ())).unwrap_or_default();
-                    } else if !matches!(written, Err(RegionError::Unknown(_))) {
-                        account.note(2, written);
-                    }
-                }
+                0..3 => turn.add_to_all().await,
+                3 => drop(turn.add(2, own(user)).await),
+                4 | 5 => turn.exchange().await,
+                6 => turn.scribble(&mut chance).await,
                 _ => {
-                    let read = vault.read(..OWN).await.map(|counters| counters[SUM]);
-                    if let Ok(sum) = read {
-                        account.wrong += u64::from(sum < seen);
-                    } else {
-                        account.note(0, read);
-                    }
+                    let sum = turn.read(SUM..SUM + 1).await;
+                    turn.account.wrong += u64::from(sum.is_some_and(|sum| sum[0] < turn.seen));
                 }
             }
         }
-        account
+        turn.account
     }
 }
 
-/// Adds one to the counter that all exchange, unless another one was faster.
-async fn exchange(vault: &RemoteRegion<u64>, account: &mut Account) {
-    let Ok(found) = vault.get(EXCHANGED).await else { return };
-    let exchanged = vault.compare_exchange(EXCHANGED, found, found + 1).await;
-    if let Some(exchanged) = account.note(1, exchanged) {
-        account.done[1] += u64::from(exchanged.is_ok());
+/// A turn of a user.
+struct Turn {
+    vault: RemoteRegion<u64>,
+    user: u64,
+    account: Account,
+    /// What it has done in all its turns.
+    tally: [u64; 3],
+    /// The counter of all is no less.
+    seen: u64,
+}
+
+impl Turn {
+    /// Notes that an operation ended with an error, and returns true if it may have been done. A
+    /// user for which an operation certainly failed ends its turn.
+    fn may_be_done(&mut self, error: &RegionError) -> bool {
+        let unknown = matches!(error, RegionError::Unknown(_));
+        if !unknown {
+            self.account.ended = Some(error.to_string());
+        }
+        unknown
+    }
+
+    async fn read(&mut self, words: Range<usize>) -> Option<Vec<u64>> {
+        self.account.tried += 1;
+        let read = self.vault.read(words).await;
+        if let Err(error) = &read {
+            // No read is unknown.
+            self.account.wrong += u64::from(self.may_be_done(error));
+        }
+        read.ok()
+    }
+
+    /// Writes words of its own; true if they are written.
+    async fn write(&mut self, at: usize, words: &[u64]) -> bool {
+        self.account.tried += 1;
+        let written = self.vault.write(at, words).await;
+        if let Err(error) = &written {
+            self.account.unknown_writes += u64::from(self.may_be_done(error));
+        }
+        written.is_ok()
+    }
+
+    /// Notes the end of what changes a counter, and that it was done in the tally, too, before
+    /// anything else is begun.
+    async fn count(&mut self, counter: usize, ended: Result<bool, RegionError>) {
+        self.account.tried += 1;
+        match ended {
+            Ok(true) => {
+                self.account.done[counter] += 1;
+                self.tally[counter] += 1;
+                self.write(tally_words(self.user).start, &self.tally.clone()).await;
+            }
+            Ok(false) => {}
+            Err(error) => self.account.unknown[counter] += u64::from(self.may_be_done(&error)),
+        }
+    }
+
+    async fn add(&mut self, counter: usize, word: usize) -> Option<u64> {
+        let before = self.vault.fetch_add(word, 1).await;
+        let found = before.as_ref().ok().copied();
+        self.count(counter, before.map(|_| true)).await;
+        found
+    }
+
+    async fn add_to_all(&mut self) {
+        if let Some(before) = self.add(0, SUM).await {
+            self.account.wrong += u64::from(before < self.seen);
+            self.seen = before + 1;
+        }
+    }
+
+    /// Adds one to the counter that all exchange, unless another one was faster.
+    async fn exchange(&mut self) {
+        let Some(found) = self.read(EXCHANGED..EXCHANGED + 1).await else { return };
+        let exchanged = self.vault.compare_exchange(EXCHANGED, found[0], found[0] + 1).await;
+        self.count(1, exchanged.map(|exchanged| exchanged.is_ok())).await;
+    }
+
+    /// Writes words of its own and reads them back.
+    async fn scribble(&mut self, chance: &mut fastrand::Rng) {
+        let at = SCRATCH + self.user as usize * SCRATCH_WORDS;
+        let words: Vec<u64> = (0..SCRATCH_WORDS).map(|_| chance.u64(..)).collect();
+        if self.write(at, &words).await {
+            let read = self.read(at..at + SCRATCH_WORDS).await;
+            self.account.wrong += u64::from(read.is_some_and(|read| read != words));
+        }
     }
 }
