@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
-use ringpost::Profile;
 use ringpost::prelude::*;
+use ringpost::{Lending, Profile};
 use ringpost_history::Event;
 use ringpost_tests::correspondent::{Diary, Inbox, Kind, Sender, note_dead_letters, note_events};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -35,6 +35,7 @@ usage: correspondent NAME RUN LOG ADDRESS [OPTION VALUE]...
   --work MILLIS   how long each message takes that is handled (default 0)
   --pause MILLIS  how long a sender pauses after each ask, and after a few tells (default 2)
   --down MILLIS   after how long a silent node is down (default 8000)
+  --lend BYTES    from how many bytes messages are lent (default: over RDMA alone, 131072)
 
 The environment variable RINGPOST_SECRET has the cluster's secret, 32 or more bytes; without it only
 loopback works. RINGPOST_ALSO_ACCEPT has a second one that others may dial with.";
@@ -57,6 +58,7 @@ struct Arguments {
     work: Duration,
     pause: Duration,
     down_after: Duration,
+    lend_from: Option<u32>,
 }
 
 #[tokio::main]
@@ -98,6 +100,7 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
         work: Duration::ZERO,
         pause: Duration::from_millis(2),
         down_after: Profile::default().down_after,
+        lend_from: None,
     };
     while let Some(option) = words.next() {
         let value = words.next()?;
@@ -109,6 +112,7 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
             "--work" => arguments.work = millis()?,
             "--pause" => arguments.pause = millis()?,
             "--down" => arguments.down_after = millis()?,
+            "--lend" => arguments.lend_from = Some(value.parse().ok()?),
             _ => return None,
         }
     }
@@ -116,10 +120,10 @@ fn parse(words: Vec<String>) -> Option<Arguments> {
 }
 
 async fn live(arguments: Arguments) -> Result<(), BoxError> {
-    let Arguments { name, run, log, address, seeds, advertise, to, work, pause, down_after } =
-        arguments;
+    let Arguments { name, run, log, address, seeds, advertise, to, work, pause, .. } = arguments;
     let diary = Diary::start(&log, &name, run)?;
-    let profile = Profile { down_after, ..Profile::default() };
+    let lending = Lending { from: arguments.lend_from, ..Lending::default() };
+    let profile = Profile { down_after: arguments.down_after, lending, ..Profile::default() };
     let mut builder =
         Node::builder(name).listen(address).seeds(seeds).profile(profile).advertise(advertise);
     if let Ok(secret) = std::env::var("RINGPOST_SECRET") {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader as Reader;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -196,6 +197,13 @@ impl Correspondent {
     /// SIGKILL.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();
+    }
+
+    /// Waits until it has died of SIGKILL, which it sends itself at the step that it was started
+    /// for.
+    pub(crate) async fn dies(mut self) {
+        let status = within(self.child.wait()).await.unwrap();
+        assert_eq!(status.signal(), Some(9), "{}: {status}", self.log.display());
     }
 
     /// Sends a signal by name, `STOP` or `CONT`.

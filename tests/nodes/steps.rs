@@ -9,10 +9,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::future::join_all;
 use ringpost_transport::steps::{ALL, Step};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::correspondent::{Archive, Correspondent, SECRET, Start, end_both};
 use crate::process::{log, within};
 use plan::{Run, Side, runs};
 use stage::Stage;
@@ -72,6 +74,52 @@ async fn one(run: Run, host: String) -> String {
         "{what}: survivors went on ({answers} answers), {asks} asks and {fates} tells ended, \
         restarted"
     )
+}
+
+/// The steps of a message that is lent, from the LEND to the FETCHED, on either side.
+const LENDING: [Step; 7] = [
+    Step::LendSent,
+    Step::LendReceived,
+    Step::FetchPosted,
+    Step::ReadExecuted,
+    Step::Fetched,
+    Step::FetchedSent,
+    Step::FetchedReceived,
+];
+/// At which time a node dies there: others were lent and handled before.
+const TIME: u32 = 12;
+/// Messages that each node handles after a death, more than were on their way.
+const SOME: u64 = 600;
+
+/// Tells and asks that are lent have the order and the fates that all have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn histories_of_nodes_that_are_killed_at_steps_of_lending_break_no_rule() {
+    join_all(LENDING.map(killed_while_it_lends)).await;
+}
+
+/// Two lend each other what is large of their tells and asks, until one dies at a step.
+async fn killed_while_it_lends(step: Step) {
+    let archive = Archive::new(&format!("lending-{step:?}"));
+    let stop = format!("RINGPOST_STOP_AT={step:?}:{TIME}");
+    // From this size on are those that are larger than a frame.
+    let lend = ["--lend", "10000", "--to"];
+    let start = async |name, run, options: &[&str], through: &[&str]| {
+        let (options, secrets) = ([&lend, options].concat(), (SECRET, None));
+        let listen = "127.0.0.1:0";
+        let start = Start { name, run, listen, options: &options, through, secrets };
+        Correspondent::start(&archive, start).await
+    };
+    let mut beta = start("beta", 1, &["alpha"], &[]).await;
+    let address = beta.address.clone();
+    let options = ["beta", "--seed", &address];
+    start("alpha", 1, &options, &["env", &stop]).await.dies().await;
+    let mut again = start("alpha", 2, &options, &[]).await;
+    again.handles(SOME).await;
+    let handled = beta.handled();
+    beta.handles(handled + SOME).await;
+    end_both(again, beta).await;
+    let verdict = archive.judge();
+    assert_eq!((verdict.logs, verdict.killed), (3, 1), "{step:?}");
 }
 
 impl Run {

@@ -199,6 +199,11 @@ mod stop {
         LendSent,
         /// A LEND is read, and nothing of the message.
         LendReceived,
+        /// A read of bytes that were lent is posted, and has no outcome.
+        FetchPosted,
+        /// A part of what a peer reads is copied for it, and not sent. (An RDMA device does that by
+        /// itself.)
+        ReadExecuted,
         /// The bytes that were lent are here, and this is not said.
         Fetched,
         /// A frame with a FETCHED is posted.

@@ -128,7 +128,7 @@ fn working(step: Step) -> Vec<Run> {
         LendSent | FetchedReceived => &[Line("lend mid-a/counter")],
         LendReceived | FetchedSent => &[Lend],
         // Of an ask, and of an answer.
-        Fetched => &[Lend, Line("lend mid-a/counter")],
+        FetchPosted | ReadExecuted | Fetched => &[Lend, Line("lend mid-a/counter")],
         UnlentSent => &[Line("unlend mid-a/counter")],
         UnlentReceived => &[Unlend],
         SignalSent | ClosedReceived => &[Line("stop mid-a/quitter0")],
@@ -153,7 +153,9 @@ fn working(step: Step) -> Vec<Run> {
         let accepts =
             matches!(work, Twins | PeerLeaves | PeerBlocks) || (step, *work) == (PassSent, NoData);
         let side = if accepts { Side::Acceptor } else { Side::Dialler };
-        let nth = 1 + u32::from(step < ConnectedDue && *work == Relink);
+        let again = (step < ConnectedDue && *work == Relink) || step == ReadExecuted;
+        // What is read is sent in parts: the first one is on its way.
+        let nth = 1 + u32::from(again);
         // Each rank in turn: after the link is up nothing depends on it.
         Run { step, nth, side, rank: RANKS[(step as usize + at) % 2], work: *work }
     };

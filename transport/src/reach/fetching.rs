@@ -20,6 +20,7 @@ use crate::memory::{BudgetShare, Lease, Room, Runway, Slot, landing_size_of};
 use crate::mutants::planted;
 use crate::proto::fetches::Lent;
 use crate::proto::loans::NotLent;
+use crate::steps::step;
 
 /// The bytes of the peer that are fetched, or stored.
 pub(super) struct Source {
@@ -406,6 +407,7 @@ impl State {
         let purpose = Purpose::InPlace(done);
         pair.note_posted([Posted { permit, share: source.share(), purpose }], now);
         self.used = true;
+        step!(any source.viewer.is_none().then_some(crate::steps::Step::FetchPosted));
         Ok(fetched)
     }
 

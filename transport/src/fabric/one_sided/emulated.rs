@@ -33,6 +33,7 @@ use crate::fabric::{
 };
 use crate::limits::{ONE_SIDED_FRAME_BYTES, ONE_SIDED_WINDOW};
 use crate::memory::{Buffer, Region, Slot, Words};
+use crate::steps::step;
 
 /// Requests without an answer (EM-1).
 const WINDOW: usize = ONE_SIDED_WINDOW;
@@ -403,6 +404,8 @@ impl Emulated {
         {
             let answer = self.execute(&request, &slot[REQUEST_BYTES..], &mut frame[ANSWER_BYTES..]);
             answer.encode(&mut frame);
+            let reads = matches!(request.wanted.kind, Kind::Read);
+            step!(any reads.then_some(crate::steps::Step::ReadExecuted));
             // The receive is there before the peer can know that it may send its next request.
             self.receive(slot);
             self.post_frames(vec![send(frame, ANSWER_BYTES + answer.payload())]);
