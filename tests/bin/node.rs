@@ -3,7 +3,8 @@
 //! input does. Its warnings, when it is no longer blocked, and nodes that it sees come and go are
 //! on standard error. The flavour
 //! of its runtime is `current_thread`, a number of threads, or `default`; with `-latency` behind it
-//! the node's links spin.
+//! the node's links spin, with `-pinned` on a core of their own, too; with `-small` or `-giant` it
+//! has such a profile.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
     let flavour = arguments.next().unwrap_or_default();
     let (flavour, profile) = match flavour.split_once('-') {
         Some((flavour, "latency")) => (flavour, Profile::latency()),
+        Some((flavour, "pinned")) => (flavour, pinned()),
+        Some((flavour, "small")) => (flavour, Profile::small()),
         Some((flavour, "giant")) => (flavour, giant()),
         _ => (&*flavour, Profile::default()),
     };
@@ -46,6 +49,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Links that spin, on a thread that stays on the first core that this process may use.
+fn pinned() -> Profile {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = cores.and_then(|cores| cores.trim().split([',', '-']).next()?.parse().ok());
+    Profile { pinned_to: first, ..Profile::latency() }
 }
 
 /// A runtime of this flavour.
