@@ -2,10 +2,10 @@
 //! models that know nothing of how the runtime does it.
 //!
 //! Each test draws one scene for each seed, writes down what was done and what came of it, and then
-//! judges the book: `groups/judge.rs`, `pools/judge.rs`, `regions/book.rs` and `spawns/judge.rs` say
-//! by which rules. `RINGPOST_TEST_CASES` says how many seeds there are, and `RINGPOST_TEST_SEED`
-//! which one runs alone. Over the usual number of seeds each state that is listed has to be reached;
-//! how often each was is printed.
+//! judges the book: `groups/judge.rs`, `pools/judge.rs`, `regions/book.rs` and `spawns/judge.rs`
+//! say by which rules. `RINGPOST_TEST_CASES` says how many seeds there are, and
+//! `RINGPOST_TEST_SEED` which one runs alone. Over the usual number of seeds each state that is
+//! listed has to be reached; how often each was is printed.
 
 mod groups;
 mod pools;

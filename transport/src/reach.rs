@@ -47,6 +47,7 @@
 //! RE-11 is [`slots`]', RE-12 [`patience`]'s.
 
 mod aside;
+mod connecting;
 mod drafting;
 mod fetching;
 mod granting;

@@ -35,7 +35,8 @@ use tracing_subscriber::EnvFilter;
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
-    pace small|large|huge|giant|vast|region ADDRESS | pace access ADDRESS read|write|write-on BYTES | \
+    pace small|large|huge|giant|vast|region ADDRESS | \
+    pace access ADDRESS read|write|write-on BYTES | \
     pace lent ADDRESS BYTES FROM|never | pace flood ADDRESS NODES";
 
 /// Bytes of a small message's payload, as many as perftest is told to send.

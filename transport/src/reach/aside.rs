@@ -17,8 +17,8 @@ pub(super) fn drop_aside(runtime: &Handle, it: impl Send + 'static) -> JoinHandl
     runtime.spawn_blocking(move || drop(it))
 }
 
-/// Something that takes a thread that may block to be dropped, if it `is_slow`: also where a task is
-/// ended that has it.
+/// Something that takes a thread that may block to be dropped, if it `is_slow`: also where a task
+/// is ended that has it.
 pub(super) struct Aside<T: Send + 'static> {
     it: Option<T>,
     is_slow: bool,

@@ -30,9 +30,12 @@ impl Owned {
     }
 }
 
+/// A node that lives, and its user.
+type Living = (Node, ActorRef<User>);
+
 struct Stage {
     scene: Scene,
-    nodes: RefCell<Vec<Option<(Node, ActorRef<User>)>>>,
+    nodes: RefCell<Vec<Option<Living>>>,
     /// By the numbers of their shares.
     owned: RefCell<Vec<Rc<Owned>>>,
     users: Cell<usize>,
@@ -82,7 +85,7 @@ impl Stage {
         }
     }
 
-    fn node(&self, at: usize) -> Option<(Node, ActorRef<User>)> {
+    fn node(&self, at: usize) -> Option<Living> {
         self.nodes.borrow()[at].clone()
     }
 

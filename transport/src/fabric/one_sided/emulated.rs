@@ -404,8 +404,8 @@ impl Emulated {
         {
             let answer = self.execute(&request, &slot[REQUEST_BYTES..], &mut frame[ANSWER_BYTES..]);
             answer.encode(&mut frame);
-            let reads = matches!(request.wanted.kind, Kind::Read);
-            step!(any reads.then_some(crate::steps::Step::ReadExecuted));
+            step!(any matches!(request.wanted.kind, Kind::Read)
+                .then_some(crate::steps::Step::ReadExecuted));
             // The receive is there before the peer can know that it may send its next request.
             self.receive(slot);
             self.post_frames(vec![send(frame, ANSWER_BYTES + answer.payload())]);
