@@ -25,7 +25,7 @@ async fn idle(flavour: &str) {
     for _ in 0..100 {
         within(async { counter.echo("on".into()).await }).await.unwrap();
     }
-    // What came with the link is over.
+    // By now all is over that came with the link.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (start, before) = (Instant::now(), beta.processor_time());
     tokio::time::sleep(COUNTED).await;

@@ -168,7 +168,7 @@ struct Turn {
     vault: RemoteRegion<u64>,
     user: u64,
     account: Account,
-    /// What it has done in all its turns.
+    /// The sums of all its turns.
     tally: [u64; 3],
     /// The counter of all is no less.
     seen: u64,

@@ -162,7 +162,7 @@ pub async fn a_node_that_asks_for_too_much_takes_it_from_no_other(world: &World)
         own.remote().set(0, round).await.unwrap();
         assert_eq!(own.remote().get(0).await, Ok(round));
         own.release().await.unwrap();
-        // What it gives back it gets again, and no more.
+        // It gets again as much as it gives back, and no more.
         for region in given.drain(..usize::from(round) % 4) {
             region.remote().set(1, 1).await.unwrap();
             region.release().await.unwrap();

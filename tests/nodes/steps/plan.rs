@@ -154,7 +154,7 @@ fn working(step: Step) -> Vec<Run> {
             matches!(work, Twins | PeerLeaves | PeerBlocks) || (step, *work) == (PassSent, NoData);
         let side = if accepts { Side::Acceptor } else { Side::Dialler };
         let again = (step < ConnectedDue && *work == Relink) || step == ReadExecuted;
-        // What is read is sent in parts: the first one is on its way.
+        // A read is answered in parts: the first one is on its way.
         let nth = 1 + u32::from(again);
         // Each rank in turn: after the link is up nothing depends on it.
         Run { step, nth, side, rank: RANKS[(step as usize + at) % 2], work: *work }

@@ -1,4 +1,4 @@
-//! What was done to each share, noted outside of the nodes: so it is known of a user that is
+//! The account of each share, kept outside of the nodes: so it is known of a user that is
 //! killed, too, but for the operation that was under way. The rules:
 //!
 //! - **Exact**: a word is what was done to it, and at most what may have been done beyond.
@@ -39,7 +39,7 @@ pub(super) const STATES: [&str; 14] = [
     "used by its own node",
 ];
 
-/// What is known of one share.
+/// The account of one share.
 pub(super) struct Page {
     /// Changes of each word that were done, and those that may have been done beyond.
     pub(super) done: [u64; WORDS],
@@ -121,7 +121,7 @@ pub(super) struct Begun {
     word: Option<usize>,
     /// It was begun after the end of the share.
     is_late: bool,
-    /// Whether it was done, where that is known.
+    /// True if it was done, where that is known.
     was_done: Option<bool>,
     has_ended: bool,
 }

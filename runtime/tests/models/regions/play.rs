@@ -1,4 +1,4 @@
-//! What is done in a scene of regions.
+//! The play of a scene of regions.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -78,7 +78,7 @@ impl Stage {
         let user = node.spawn("user", User::new(number)).await.unwrap();
         self.nodes.borrow_mut()[at] = Some((node, user));
         self.share(at).await;
-        // What others share already. (One by one: the list may grow meanwhile.)
+        // It uses what others share already. (One by one: the list may grow meanwhile.)
         let count = self.owned.borrow().len();
         for number in 0..count {
             self.hand_out(number, at).await;

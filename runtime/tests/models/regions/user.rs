@@ -7,7 +7,7 @@ use ringpost::prelude::*;
 
 use super::book::{self, Begun, EXCHANGED, OWN, SUM};
 
-/// What a user does to a region.
+/// An act of a user on a region.
 #[message]
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {

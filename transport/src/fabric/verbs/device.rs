@@ -29,12 +29,12 @@ pub(super) struct Device {
     /// The queue pairs that its events may end.
     pub(super) listeners: Listeners,
     pub(super) vectors: Arc<Vectors>,
-    /// What a test has its ports say.
+    /// The attributes that a test has its ports say.
     #[cfg(test)]
     pub(super) altered: parking_lot::Mutex<Altered>,
 }
 
-/// What the ports of a device say in place of what they are.
+/// Attributes that the ports of a device say in place of their own.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct Altered {
