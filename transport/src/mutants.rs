@@ -168,11 +168,13 @@ mod switch {
         ViewsUnbounded,
         /// The turn of an executor ends while an ASK of its waits for a device.
         ForgottenAsk,
+        /// A queue pair does not wait until the one before is gone.
+        NoPlace,
     }
 
     /// Those of one-sided access, each of which a test of this crate shows.
     #[cfg(test)]
-    pub(crate) const ONE_SIDED: [Mutant; 11] = [
+    pub(crate) const ONE_SIDED: [Mutant; 12] = [
         Mutant::FenceOfAnyPair,
         Mutant::UnfencedWrite,
         Mutant::KeyOfEarlierGrant,
@@ -184,6 +186,7 @@ mod switch {
         Mutant::StalledCounts,
         Mutant::ViewsUnbounded,
         Mutant::ForgottenAsk,
+        Mutant::NoPlace,
     ];
 
     /// All that a network of honest nodes can show.

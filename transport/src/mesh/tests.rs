@@ -26,6 +26,7 @@ mod inbox;
 #[cfg(feature = "sim")]
 mod lazy_device;
 mod liveness;
+mod over;
 #[cfg(feature = "sim")]
 mod panics;
 #[cfg(feature = "sim")]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::switch::{Mutant, ONE_SIDED, PLANTED_NAME};
 
-const SHOWN: [(Mutant, &str); 11] = [
+const SHOWN: [(Mutant, &str); 12] = [
     (
         Mutant::FenceOfAnyPair,
         "mesh::tests::sharing_in_stripes::memory_is_what_its_writers_say_however_many_wait",
@@ -33,6 +33,7 @@ const SHOWN: [(Mutant, &str); 11] = [
         Mutant::ForgottenAsk,
         "reach::tests::slow::shares::a_turn_waits_for_a_device_that_registers_another_share",
     ),
+    (Mutant::NoPlace, "reach::tests::model::links_by_two_devices_do_what_a_model_says"),
 ];
 
 /// How long a test may take; one that waits for ever has failed.

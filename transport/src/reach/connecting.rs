@@ -5,7 +5,7 @@ use std::mem::replace;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
@@ -20,6 +20,7 @@ use crate::limits::{
     CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_SLOT_BYTES, ONE_SIDED_SLOTS,
 };
 use crate::memory::Words;
+use crate::mutants::planted;
 
 /// A connected queue pair, before it is driven, and what it is equipped with: its place (RE-13),
 /// given back when the rest is gone, slots, and the fence of this side (RE-8), where it takes one.
@@ -61,7 +62,9 @@ impl Means {
 
     /// Equips a queue pair that has been connected, when the one before is gone (RE-13).
     async fn equip(&self, made: &mut Made) -> Result<(), FabricError> {
-        let place = self.room.place.clone().acquire_owned().await;
+        let room = &self.room.place;
+        let room = if planted!(NoPlace) { &Arc::new(Semaphore::new(1)) } else { room };
+        let place = room.clone().acquire_owned().await;
         made.place = Some(place.map_err(|closed| FabricError::Connect(io::Error::other(closed)))?);
         let bytes = ONE_SIDED_SLOTS as usize * ONE_SIDED_SLOT_BYTES;
         let memory = aside::made(&self.own, made.one_sided.alloc(bytes)).await?;

@@ -5,92 +5,35 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use zeroize::Zeroizing;
-
+use super::over::Over;
 use super::*;
 use crate::fabric::one_sided::{
-    Access, Executor, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Opening, Operation,
-    Outcome,
+    Access, Executor, Granting, Kind, Locked, Making, OneSided, Operation, Outcome,
 };
-use crate::fabric::{
-    self, Fabric, FabricError, Limits, PostError, Protection, QueuePairConfig, Status,
-};
+use crate::fabric::{Fabric, PostError, Status};
 use crate::memory::{Buffer, Region, Slot, Words};
 
-/// A fabric of one such device.
+/// One such device.
 #[derive(Debug, Clone)]
 pub(super) struct LazyDevice {
-    pub(super) name: &'static str,
-    pub(super) below: Arc<dyn Fabric>,
+    name: &'static str,
     /// How many operations each doorbell brought.
     pub(super) doorbells: Arc<Mutex<Vec<usize>>>,
 }
 
 impl LazyDevice {
-    pub(super) fn new(name: &'static str, below: &Arc<dyn Fabric>) -> Self {
-        LazyDevice { name, below: below.clone(), doorbells: Arc::default() }
-    }
-}
-
-impl Fabric for LazyDevice {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn protection(&self) -> Protection {
-        self.below.protection()
-    }
-
-    fn limits(&self) -> Limits {
-        self.below.limits()
-    }
-
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        self.below.alloc(bytes)
-    }
-
-    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn fabric::Opening>, FabricError> {
-        self.below.open(config)
-    }
-
-    fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
-        let operations = 3 * config.operations;
-        let opening = self.below.open_one_sided(OneSidedConfig { operations, ..config })?;
-        Ok(Box::new(LazyOpening { opening, device: self.clone() }))
-    }
-}
-
-struct LazyOpening {
-    opening: Box<dyn Opening>,
-    device: LazyDevice,
-}
-
-impl Opening for LazyOpening {
-    fn offer(&self) -> Zeroizing<Vec<u8>> {
-        self.opening.offer()
-    }
-
-    fn ways(&self, peer: &[u8]) -> Vec<u32> {
-        self.opening.ways(peer)
-    }
-
-    fn connect(
-        self: Box<Self>,
-        peer: Zeroizing<Vec<u8>>,
-        way: usize,
-    ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        let LazyOpening { opening, device } = *self;
-        let connecting = opening.connect(peer, way);
-        async move {
-            let below = connecting.await?;
+    /// Returns it, and the fabric of its queue pairs.
+    pub(super) fn new(name: &'static str, below: &Arc<dyn Fabric>) -> (Self, Arc<dyn Fabric>) {
+        let device = LazyDevice { name, doorbells: Arc::default() };
+        let of_pairs = device.clone();
+        let change = move |below| {
             let (order, waker) = (VecDeque::new(), None);
             let (late, outcomes) = (Vec::new(), VecDeque::new());
-            let lazy = Lazy { below, device, late, order, outcomes, waker };
-            Ok(Box::new(lazy) as Box<dyn OneSided>)
-        }
-        .boxed()
+            let device = of_pairs.clone();
+            Box::new(Lazy { below, device, late, order, outcomes, waker }) as Box<dyn OneSided>
+        };
+        let below = below.clone();
+        (device, Arc::new(Over { name, below, operations: 3, change: Arc::new(change) }))
     }
 }
 

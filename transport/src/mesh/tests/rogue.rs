@@ -2,34 +2,20 @@
 //! are changed below its own checks (RE-2), so that only the owner of the memory can refuse them.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::mem::take;
 use std::task::{Context, Poll, Waker};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use zeroize::Zeroizing;
-
+use super::over::Over;
 use super::sharing::{Owned, reached};
 use super::simulated::{self, sim_config};
 use super::tcp;
 use super::*;
 use crate::endpoint::{AccessError, SharedMemory};
 use crate::fabric::one_sided::{
-    Access, Executor, Granting, Key, Kind, Locked, Making, OneSided, OneSidedConfig, Opening,
-    Operation, Outcome,
+    Access, Executor, Granting, Key, Kind, Locked, Making, OneSided, Operation, Outcome,
 };
-use crate::fabric::{
-    self, Fabric, FabricError, Limits, PostError, Protection, QueuePairConfig, Spins, Status, sim,
-};
-use crate::memory::{Buffer, Region, Words};
-
-/// A fabric whose queue pairs for one-sided access do what its [`Plan`] says.
-#[derive(Clone)]
-struct Rogue {
-    below: Arc<dyn Fabric>,
-    plan: Arc<Mutex<Plan>>,
-}
+use crate::fabric::{PostError, Status, sim};
+use crate::memory::{Buffer, Words};
 
 type Change = Box<dyn Fn(&mut Operation) + Send>;
 
@@ -51,73 +37,7 @@ struct Plan {
     waker: Option<Waker>,
 }
 
-impl fmt::Debug for Rogue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rogue({:?})", self.below)
-    }
-}
-
-impl Fabric for Rogue {
-    fn name(&self) -> &'static str {
-        self.below.name()
-    }
-
-    fn protection(&self) -> Protection {
-        self.below.protection()
-    }
-
-    fn limits(&self) -> Limits {
-        self.below.limits()
-    }
-
-    fn spins(&self) -> Spins {
-        self.below.spins()
-    }
-
-    fn alloc(&self, bytes: usize) -> Result<Region, FabricError> {
-        self.below.alloc(bytes)
-    }
-
-    fn open(&self, config: QueuePairConfig) -> Result<Box<dyn fabric::Opening>, FabricError> {
-        self.below.open(config)
-    }
-
-    fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
-        let opening = self.below.open_one_sided(config)?;
-        Ok(Box::new(RogueOpening { opening, plan: self.plan.clone() }))
-    }
-}
-
-struct RogueOpening {
-    opening: Box<dyn Opening>,
-    plan: Arc<Mutex<Plan>>,
-}
-
-impl Opening for RogueOpening {
-    fn offer(&self) -> Zeroizing<Vec<u8>> {
-        self.opening.offer()
-    }
-
-    fn ways(&self, peer: &[u8]) -> Vec<u32> {
-        self.opening.ways(peer)
-    }
-
-    fn connect(
-        self: Box<Self>,
-        peer: Zeroizing<Vec<u8>>,
-        way: usize,
-    ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        let RogueOpening { opening, plan } = *self;
-        let connecting = opening.connect(peer, way);
-        async move {
-            let (held, changed) = (Vec::new(), VecDeque::new());
-            let pair = RoguePair { below: connecting.await?, plan, held, changed };
-            Ok(Box::new(pair) as Box<dyn OneSided>)
-        }
-        .boxed()
-    }
-}
-
+/// A queue pair that does what its [`Plan`] says.
 struct RoguePair {
     below: Box<dyn OneSided>,
     plan: Arc<Mutex<Plan>>,
@@ -393,9 +313,15 @@ async fn attack(alpha: &Node, beta: &Node, gamma: &Node, plan: &Mutex<Plan>) {
 
 /// Has the node of this configuration be one that keeps to no terms.
 fn rogue(config: &mut Config) -> Arc<Mutex<Plan>> {
-    let plan = Arc::new(Mutex::default());
+    let plan: Arc<Mutex<Plan>> = Arc::default();
     let below = config.network.fabrics[0].clone();
-    config.network.fabrics = vec![Arc::new(Rogue { below, plan: plan.clone() })];
+    let of_pairs = plan.clone();
+    let change = move |below| {
+        let (held, changed) = (Vec::new(), VecDeque::new());
+        Box::new(RoguePair { below, plan: of_pairs.clone(), held, changed }) as Box<dyn OneSided>
+    };
+    let rogue = Over { name: below.name(), below, operations: 1, change: Arc::new(change) };
+    config.network.fabrics = vec![Arc::new(rogue)];
     plan
 }
 

@@ -72,8 +72,8 @@ fn memory_is_what_a_model_is_whatever_is_lost() {
 pub(super) async fn node(world: &World, name: &str, by_device: bool) -> Node {
     let mut config = sim_config(world, name, &["alpha"]);
     if by_device {
-        let fabric = LazyDevice::new("mlx5_0", &config.network.fabrics[0]);
-        config.network.fabrics = vec![Arc::new(fabric)];
+        let (_, fabric) = LazyDevice::new("mlx5_0", &config.network.fabrics[0]);
+        config.network.fabrics = vec![fabric];
     }
     Node::start(config).await.unwrap()
 }

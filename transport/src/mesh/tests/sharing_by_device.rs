@@ -19,8 +19,8 @@ async fn node(
 ) -> (Node, Vec<LazyDevice>) {
     let mut config = sim_config(world, name, &["alpha"]);
     let fabric = config.network.fabrics[0].clone();
-    let devices: Vec<_> = devices.iter().map(|name| LazyDevice::new(name, &fabric)).collect();
-    let mut fabrics: Vec<_> = devices.iter().cloned().map(|it| Arc::new(it) as _).collect();
+    let devices = devices.iter().map(|name| LazyDevice::new(name, &fabric));
+    let (devices, mut fabrics): (Vec<_>, Vec<_>) = devices.unzip();
     fabrics.extend(has_sim.then_some(fabric));
     config.network.fabrics = fabrics;
     (Node::start(config).await.unwrap(), devices)

@@ -1,13 +1,14 @@
 //! Devices that grant and execute as the model knows.
 
 use std::collections::VecDeque;
+use std::sync::mpsc;
 
 use tokio::time::Instant;
 
 use super::*;
 
 /// The states that the seeds are to bring.
-pub(super) const STATES: [&str; 12] = [
+pub(super) const STATES: [&str; 15] = [
     "operations done",
     "refused since another executor has it",
     "denied",
@@ -20,6 +21,9 @@ pub(super) const STATES: [&str; 12] = [
     "acts of the processor",
     "acts that were refused",
     "queue pairs lost",
+    "links lost",
+    "operations done after their end was unknown",
+    "queue pairs that waited until the one before was gone",
 ];
 
 /// One side of a link: which link, and which side.
@@ -33,6 +37,12 @@ pub(super) struct Books {
     pub(super) live: BTreeMap<u32, Live>,
     keys: u32,
     pub(super) halves: BTreeMap<(Place, u32), Arc<Mutex<Half>>>,
+    /// Queue pairs that a thread waits for a device to destroy.
+    pub(super) ending: BTreeMap<(Place, u32), mpsc::Sender<()>>,
+    /// No device is waited for any more.
+    pub(super) is_over: bool,
+    /// The last queue pair by which something of each side was done.
+    done_by: BTreeMap<Place, u32>,
     /// Times at which shares ended, by their memory and their place in it.
     pub(super) ended: BTreeMap<(u64, u64), Instant>,
     /// Keys that were taken back from peers that did not let go in time.
@@ -47,6 +57,15 @@ pub(super) struct Books {
 impl Books {
     pub(super) fn note_if(&mut self, state: &'static str, is_so: bool) {
         *self.met.entry(state).or_default() += usize::from(is_so);
+    }
+
+    /// RE-13: an operation is done that one side has posted by this queue pair.
+    pub(super) fn note_done(&mut self, (place, number): (Place, u32)) {
+        let last = self.done_by.entry(place).or_default();
+        if *last > number {
+            self.faults.push(format!("RE-13: {number} of {place:?} does something after {last}"));
+        }
+        *last = number.max(*last);
     }
 }
 
@@ -65,12 +84,25 @@ pub(super) struct Half {
     pub(super) pending: VecDeque<Operation>,
     pub(super) outcomes: VecDeque<Outcome>,
     waker: Option<Waker>,
+    is_connected: bool,
+    /// It has memory, and so its place (RE-13).
+    pub(super) is_made: bool,
     pub(super) has_ended: bool,
+    /// Operations of which this side does not know whether they are done: they may be, while the
+    /// other one has its queue pair.
+    pub(super) in_doubt: usize,
+    pub(super) is_gone: bool,
 }
 
 impl Half {
+    /// Returns true if it waits for the one before.
+    pub(super) fn waits(&self) -> bool {
+        self.is_connected && !self.is_made && !self.has_ended
+    }
+
     pub(super) fn end(&mut self, status: Status) {
         if !std::mem::replace(&mut self.has_ended, true) {
+            self.in_doubt += self.pending.len();
             let flushed = self.pending.drain(..).map(|it| it.slot);
             let done = |slot| Outcome::Done { slot, status: Status::Flushed };
             self.outcomes.extend(flushed.map(done));
@@ -126,13 +158,15 @@ impl Fabric for Model {
 
     fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
         let number = u32::from_le_bytes(*config.binding.last_chunk().unwrap());
+        // Those of later links have greater numbers.
+        let number = number + 10_000 * u32::from(config.binding[0]);
         let half = Arc::new(Mutex::new(Half::default()));
         self.books.lock().halves.insert((self.place, number), half.clone());
-        Ok(Box::new(ModelSide(self.clone(), half)))
+        Ok(Box::new(ModelSide(self.clone(), half, number)))
     }
 }
 
-struct ModelSide(Model, Arc<Mutex<Half>>);
+struct ModelSide(Model, Arc<Mutex<Half>>, u32);
 
 impl Opening for ModelSide {
     fn offer(&self) -> Zeroizing<Vec<u8>> {
@@ -148,13 +182,31 @@ impl Opening for ModelSide {
         _: Zeroizing<Vec<u8>>,
         _: usize,
     ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        async move { Ok(self as Box<dyn OneSided>) }.boxed()
+        async move {
+            self.1.lock().is_connected = true;
+            Ok(self as Box<dyn OneSided>)
+        }
+        .boxed()
     }
 }
 
+/// It takes its device a while.
 impl Drop for ModelSide {
     fn drop(&mut self) {
-        self.1.lock().end(Status::Flushed);
+        let ModelSide(Model { books, place, .. }, half, number) = self;
+        let is_connected = {
+            let half = &mut *half.lock();
+            half.end(Status::Flushed);
+            half.is_connected
+        };
+        if is_connected && !books.lock().is_over {
+            let (let_go, wait) = mpsc::channel();
+            books.lock().ending.insert((*place, *number), let_go);
+            if wait.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                books.lock().faults.push("RE-7: what destroys a queue pair is in the way".into());
+            }
+        }
+        half.lock().is_gone = true;
     }
 }
 
@@ -177,7 +229,7 @@ impl OneSided for ModelSide {
         let Model { books, place, executor, device } = &self.0;
         let number = memory.number();
         let live = Live { by: *place, memory: (number, at), executor: executor.clone(), access };
-        let (key, is_slow) = {
+        let (key, is_slow, goes_slowly) = {
             let books = &mut *books.lock();
             // SM-3: an executor is alone, also while it is registered for it.
             let is_other = |it: &&Live| {
@@ -194,10 +246,15 @@ impl OneSided for ModelSide {
             books.keys += 1;
             books.live.insert(books.keys, live);
             let is_fence = memory.bytes() == 8;
-            (books.keys, !is_fence && books.chance.u8(..4) > 0)
+            let is_slow = !is_fence && books.chance.u8(..4) > 0;
+            (books.keys, is_slow, is_slow && books.chance.bool())
         };
         let (let_go, device) = (LetGo(books.clone(), key), device.clone());
-        let grant = move || Grant::new(Key { number: key, base: 0 }, let_go);
+        let key = Key { number: key, base: 0 };
+        let grant = move || match goes_slowly {
+            true => Grant::slow(key, let_go),
+            false => Grant::new(key, let_go),
+        };
         if !is_slow {
             return Granting::Done(Ok(grant()));
         }
@@ -216,7 +273,12 @@ impl OneSided for ModelSide {
     }
 
     fn alloc(&self, bytes: usize) -> Making<Locked> {
+        self.1.lock().is_made = true;
         Making::Done(Ok(Locked::plain(Region::heap(bytes), bytes).unwrap()))
+    }
+
+    fn is_slow(&self) -> bool {
+        true
     }
 
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
