@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ringpost::limits::LEND_FROM;
 use ringpost::prelude::*;
 use ringpost::{LinkCause, Network};
 use tokio::sync::Mutex;
@@ -19,9 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time in which a link that has ended is told of.
 const NEWS_WITHIN: Duration = Duration::from_secs(1);
-
-/// Messages of so many bytes are lent over RDMA, unless a profile says otherwise.
-const LENT_FROM: usize = 128 << 10;
 
 /// A link to the serving side, with the node of this side, which has no other.
 pub(crate) struct Link {
@@ -132,7 +130,7 @@ impl Link {
         sinks: &Sinks,
         bytes: usize,
     ) -> Result<Option<Fetched>, Failure> {
-        if bytes < LENT_FROM {
+        if bytes < LEND_FROM as usize {
             return Ok(None);
         }
         let there = sinks.meter.count_fetched().await;

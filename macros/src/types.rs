@@ -16,7 +16,7 @@ pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
     .ok_or_else(|| Error::new_spanned(ty, "expected the name of an actor"))
 }
 
-/// Returns the `M` of `View<M>`. The macros see words, not types, so an alias of `View` is not one.
+/// Returns the `M` of `View<M>` (MA-4: an alias of `View` is not one).
 pub(crate) fn view_of(ty: &Type) -> Option<Type> {
     argument_of(ty, "View")
 }
