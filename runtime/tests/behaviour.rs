@@ -9,6 +9,7 @@
 
 mod answering;
 mod bank;
+mod blocking;
 mod ending;
 mod gathering;
 mod layouts;
@@ -50,6 +51,7 @@ macro_rules! for_each_case {
             answering: senders_that_wait_for_a_mailbox_of_another_node_lose_nothing;
             answering: sends_to_another_node_end_by_their_time_outs;
             answering: what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for;
+            blocking: a_region_is_reached_while_its_program_has_taken_all_threads;
             ending: a_lookup_finds_what_has_the_name_now;
             ending: a_name_that_is_given_again_is_found_again;
             ending: a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach;

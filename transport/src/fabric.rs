@@ -114,7 +114,7 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
         0
     }
 
-    /// Returns true if queue pairs are to be made by threads that may block.
+    /// Returns true if queue pairs are made, and one-sided ones connected, by threads that block.
     fn blocks(&self) -> bool {
         false
     }
@@ -491,7 +491,7 @@ pub enum FabricError {
         /// The first byte.
         at: u64,
     },
-    /// The peer's offer is not one of this fabric.
+    /// It is not of this fabric.
     #[error("the peer's offer cannot be used: {0}")]
     Offer(&'static str),
     /// The connection could not be made.

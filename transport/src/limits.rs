@@ -365,6 +365,9 @@ pub const DRAINING_PATIENCE: Duration = LOAN_PATIENCE;
 /// Time after which a queue pair for one-sided access is given up that this side's device, or the
 /// peer's, has not made, or not connected. Longer than a slow device takes that works.
 pub const OPENING_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
+/// Time after which no queue pair for one-sided access is made since the one before it has not been
+/// destroyed: less than that, so that the reason is known.
+pub const PLACE_PATIENCE: Duration = Duration::from_secs(OPENING_PATIENCE.as_secs() / 2);
 /// Questions about shared memory of one node to another one that have no answer; more wait. So few
 /// answers have room on the connection, whatever else it carries: neither side waits for the other
 /// to read.

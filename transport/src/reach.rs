@@ -35,14 +35,13 @@
 //! - **RE-9 lent only where it is there**: a message is lent over a queue pair that both sides have
 //!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
 //!   message nothing but that it comes in parts, and a task that it reads by copies.
-//! - **RE-10 one at a time**: where it takes a thread that may block to make a queue pair, or to
-//!   connect it, a link has one such thread. What the peer says meanwhile replaces what waits for
-//!   its turn, so that a peer that offers one queue pair after the other has no more. Nor does it
-//!   fill the outbox: what was said of a queue pair and not sent goes with it.
-//!
-//! - **RE-13 one after the other**: a side says that a queue pair is connected when its earlier one
-//!   to that peer is gone, be it of an earlier link. So what was under way there is done before
-//!   anything of the next one is, or never.
+//! - **RE-10 one at a time**: a queue pair is made when it has its place: so a peer that offers one
+//!   after the other has one, and one thread of this node that may block to make, to connect or to
+//!   destroy it. What the peer says meanwhile replaces what waits for the place. Nor does it fill
+//!   the outbox: what was said of a queue pair and not sent goes with it.
+//! - **RE-13 one after the other**: a side has one place for each peer, which a queue pair takes
+//!   before it is made and gives back when it is gone, be it of an earlier link. So what was under
+//!   way there is done before anything of the next one is, or never.
 //!
 //! RE-11 is [`slots`]', RE-12 [`patience`]'s.
 
@@ -68,7 +67,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::bootstrap::Sharing;
-use crate::fabric::one_sided::{Access, Executor, Key, Opening};
+use crate::fabric::one_sided::{Access, Executor, Key};
 use crate::fabric::{Fabric, Side};
 use crate::id::{NodeName, ShareId};
 #[cfg(doc)]
@@ -77,11 +76,12 @@ use crate::mutants::planted;
 use crate::shares::Shares;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use aside::drop_aside;
 pub(crate) use aside::within;
+use connecting::Opened;
 pub(crate) use drafting::{Drafted, NotStored};
 pub(crate) use fetching::Viewed;
 use granting::{Granted, Grants};
@@ -101,8 +101,6 @@ pub(crate) struct Reach {
     changed: Notify,
     /// Wakes the session, which sends what is in the outbox.
     outgoing: Notify,
-    /// One permit, held as long as a thread blocks that makes or connects a queue pair (RE-10).
-    blocking: Arc<Semaphore>,
 }
 
 /// The means of a link to connect a queue pair for one-sided access.
@@ -173,7 +171,7 @@ enum Stage {
         _task: Task,
     },
     /// It is offered, and the peer has not answered since then.
-    Offered(Since, Box<dyn Opening>),
+    Offered(Since, Opened),
     Connecting(Since, Task),
     /// It is connected, and usable once the peer's is, too.
     Connected(Box<Pair>),
@@ -274,7 +272,6 @@ impl Drop for Leftovers {
         let grants: Vec<_> = grants.filter_map(|mut granted| granted.take()).collect();
         let is_slow = match &stage {
             Stage::Connected(pair) => pair.one_sided.is_slow(),
-            Stage::Offered(..) => self.means.as_ref().is_some_and(|means| means.fabric.blocks()),
             _ => false,
         };
         if (is_slow || grants.iter().any(|(grant, _)| grant.is_slow()))
@@ -364,7 +361,6 @@ impl Reach {
             state: Mutex::default(),
             changed: Notify::new(),
             outgoing: Notify::new(),
-            blocking: Arc::new(Semaphore::new(1)),
         })
     }
 

@@ -8,7 +8,7 @@ use crate::remote::PATIENCE;
 
 /// Owns a region, and gives it away.
 #[actor]
-struct Keeper {
+pub struct Keeper {
     cells: Region<u64>,
 }
 
@@ -22,7 +22,7 @@ pub struct Shared {
 #[handlers]
 impl Keeper {
     #[handler]
-    fn lend(&mut self) -> Result<Shared, String> {
+    pub fn lend(&mut self) -> Result<Shared, String> {
         let cells = self.cells.share(Access::ALL).map_err(|error| error.to_string())?;
         Ok(Shared { cells, letter: 'k' })
     }
@@ -43,7 +43,7 @@ impl Keeper {
     }
 }
 
-async fn keeper(node: &Node, len: usize) -> ActorRef<Keeper> {
+pub async fn keeper(node: &Node, len: usize) -> ActorRef<Keeper> {
     let cells = node.region(len).unwrap();
     node.spawn("keeper", Keeper { cells }).await.unwrap()
 }

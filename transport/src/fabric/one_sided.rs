@@ -207,8 +207,8 @@ pub trait Opening: Send {
     /// [`FabricError`] when the offer cannot be used or the connection cannot be made.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the queue pair: where threads that may block connect it, when that
-    /// is done.
+    /// Dropping the future drops the queue pair. Where [it blocks](super::Fabric::blocks) the first
+    /// poll takes a while, and is the last one.
     fn connect(
         self: Box<Self>,
         peer: Zeroizing<Vec<u8>>,

@@ -55,7 +55,7 @@ impl<T: Send + 'static> Drop for Aside<T> {
 /// [`FabricError`]: it was not made.
 ///
 /// # Cancel safety
-/// When the future is dropped it is made, and dropped by the thread that made it.
+/// When the future is dropped it is made, and dropped by a thread that may block.
 pub(super) async fn made<T: Send + 'static>(
     runtime: &Handle,
     making: Making<T>,
@@ -63,8 +63,12 @@ pub(super) async fn made<T: Send + 'static>(
     match making {
         Making::Done(made) => made,
         Making::Slow(make) => {
-            let made = runtime.spawn_blocking(make).await;
-            made.map_err(|lost| FabricError::Connect(io::Error::other(lost)))?
+            let own = runtime.clone();
+            // (What has been made when its task ends is dropped by that task's thread.)
+            let make = move || make().map(|made| Aside::new(made, true, &own));
+            let lost = |lost| FabricError::Connect(io::Error::other(lost));
+            let made = runtime.spawn_blocking(make).await.map_err(lost)??;
+            made.take().ok_or(FabricError::Offer("there is none"))
         }
     }
 }

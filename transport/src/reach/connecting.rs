@@ -1,16 +1,16 @@
 //! How a queue pair is made, connected and equipped, before it is driven.
 
+use std::error::Error;
 use std::io;
 use std::mem::replace;
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::aside::{self, Aside, within};
-use super::pair::{FENCE_BYTES, Pair};
+use super::pair::{FENCE_BYTES, Made, Pair};
 use super::slots::Slots;
 use super::{Means, Reach, Stage, State, Task};
 use crate::bootstrap::Sharing;
@@ -18,27 +18,16 @@ use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Executor, Grant, OneSided, OneSidedConfig, Opening};
 use crate::limits::{
     CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_SLOT_BYTES, ONE_SIDED_SLOTS,
+    PLACE_PATIENCE,
 };
 use crate::memory::Words;
 use crate::mutants::planted;
 
-/// A connected queue pair, before it is driven, and what it is equipped with: its place (RE-13),
-/// given back when the rest is gone, slots, and the fence of this side (RE-8), where it takes one.
-struct Made {
-    one_sided: Box<dyn OneSided>,
-    slots: Option<Slots>,
-    fence: Option<Grant>,
-    place: Option<OwnedSemaphorePermit>,
-}
+/// A queue pair before it is connected, and its place (RE-13), given back when it is gone.
+pub(super) type Opened = Aside<(Box<dyn Opening>, OwnedSemaphorePermit)>;
 
-impl Made {
-    /// Returns one that has nothing yet. Where a task is ended that equips it, or waits to, its
-    /// thread goes on (RE-7).
-    fn new(one_sided: Box<dyn OneSided>, own: &Handle) -> Aside<Made> {
-        let is_slow = one_sided.is_slow();
-        Aside::new(Made { one_sided, slots: None, fence: None, place: None }, is_slow, own)
-    }
-}
+/// A connected queue pair, and its place.
+type Connected = Aside<(Box<dyn OneSided>, OwnedSemaphorePermit)>;
 
 impl Means {
     /// Opens the queue pair of this number.
@@ -60,136 +49,141 @@ impl Means {
         ways.iter().position(|way| Some(*way) == self.way).unwrap_or(0)
     }
 
-    /// Equips a queue pair that has been connected, when the one before is gone (RE-13).
-    async fn equip(&self, made: &mut Made) -> Result<(), FabricError> {
+    /// Makes the queue pair of this number, when the one before is gone (RE-13).
+    async fn make(self: &Arc<Self>, number: u32) -> Result<Opened, FabricError> {
         let room = &self.room.place;
         let room = if planted!(NoPlace) { &Arc::new(Semaphore::new(1)) } else { room };
-        let place = room.clone().acquire_owned().await;
-        made.place = Some(place.map_err(|closed| FabricError::Connect(io::Error::other(closed)))?);
-        let bytes = ONE_SIDED_SLOTS as usize * ONE_SIDED_SLOT_BYTES;
-        let memory = aside::made(&self.own, made.one_sided.alloc(bytes)).await?;
-        made.slots = Some(Slots::new(made.one_sided.adopt(memory)));
-        if let Executor::Device(_) = made.one_sided.executor() {
-            let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
-            let fence = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
-            let granting = made.one_sided.grant(&fence, 0, FENCE_BYTES, Access::READ);
-            made.fence = Some(aside::made(&self.own, granting).await?);
+        let place = timeout(PLACE_PATIENCE, room.clone().acquire_owned()).await;
+        let place = place.map_err(|_| self.not_destroyed())?.map_err(lost)?;
+        let means = self.clone();
+        let open = move || {
+            let opening = means.open(number)?;
+            Ok(Aside::new((opening, place), means.fabric.blocks(), &means.own))
+        };
+        if self.fabric.blocks() {
+            self.own.spawn_blocking(open).await.map_err(lost)?
+        } else {
+            open()
         }
-        Ok(())
+    }
+
+    fn not_destroyed(&self) -> FabricError {
+        let (peer, patience) = (&self.peer, PLACE_PATIENCE);
+        tracing::warn!(%peer, ?patience, "a device does not destroy a queue pair");
+        lost("the device does not destroy the queue pair before it")
+    }
+
+    /// Connects a queue pair to the one that the peer offers.
+    async fn connect(
+        self: &Arc<Self>,
+        opened: Opened,
+        offer: Zeroizing<Vec<u8>>,
+    ) -> Result<Connected, FabricError> {
+        let means = self.clone();
+        let connecting = async move {
+            let (opening, place) = opened.take().ok_or(FabricError::Offer("there is none"))?;
+            let way = means.place_of_way(&opening.ways(&offer));
+            let one_sided = opening.connect(offer, way).await?;
+            let is_slow = one_sided.is_slow();
+            Ok(Aside::new((one_sided, place), is_slow, &means.own))
+        };
+        let runtime = self.runtime.clone();
+        let connected = if self.fabric.blocks() {
+            // One that is not waited for any more goes on, and the next one waits for its place.
+            let task = self.own.spawn_blocking(move || runtime.block_on(connecting));
+            timeout(CONNECT_TIMEOUT, task).await.map(|ended| ended.map_err(lost)?)
+        } else {
+            timeout(CONNECT_TIMEOUT, within(&runtime, connecting)).await
+        };
+        let late = |_| lost(format!("not connected within {CONNECT_TIMEOUT:?}"));
+        connected.map_err(late)?
+    }
+
+    /// Gives a connected queue pair what it works with.
+    async fn equip(&self, mut connected: Connected) -> Result<Aside<Made>, FabricError> {
+        let gone = || FabricError::Offer("there is none");
+        let (one_sided, _) = connected.get().ok_or_else(gone)?;
+        let bytes = ONE_SIDED_SLOTS as usize * ONE_SIDED_SLOT_BYTES;
+        let memory = aside::made(&self.own, one_sided.alloc(bytes)).await?;
+        let slots = Slots::new(one_sided.adopt(memory));
+        let mut fence = None;
+        if let Executor::Device(_) = one_sided.executor() {
+            let none = FabricError::Limit { what: "memory", asked: FENCE_BYTES, limit: 0 };
+            let words = Arc::new(Words::zeroed(FENCE_BYTES as usize).ok_or(none)?);
+            let granting = one_sided.grant(&words, 0, FENCE_BYTES, Access::READ);
+            fence = Some(aside::made(&self.own, granting).await?);
+        }
+        let is_slow = one_sided.is_slow();
+        let (one_sided, place) = connected.take().ok_or_else(gone)?;
+        Ok(Aside::new(Made { one_sided, slots, fence, place }, is_slow, &self.own))
     }
 }
 
+/// The error of something that did not come to its end.
+fn lost(reason: impl Into<Box<dyn Error + Send + Sync>>) -> FabricError {
+    FabricError::Connect(io::Error::other(reason))
+}
+
 impl Reach {
-    /// Connects the queue pair that is at hand to the peer's.
-    pub(super) fn connect(
-        self: &Arc<Self>,
-        state: &mut State,
-        means: &Arc<Means>,
-        opening: Box<dyn Opening>,
-        offer: Zeroizing<Vec<u8>>,
-    ) {
-        let (reach, means, number) = (self.clone(), means.clone(), state.number);
-        let own = means.own.clone();
-        // The state is locked until its task is known.
-        let task = own.spawn(async move {
-            let made = reach.make(&means, opening, offer).await;
-            reach.note_connected(&means, number, made);
+    /// Makes a queue pair, to be offered to the peer.
+    pub(super) fn open_to_offer(self: &Arc<Self>, state: &mut State, means: &Arc<Means>) {
+        let (reach, number, making) = (self.clone(), state.number, means.clone());
+        let task = means.own.spawn(async move {
+            let opened = making.make(number).await;
+            reach.note_opened(number, opened.map_err(|error| error.to_string()));
         });
-        state.stage = Stage::Connecting(state.patience.now(), Task(task.abort_handle()));
+        let (since, _task) = (state.patience.now(), Task(task.abort_handle()));
+        state.stage = Stage::Opening { since, _task };
     }
 
-    /// Makes a queue pair and connects it to the one that the peer offers, by threads that may
-    /// block.
+    /// Makes a queue pair and connects it to the one that the peer offers.
     pub(super) fn open_and_connect(
         self: &Arc<Self>,
         state: &mut State,
         means: &Arc<Means>,
         offer: Zeroizing<Vec<u8>>,
     ) {
-        let (reach, means, number) = (self.clone(), means.clone(), state.number);
-        let own = means.own.clone();
-        let task = own.spawn(async move {
-            let made = match reach.open_aside(&means, number).await {
-                Ok(opening) if reach.offer_in_return(number, &*opening) => {
-                    reach.make(&means, opening, offer).await
+        let (reach, number, making) = (self.clone(), state.number, means.clone());
+        let task = means.own.spawn(async move {
+            let made = match making.make(number).await {
+                Ok(mut opened) => {
+                    if !reach.offer_in_return(number, &mut opened) {
+                        return;
+                    }
+                    reach.complete(&making, opened, offer).await
                 }
-                Ok(_) => return,
-                Err(reason) => Err(reason),
+                Err(error) => Err(error.to_string()),
             };
-            reach.note_connected(&means, number, made);
+            reach.note_connected(&making, number, made);
         });
         state.stage = Stage::Connecting(state.patience.now(), Task(task.abort_handle()));
     }
 
-    /// Makes a queue pair, to be offered to the peer, by a thread that may block.
-    pub(super) fn open_to_offer(self: &Arc<Self>, state: &mut State, means: &Arc<Means>) {
-        let (reach, means, number) = (self.clone(), means.clone(), state.number);
-        let own = means.own.clone();
-        let task = own.spawn(async move {
-            let opened = reach.open_aside(&means, number).await;
-            reach.note_opened(number, opened);
+    /// Connects the queue pair that is at hand to the peer's.
+    pub(super) fn connect(
+        self: &Arc<Self>,
+        state: &mut State,
+        means: &Arc<Means>,
+        opened: Opened,
+        offer: Zeroizing<Vec<u8>>,
+    ) {
+        let (reach, number, making) = (self.clone(), state.number, means.clone());
+        // The state is locked until its task is known.
+        let task = means.own.spawn(async move {
+            let made = reach.complete(&making, opened, offer).await;
+            reach.note_connected(&making, number, made);
         });
-        let (since, _task) = (state.patience.now(), Task(task.abort_handle()));
-        state.stage = Stage::Opening { since, _task };
+        state.stage = Stage::Connecting(state.patience.now(), Task(task.abort_handle()));
     }
 
-    /// Waits for the turn of a thread that may block (RE-10).
-    async fn turn(&self) -> Result<OwnedSemaphorePermit, String> {
-        self.blocking.clone().acquire_owned().await.map_err(|closed| closed.to_string())
-    }
-
-    /// Makes a queue pair by a thread that may block: one at a time (RE-10).
-    async fn open_aside(
+    async fn complete(
         &self,
         means: &Arc<Means>,
-        number: u32,
-    ) -> Result<Box<dyn Opening>, String> {
-        let turn = self.turn().await?;
-        let means = means.clone();
-        let own = means.own.clone();
-        let opened = own.spawn_blocking(move || {
-            let opened = means.open(number);
-            drop(turn);
-            opened
-        });
-        let opened = opened.await.map_err(|lost| lost.to_string())?;
-        opened.map_err(|error| error.to_string())
-    }
-
-    /// Connects a queue pair, and makes what it works with.
-    async fn make(
-        &self,
-        means: &Arc<Means>,
-        opening: Box<dyn Opening>,
+        opened: Opened,
         offer: Zeroizing<Vec<u8>>,
     ) -> Result<Aside<Made>, String> {
-        let way = means.place_of_way(&opening.ways(&offer));
-        let late = |_| format!("not connected within {CONNECT_TIMEOUT:?}");
-        let (runtime, own) = (means.runtime.clone(), means.own.clone());
-        let connected = if means.fabric.blocks() {
-            let opening = Aside::new(opening, true, &own);
-            // RE-10: what is not waited for any more goes on, and the next one waits for it.
-            let turn = self.turn().await?;
-            let task = means.own.spawn(async move {
-                let opening = opening.take()?;
-                // (It is begun there, too: what it makes waits by the runtime that it is made on.)
-                let connecting = async move { opening.connect(offer, way).await };
-                let connected = within(&runtime, connecting).await;
-                drop(turn);
-                Some(connected.map(|one_sided| Made::new(one_sided, &own)))
-            });
-            let connected = timeout(CONNECT_TIMEOUT, task).await.map_err(late)?;
-            connected.map_err(|lost| lost.to_string())?.ok_or("there is none")?
-        } else {
-            let connecting = async move { opening.connect(offer, way).await };
-            let connected = timeout(CONNECT_TIMEOUT, within(&runtime, connecting)).await;
-            connected.map_err(late)?.map(|one_sided| Made::new(one_sided, &own))
-        };
-        let mut made = connected.map_err(|error| error.to_string())?;
-        if let Some(made) = made.get() {
-            means.equip(made).await.map_err(|error| error.to_string())?;
-        }
-        Ok(made)
+        let made = async { means.equip(means.connect(opened, offer).await?).await };
+        made.await.map_err(|error| error.to_string())
     }
 
     /// Takes what came of connecting, and has it driven.
@@ -205,15 +199,11 @@ impl Reach {
         }
         let stage = replace(&mut state.stage, Stage::Closed);
         let leftovers = match (made.map(Aside::take), stage) {
-            (
-                Ok(Some(Made { one_sided, slots: Some(slots), fence, place: Some(place) })),
-                Stage::Connecting(_, task),
-            ) => {
-                let key = fence.as_ref().map(Grant::key);
-                let (made, now) = ((one_sided, slots, fence), state.patience.now());
-                let pair = Pair::new((self, &**means), number, made, place, now);
+            (Ok(Some(made)), Stage::Connecting(_, task)) => {
+                let fence = made.fence.as_ref().map(Grant::key);
+                let pair = Pair::new(self, means, number, made, state.patience.now());
                 state.stage = Stage::Connected(Box::new(pair));
-                state.outbox.push_back(Sharing::Connected { number, fence: key });
+                state.outbox.push_back(Sharing::Connected { number, fence });
                 // It is the task that calls this, and ends.
                 drop(task);
                 None

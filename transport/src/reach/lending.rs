@@ -28,7 +28,7 @@ pub(crate) struct LendingRoom {
 /// their queue pair.
 #[derive(Clone)]
 pub(crate) struct PeerRoom {
-    /// One permit, held by a queue pair from before the peer may use it until it is gone (RE-13).
+    /// One permit, held by a queue pair from before it is made until it is gone (RE-13).
     pub(super) place: Arc<Semaphore>,
     pub(super) lent: Account,
     pub(super) landing: Account,
@@ -198,7 +198,8 @@ impl Reach {
     /// (LO-4). Where there is something to be taken back, returns the number below which
     /// all queue pairs have ended.
     pub(super) fn give_up_overdue(&self) -> Option<u32> {
-        let (leftovers, ended_before) = {
+        // (What is overdue may be let go of meanwhile, and is then dropped here: without the lock.)
+        let (leftovers, ended_before, _overdue) = {
             let state = &mut *self.state.lock();
             let lent = state.lending.lent.iter().filter_map(Weak::upgrade);
             let overdue: Vec<_> = lent
@@ -213,7 +214,7 @@ impl Reach {
                 state.give_up(reason, true)
             });
             let ended_before = if is_open && !ends { number } else { number.saturating_add(1) };
-            (leftovers, (!overdue.is_empty()).then_some(ended_before))
+            (leftovers, (!overdue.is_empty()).then_some(ended_before), overdue)
         };
         if leftovers.is_some() {
             self.tell_change();

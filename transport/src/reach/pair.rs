@@ -26,6 +26,15 @@ const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 /// As many bytes are copied with the outcome: that is sooner done than their slot given back later.
 const INLINE_BYTES: usize = 64;
 
+/// A connected queue pair before it is driven, with what it works with: slots, and the fence of
+/// this side (RE-8), where it takes one.
+pub(super) struct Made {
+    pub(super) one_sided: Box<dyn OneSided>,
+    pub(super) slots: Slots,
+    pub(super) fence: Option<Grant>,
+    pub(super) place: OwnedSemaphorePermit,
+}
+
 /// A connected queue pair. It is dropped before the operations without an outcome, whose tasks hear
 /// by that that the end is unknown: what they find out then does not change any more.
 pub(super) struct Pair {
@@ -55,12 +64,13 @@ pub(super) struct Pair {
 impl Pair {
     /// Returns one that is driven. Its driver finds the state locked until it is there.
     pub(super) fn new(
-        (reach, means): (&Arc<Reach>, &Means),
+        reach: &Arc<Reach>,
+        means: &Means,
         number: u32,
-        (one_sided, slots, fence): (Box<dyn OneSided>, Slots, Option<Grant>),
-        place: OwnedSemaphorePermit,
+        made: Made,
         now: Since,
     ) -> Self {
+        let Made { one_sided, slots, fence, place } = made;
         let (driven, mut outcomes) = (reach.clone(), Vec::new());
         let driver = poll_fn(move |cx| driven.drive(number, &mut outcomes, cx));
         Pair {

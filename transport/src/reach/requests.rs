@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::{Askers, Denied, Known, Leftovers, Means, Reach, Stage, State, Terms};
+use super::{Askers, Denied, Known, Leftovers, Means, Opened, Reach, Stage, State, Terms};
 use crate::bootstrap::{Question, Sharing};
 use crate::fabric::Side;
-use crate::fabric::one_sided::{Key, Opening};
+use crate::fabric::one_sided::Key;
 use crate::id::ShareId;
 use crate::limits;
 use crate::mutants::planted;
@@ -40,8 +40,8 @@ impl Reach {
                 }
                 // One of a queue pair that was given up meanwhile comes too late.
                 let offered = if number == state.number { state.take_offered() } else { None };
-                if let Some(opening) = offered {
-                    self.connect(&mut state, &means, opening, queue_pair);
+                if let Some(opened) = offered {
+                    self.connect(&mut state, &means, opened, queue_pair);
                 }
             }
             Sharing::Offer { number, queue_pair } => {
@@ -102,22 +102,7 @@ impl Reach {
         state.number = number;
         // The peer has gone on: it needs not hear of earlier ones.
         state.outbox.clear();
-        if means.fabric.blocks() {
-            self.open_and_connect(state, means, queue_pair);
-            return leftovers;
-        }
-        match means.open(number) {
-            Ok(opening) => {
-                let offer = opening.offer();
-                state.outbox.push_back(Sharing::Offer { number, queue_pair: offer });
-                self.connect(state, means, opening, queue_pair);
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                state.say_unable(number, reason.clone());
-                state.note_failure(reason);
-            }
-        }
+        self.open_and_connect(state, means, queue_pair);
         leftovers
     }
 
@@ -132,15 +117,11 @@ impl Reach {
             return state.note_failure("this link has opened too many".into());
         };
         state.number = number;
-        if means.fabric.blocks() {
-            self.open_to_offer(state, means);
-        } else {
-            state.offer(means.open(number).map_err(|error| error.to_string()));
-        }
+        self.open_to_offer(state, means);
     }
 
     /// Takes what came of making a queue pair to be offered.
-    pub(super) fn note_opened(&self, number: u32, opened: Result<Box<dyn Opening>, String>) {
+    pub(super) fn note_opened(&self, number: u32, opened: Result<Opened, String>) {
         let unwanted = {
             let mut state = self.state.lock();
             if state.number == number && matches!(state.stage, Stage::Opening { .. }) {
@@ -152,18 +133,19 @@ impl Reach {
             }
         };
         drop(unwanted);
-        self.outgoing.notify_one();
-        self.changed.notify_waiters();
+        self.tell_change();
     }
 
     /// Answers the peer's offer by one of a queue pair that has been made. Returns false if it is
     /// not wanted any more.
-    pub(super) fn offer_in_return(&self, number: u32, opening: &dyn Opening) -> bool {
+    pub(super) fn offer_in_return(&self, number: u32, opened: &mut Opened) -> bool {
+        let Some((opening, _)) = opened.get() else { return false };
+        let queue_pair = opening.offer();
         let mut state = self.state.lock();
         if state.number != number || !matches!(state.stage, Stage::Connecting(..)) {
             return false;
         }
-        state.outbox.push_back(Sharing::Offer { number, queue_pair: opening.offer() });
+        state.outbox.push_back(Sharing::Offer { number, queue_pair });
         drop(state);
         self.outgoing.notify_one();
         true
@@ -172,13 +154,14 @@ impl Reach {
 
 impl State {
     /// Offers a queue pair to the peer, or says that there is none.
-    fn offer(&mut self, opened: Result<Box<dyn Opening>, String>) {
+    fn offer(&mut self, opened: Result<Opened, String>) {
         let number = self.number;
         match opened {
-            Ok(opening) => {
-                let queue_pair = opening.offer();
+            Ok(mut opened) => {
+                let queue_pair = opened.get().map(|(opening, _)| opening.offer());
+                let queue_pair = queue_pair.unwrap_or_default();
                 self.outbox.push_back(Sharing::Offer { number, queue_pair });
-                self.stage = Stage::Offered(self.patience.now(), opening);
+                self.stage = Stage::Offered(self.patience.now(), opened);
             }
             Err(reason) => {
                 // The peer may have asked for it, and waits.
@@ -205,9 +188,9 @@ impl State {
     }
 
     /// Takes the queue pair that was offered to the peer.
-    fn take_offered(&mut self) -> Option<Box<dyn Opening>> {
+    fn take_offered(&mut self) -> Option<Opened> {
         match replace(&mut self.stage, Stage::Closed) {
-            Stage::Offered(_, opening) => Some(opening),
+            Stage::Offered(_, opened) => Some(opened),
             other => {
                 self.stage = other;
                 None

@@ -20,7 +20,8 @@ use mute::{Mute, Posts};
 
 use super::*;
 use crate::fabric::one_sided::{
-    Executor, Grant, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Operation, Outcome,
+    Executor, Grant, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Opening, Operation,
+    Outcome,
 };
 use crate::fabric::sim::{self, World};
 use crate::fabric::{self, FabricError, Limits, PostError, QueuePairConfig, Status};

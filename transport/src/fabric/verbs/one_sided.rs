@@ -124,14 +124,7 @@ impl Opening for OneSidedOpening {
         peer: Zeroizing<Vec<u8>>,
         way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        // Resolving the peer's address takes up to a second, in which the task's thread would stand
-        // still.
-        let connecting = tokio::task::spawn_blocking(move || Self::connect(*self, &peer, way));
-        async {
-            let connected =
-                connecting.await.map_err(|lost| FabricError::Connect(io::Error::other(lost)))??;
-            Ok(Box::new(connected) as Box<dyn OneSided>)
-        }
-        .boxed()
+        // Resolving the peer's address takes up to a second: a thread that may block polls this.
+        async move { Ok(Box::new(Self::connect(*self, &peer, way)?) as Box<dyn OneSided>) }.boxed()
     }
 }

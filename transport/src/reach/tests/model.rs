@@ -220,7 +220,7 @@ impl Scene {
             let owner = books.halves.get(&((link, 1 - side), number));
             owner.is_some_and(|owner| {
                 let owner = owner.lock();
-                owner.is_made && !owner.is_gone
+                owner.is_connected && !owner.is_gone
             })
         };
         let is_in_doubt = |(place, half): &(&(Place, u32), &Arc<Mutex<Half>>)| {
@@ -242,19 +242,23 @@ impl Scene {
             let at = at % books.ending.len().max(1);
             let Some(key) = books.ending.keys().nth(at).copied() else { return false };
             let ((link, side), _) = key;
-            let later = books.halves.range(key..).skip(1).take_while(|(it, _)| it.0 == key.0);
-            let waits = later.map(|(_, half)| half).any(|half| half.lock().waits());
+            let next = {
+                let state = self.links[link].reaches[side].state.lock();
+                let is_next = matches!(state.stage, Stage::Opening { .. } | Stage::Connecting(..));
+                is_next.then_some(10_000 * u32::from(self.links[link].earlier) + state.number)
+            };
+            let waits = next.is_some_and(|next| !books.halves.contains_key(&(key.0, next)));
             books.note_if(STATES[14], waits);
             let place = &self.links[link].rooms[side].place;
             (books.halves[&key].clone(), place, books.ending.remove(&key))
         };
-        let (before, has_place) = (Arc::strong_count(place), half.lock().is_made);
+        let before = Arc::strong_count(place);
         drop(let_go);
         // Its thread gives back its place, but where a bug is planted: nothing else runs beside a
         // step.
         let since = std::time::Instant::now();
         let is_late = || since.elapsed() > Duration::from_millis(50);
-        let has = || has_place && Arc::strong_count(place) == before && !is_late();
+        let has = || Arc::strong_count(place) == before && !is_late();
         while !half.lock().is_gone || has() {
             std::thread::sleep(Duration::from_micros(20));
         }
@@ -459,10 +463,11 @@ async fn user(
     }
 }
 
-/// RE-1 to RE-3, RE-7, RE-13, SM-2, SM-3: of three links by two devices, each an executor of what is
-/// atomic on the memory of their one node, one executor is granted it at a time, and the processor
-/// acts beside none; nothing is executed without a grant, but where a peer did not let go in time;
-/// what honest peers say is no breach; what has ended is granted no more; each ASK has its answer, and in the end nothing is stuck.
+/// RE-1 to RE-3, RE-7, RE-13, SM-2, SM-3: of three links by two devices, each an executor of what
+/// is atomic on the memory of their one node, one executor is granted it at a time, and the
+/// processor acts beside none; nothing is executed without a grant, but where a peer did not let go
+/// in time; what honest peers say is no breach; what has ended is granted no more; each ASK has its
+/// answer, and in the end nothing is stuck.
 /// RE-13: what has an unknown end is done before anything by a later queue pair is, or never, be it
 /// one of a later link.
 // Promised in docs/SEMANTICS.md.

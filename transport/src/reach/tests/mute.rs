@@ -18,7 +18,7 @@ pub(super) enum Posts {
     Refused,
     /// They are kept, and grants and much memory are made by this device.
     Slow(Arc<slow::Device>),
-    /// They are kept, and queue pairs are connected by this device.
+    /// They are kept, and queue pairs are connected and destroyed by this device.
     Connects(Arc<slow::Device>),
     /// They are kept, and queue pairs are destroyed by this device.
     Ends(Arc<slow::Device>),
@@ -72,13 +72,10 @@ impl Opening for MuteSide {
         _: Zeroizing<Vec<u8>>,
         _: usize,
     ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
-        let Posts::Connects(device) = &self.1 else {
-            return async move { Ok(self as Box<dyn OneSided>) }.boxed();
-        };
-        let device = device.clone();
-        let connecting = tokio::task::spawn_blocking(move || device.wait_and("connected"));
         async move {
-            connecting.await.unwrap();
+            if let Posts::Connects(device) = &self.1 {
+                device.wait_and("connected");
+            }
             Ok(self as Box<dyn OneSided>)
         }
         .boxed()
@@ -128,7 +125,7 @@ impl OneSided for MuteSide {
     }
 
     fn is_slow(&self) -> bool {
-        matches!(self.1, Posts::Ends(_) | Posts::TakesOne(_))
+        matches!(self.1, Posts::Ends(_) | Posts::TakesOne(_) | Posts::Connects(_))
     }
 
     fn poll(&mut self, outcomes: &mut Vec<Outcome>, _: usize) -> usize {
@@ -154,7 +151,8 @@ impl OneSided for MuteSide {
 
 impl Drop for MuteSide {
     fn drop(&mut self) {
-        if let Posts::Ends(device) | Posts::TakesOne(device) = &self.1 {
+        if let Posts::Ends(it) | Posts::TakesOne(it) | Posts::Connects(it) = &self.1 {
+            let device = it;
             device.wait_and("destroyed");
         }
     }

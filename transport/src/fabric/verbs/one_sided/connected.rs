@@ -360,15 +360,19 @@ fn on_receive(ended: &Ended, outcomes: &mut VecDeque<Outcome>) -> Option<Failure
     Some(Failure { status, is_told: false })
 }
 
-/// All operations are signaled, so that each ends by itself, in order (PV-14). One of which the
-/// device says nothing ended as the next one did.
+/// All operations are signaled, so that each ends by itself, in order (PV-14). Where the device
+/// says nothing of one, that was done if the next one was; else nothing is known of it.
 fn on_operation(
     &Ended { id, status, .. }: &Ended,
     operations: &mut Ledger,
     outcomes: &mut VecDeque<Outcome>,
 ) -> Option<Failure> {
-    let slots = operations.take_through(id & !SEND);
-    outcomes.extend(slots.map(|slot| Outcome::Done { slot, status }));
+    let mut slots = operations.take_through(id & !SEND).peekable();
+    while let Some(slot) = slots.next() {
+        let is_it = slots.peek().is_none() || status == Status::Success;
+        let status = if is_it { status } else { Status::Flushed };
+        outcomes.push_back(Outcome::Done { slot, status });
+    }
     (status != Status::Success).then_some(Failure { status, is_told: true })
 }
 
@@ -423,7 +427,7 @@ mod tests {
     #[test]
     fn operations_end_once() {
         let mut operations = Ledger::default();
-        let slots = Region::heap(64).into_slots(16).into_iter().take(2);
+        let slots = Region::heap(64).into_slots(16).into_iter().take(4);
         slots.for_each(|slot| operations.push(slot));
         let mut outcomes = VecDeque::new();
         let mut told = |id, status| {
@@ -435,5 +439,13 @@ mod tests {
         assert_eq!(told(0, Status::Success), (false, 1));
         assert_eq!(told(9, Status::Success), (false, 1));
         assert_eq!(told(1, Status::RemoteAccess), (true, 2));
+        // Of one the device says nothing, and refuses the next one: it may have been done.
+        assert_eq!(told(3, Status::RemoteAccess), (true, 4));
+        let ended = outcomes.iter().map(|outcome| match outcome {
+            Outcome::Done { status, .. } => *status,
+            other => panic!("{other:?}"),
+        });
+        let refused = Status::RemoteAccess;
+        assert_eq!(ended.collect::<Vec<_>>(), [Status::Success, refused, Status::Flushed, refused]);
     }
 }

@@ -84,9 +84,7 @@ pub(super) struct Half {
     pub(super) pending: VecDeque<Operation>,
     pub(super) outcomes: VecDeque<Outcome>,
     waker: Option<Waker>,
-    is_connected: bool,
-    /// It has memory, and so its place (RE-13).
-    pub(super) is_made: bool,
+    pub(super) is_connected: bool,
     pub(super) has_ended: bool,
     /// Operations of which this side does not know whether they are done: they may be, while the
     /// other one has its queue pair.
@@ -95,11 +93,6 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// Returns true if it waits for the one before.
-    pub(super) fn waits(&self) -> bool {
-        self.is_connected && !self.is_made && !self.has_ended
-    }
-
     pub(super) fn end(&mut self, status: Status) {
         if !std::mem::replace(&mut self.has_ended, true) {
             self.in_doubt += self.pending.len();
@@ -273,7 +266,6 @@ impl OneSided for ModelSide {
     }
 
     fn alloc(&self, bytes: usize) -> Making<Locked> {
-        self.1.lock().is_made = true;
         Making::Done(Ok(Locked::plain(Region::heap(bytes), bytes).unwrap()))
     }
 
