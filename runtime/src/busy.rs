@@ -186,6 +186,14 @@ pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
     rests.await
 }
 
+/// Calls `act` as a caller that is no handler, though one runs: what it waits for is noted of none.
+pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
+    let in_hand = IN_HAND.take();
+    let done = act();
+    IN_HAND.set(in_hand);
+    done
+}
+
 /// Returns what came of the last poll of an actor's task on this thread.
 #[inline]
 pub(crate) fn take_turn() -> Turn {

@@ -63,6 +63,8 @@ mod switch {
         StrayKey,
         /// A worker of a pool that rests has its turn as the others have.
         RestingTurn,
+        /// A router hands an ask to a worker that waits for the answer.
+        HandedBack,
         /// Workers that are removed from a pool do not handle what they have.
         StoppedWorkers,
         /// A pool that is drained does not wait until its workers have handled what they have.
@@ -77,7 +79,7 @@ mod switch {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 20] = [
+        pub const ALL: [Mutant; 21] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -93,6 +95,7 @@ mod switch {
             Mutant::ArchivedEach,
             Mutant::StrayKey,
             Mutant::RestingTurn,
+            Mutant::HandedBack,
             Mutant::StoppedWorkers,
             Mutant::HastyDrain,
             Mutant::HeldForEver,

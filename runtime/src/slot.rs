@@ -40,6 +40,14 @@ pub(crate) trait OpenAsk: Send + Sync {
         None
     }
 
+    /// Notes that a router passes it on: as `ask`, to the actor of this node with the number `to`.
+    fn pass_on(&self, _to: u64, _ask: Arc<dyn OpenAsk>) {}
+
+    /// Returns as which ask it was passed on last, and the number of the actor that has that.
+    fn passed_on(&self) -> Option<(u64, Arc<dyn OpenAsk>)> {
+        None
+    }
+
     /// Returns true if it is an ask: false of a tell that is here for its scope.
     fn is_ask(&self) -> bool {
         true
@@ -106,8 +114,9 @@ struct Slot<R> {
 }
 
 enum State<R> {
-    /// No answer yet. The waker is the asker's; `gone` is woken when that has given up.
-    Open { begun: bool, waker: Waker, gone: Option<Waker> },
+    /// No answer yet. The waker is the asker's; `gone` is woken when that has given up. `passed` is
+    /// there when a router has passed it on.
+    Open { begun: bool, waker: Waker, gone: Option<Waker>, passed: Option<Box<Passed>> },
     /// The answer, not taken yet.
     Answered(R),
     /// There will be none. Boxed: it is large, and most asks are answered.
@@ -115,6 +124,9 @@ enum State<R> {
     /// The asker has its answer, or has given up.
     Done,
 }
+
+/// An ask that was passed on: the number of the actor that has it now, and as which ask.
+type Passed = (u64, Arc<dyn OpenAsk>);
 
 /// The asker's end, empty once the ask has ended. Dropped, it gives up.
 pub(crate) struct Asker<R>(Option<Arc<Slot<R>>>);
@@ -129,7 +141,7 @@ pub(crate) fn slot<R: Send + 'static>(
     deadline: Instant,
     waker: Waker,
 ) -> (Asker<R>, Answerer<R>, Arc<dyn OpenAsk>) {
-    let state = Mutex::new(State::Open { begun: false, waker, gone: None });
+    let state = Mutex::new(State::Open { begun: false, waker, gone: None, passed: None });
     let slot = Arc::new(Slot { deadline, state });
     (Asker(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
 }
@@ -190,6 +202,21 @@ impl<R: Send> OpenAsk for Slot<R> {
         }
     }
 
+    fn pass_on(&self, to: u64, ask: Arc<dyn OpenAsk>) {
+        let mut state = self.state.lock();
+        let State::Open { passed, .. } = &mut *state else { return };
+        let old = passed.replace(Box::new((to, ask)));
+        drop(state);
+        drop(old);
+    }
+
+    fn passed_on(&self) -> Option<Passed> {
+        match &*self.state.lock() {
+            State::Open { passed, .. } => passed.as_deref().cloned(),
+            State::Answered(_) | State::Lost(_) | State::Done => None,
+        }
+    }
+
     fn refuse(&self, cause: Cause) {
         let mut state = self.state.lock();
         let State::Open { begun, .. } = *state else { return };
@@ -245,6 +272,13 @@ impl<R> Drop for Asker<R> {
     fn drop(&mut self) {
         let Some(slot) = self.0.take() else { return };
         drop(slot.leave());
+    }
+}
+
+impl<R: Send + 'static> Answerer<R> {
+    /// Returns the ask.
+    pub(crate) fn ask(&self) -> Option<Arc<dyn OpenAsk>> {
+        self.0.clone().map(|slot| slot as Arc<dyn OpenAsk>)
     }
 }
 

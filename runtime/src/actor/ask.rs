@@ -16,6 +16,7 @@ use crate::deadlines::Deadlines;
 use crate::error::{AskCause, AskError, Cause, TellError};
 use crate::mailbox::Outlined;
 use crate::message::Message;
+use crate::slot::OpenAsk;
 
 /// A question on its way: awaiting it waits for room, sends, and waits for the answer. How long, is
 /// said by the first of these that says it: [`timeout`](Ask::timeout), its reference
@@ -62,12 +63,18 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     }
 
     /// Sends to another actor of the same node, if that needs no waiting. Its time counts on, and
-    /// the message of one that was not sent is still there.
-    pub(super) async fn send_now(&mut self, to: &'a Destination<P>) -> Result<(), Cause> {
+    /// the message of one that was not sent is still there. A router so passes on the ask `passes`.
+    pub(super) async fn send_now(
+        &mut self,
+        to: &'a Destination<P>,
+        passes: Option<&dyn OpenAsk>,
+    ) -> Result<(), Cause> {
         self.way.sending.redirect(to);
         let deadline = self.way.asking.limit.start();
         let Way { sending, asking } = &mut *self.way;
-        let sent = poll_fn(|cx| Poll::Ready(asking.poll_send(sending, deadline, cx))).await;
+        let send =
+            poll_fn(|cx| Poll::Ready(asking.poll_send(sending, deadline, to.note_of(passes), cx)));
+        let sent = send.await;
         let unsent = match sent {
             Poll::Ready(Ok(())) => return Ok(()),
             Poll::Ready(Err(cause)) => cause,
@@ -92,18 +99,23 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         &mut self,
         to: &'a Destination<P>,
         room: Permit<P, M>,
+        passes: Option<&dyn OpenAsk>,
     ) -> Result<(), Cause> {
         let Way { sending, asking } = &mut *self.way;
         sending.redirect(to);
         let mut ask = NewAsk::new(asking.limit.start(), Waker::noop());
+        ask.note = to.note_of(passes);
         let (to, message, line) = sending.parts();
         let View::Local(actor) = to.view() else { return Ok(()) };
         let whom = actor.actor().0;
         begin_ask(whom, line)?;
+        line.lend(&mut ask);
         // Where it cannot be put, it is sent as any other.
         if room.ask(message, &mut ask).is_ok() {
             ask.note_put(whom, line);
             drop(asking.sent(ask));
+        } else {
+            line.take_back(&mut ask);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::Reply;
-use super::port::{NewAsk, Pending, unsent};
+use super::port::{AskNote, NewAsk, Pending, unsent};
 use super::time_limit::TimeLimit;
 use crate::deadlines::{Deadlines, Expired};
 use crate::error::{AskCause, AskError, Cause};
@@ -94,7 +94,7 @@ impl<R: Reply> Asking<R> {
         if let Some(pending) = &mut self.pending {
             return pending.poll(cx);
         }
-        match ready!(self.poll_send(question, deadline, cx)) {
+        match ready!(self.poll_send(question, deadline, AskNote::None, cx)) {
             // It has the waker already, and is ready after a wake-up at the earliest.
             Ok(()) => Poll::Pending,
             Err(cause) => {
@@ -110,9 +110,11 @@ impl<R: Reply> Asking<R> {
         &mut self,
         question: &mut dyn Question<R>,
         deadline: Instant,
+        note: AskNote<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Cause>> {
         let mut ask = NewAsk::new(deadline, cx.waker());
+        ask.note = note;
         ready!(question.poll_send(&mut ask, cx))?;
         Poll::Ready(self.sent(ask))
     }

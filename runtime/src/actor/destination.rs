@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 
-use super::port::{AskPort, Find, Line, NewAsk, PendingFate, Port, SharedActor};
+use super::port::{AskNote, AskPort, Find, Line, NewAsk, PendingFate, Port, SharedActor};
 use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
@@ -16,6 +16,7 @@ use crate::node::Node;
 use crate::remote::{self, RemoteSender, Waiter};
 use crate::resident::Resident;
 use crate::schema::Kind;
+use crate::slot::OpenAsk;
 use crate::waits::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
@@ -142,6 +143,19 @@ impl<P> Destination<P> {
         }
     }
 
+    /// Returns the note of an ask, as which a router passes on `passes` to an actor of this node.
+    pub(super) fn note_of<'p>(&self, passes: Option<&'p dyn OpenAsk>) -> AskNote<'p>
+    where
+        P: Find,
+    {
+        match (passes, self) {
+            (Some(passes), Destination::Local(actor)) => {
+                AskNote::Router(passes, actor.actor().0.id())
+            }
+            _ => AskNote::None,
+        }
+    }
+
     /// Sends an ask. (Only what needs the types of the message and of its actor is here.)
     #[inline]
     pub(super) fn poll_ask<M: Message>(
@@ -160,11 +174,12 @@ impl<P> Destination<P> {
                 if let refused @ Err(_) = begin_ask(to, line) {
                     return Poll::Ready(refused);
                 }
+                line.lend(ask);
                 if line.has_no_turn() && actor.put_at_once(message, Some(&mut *ask)).is_some() {
                     ask.note_put(to, line);
                     return Poll::Ready(Ok(()));
                 }
-                let put = actor.poll_put(message, Some(ask), line, cx);
+                let put = actor.poll_put(message, Some(&mut *ask), line, cx);
                 ask.put(put, to, line)
             }
             Destination::Elsewhere(to) => {
@@ -231,6 +246,7 @@ impl<R: Send + 'static> NewAsk<'_, R> {
         line: &mut Line,
     ) -> Poll<Result<(), Cause>> {
         if !matches!(put, Poll::Ready(Ok(_))) {
+            line.take_back(self);
             return why_unput(to, put, line).map(Err);
         }
         self.note_put(to, line);
@@ -240,6 +256,7 @@ impl<R: Send + 'static> NewAsk<'_, R> {
     /// Notes that the handler that asks waits for the answer, if a handler does.
     #[inline]
     pub(super) fn note_put(&mut self, to: &dyn Resident, line: &mut Line) {
+        line.take_back(self);
         if let Some(ask) = self.ask.take() {
             line.wait_for_answer(to, ask);
         }

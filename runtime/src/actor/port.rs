@@ -1,5 +1,6 @@
 //! Where messages are sent to: what `tell` and `ask` need of a reference.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -114,13 +115,25 @@ pub struct NewAsk<'a, R> {
     waker: &'a Waker,
     /// There when it was sent.
     pub(super) answer: Option<Pending<R>>,
-    /// The slot, where a handler asks an actor of this node.
+    /// Whom the answer is for, as far as circles know: noted before the message is in a mailbox,
+    /// as an actor that takes it looks for circles at once.
+    pub(super) note: AskNote<'a>,
+    /// The slot, where a handler waits for the answer.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
+}
+
+/// Whom the answer to an ask on this node is for.
+pub(super) enum AskNote<'a> {
+    None,
+    /// For a handler, which waits for it: lent by its [`Line`].
+    Handler(Wait),
+    /// For the asker of this ask, which a router passes on to the actor with this number.
+    Router(&'a dyn OpenAsk, u64),
 }
 
 impl<'a, R> NewAsk<'a, R> {
     pub(super) fn new(deadline: Instant, waker: &'a Waker) -> Self {
-        NewAsk { deadline, waker, answer: None, ask: None }
+        NewAsk { deadline, waker, answer: None, note: AskNote::None, ask: None }
     }
 }
 
@@ -129,8 +142,14 @@ impl<R: Send + 'static> NewAsk<'_, R> {
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
         let (asker, answerer, ask) = slot(self.deadline, self.waker.clone());
         self.answer = Some(Pending::Local(LocalAnswer(asker)));
-        // A handler notes for which answer it waits.
-        self.ask = running().map(|_| ask.clone());
+        match &self.note {
+            AskNote::None => {}
+            AskNote::Handler(wait) => {
+                wait.note_answer(&ask);
+                self.ask = Some(ask.clone());
+            }
+            AskNote::Router(passes, to) => passes.pass_on(*to, ask.clone()),
+        }
         (ReplyTo::local(answerer), ask)
     }
 }
@@ -251,6 +270,22 @@ impl Line {
             // Where the send was refused meanwhile, the asker is told.
             drop(wait.set(Awaits::Answer(ask.clone())));
             wait.look_again(whom, &ask);
+        }
+    }
+
+    /// Lends an ask the note of the handler that waits for its answer, if one does.
+    #[inline]
+    pub(super) fn lend<R>(&mut self, ask: &mut NewAsk<'_, R>) {
+        if let Some(wait) = self.near.as_mut().and_then(|near| near.wait.take()) {
+            ask.note = AskNote::Handler(wait);
+        }
+    }
+
+    /// Takes back what was [lent](Self::lend).
+    #[inline]
+    pub(super) fn take_back<R>(&mut self, ask: &mut NewAsk<'_, R>) {
+        if let AskNote::Handler(wait) = mem::replace(&mut ask.note, AskNote::None) {
+            self.near.get_or_insert_default().wait = Some(wait);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 
 use ringpost_transport::memory::buffer;
@@ -14,7 +15,7 @@ use crate::limits;
 use crate::mailbox::OutlinedOption;
 use crate::message::{Codec, Encode, Wire};
 use crate::remote::{self, Replier, code};
-use crate::slot::Answerer;
+use crate::slot::{Answerer, OpenAsk};
 
 /// A type that a handler may return.
 #[diagnostic::on_unimplemented(
@@ -198,6 +199,17 @@ impl<R> ReplyTo<R> {
         match deadline {
             Some(deadline) => drop(timeout_at(deadline, gone).await),
             None => gone.await,
+        }
+    }
+
+    /// Returns the ask, if its asker is of this node.
+    pub(super) fn ask(&self) -> Option<Arc<dyn OpenAsk>>
+    where
+        R: Send + 'static,
+    {
+        match &*self.0 {
+            Some(To::Local(answerer)) => answerer.ask(),
+            Some(To::Remote(..)) | None => None,
         }
     }
 

@@ -7,6 +7,7 @@
 //!   yet, or the ask is not begun, or is the one whose handler waits itself; the actor starts, or
 //!   ends or rests when its handlers have ended. It is gone with its handler, also where another
 //!   task has the send then. (Of a handler that waits for the first of several sends, each counts.)
+//!   An ask that a router passed on is one of the actor that has it now, and not of the router.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -72,10 +73,22 @@ impl Wait {
         circle(waiter, whom, 0).is_some()
     }
 
-    /// Returns true if `whom` waits for the answer to an ask that `waiter` has begun, by itself or
-    /// through others; the ask by its number.
-    pub(super) fn is_for(ask: usize, waiter: &dyn Resident, whom: &dyn Resident) -> bool {
-        circle_by(waiter, whom, |step, _| step.is_for(ask)).is_some()
+    /// Returns the error for an ask that `waiter` has and is to hand to `whom`, if that waits for
+    /// the answer, by itself or through others.
+    pub(super) fn refusal_of(
+        ask: &Arc<dyn OpenAsk>,
+        waiter: &dyn Resident,
+        whom: &dyn Resident,
+    ) -> Option<Cause> {
+        let number = number_of(ask);
+        let circle = circle_by(waiter, whom, |step, _| step.open_ask() == Some(number))?;
+        Some(Cause::Cycle(circle.text.into()))
+    }
+
+    /// Returns true if `whom` waits, by itself or through others, for the answer to an ask that
+    /// `router` has, begun or not, and no other actor.
+    pub(super) fn is_for_any(router: &dyn Resident, whom: &dyn Resident) -> bool {
+        circle_by(router, whom, |step, _| step.open_ask().is_some()).is_some()
     }
 
     /// Notes that an actor waits for its child to end or to rest, in a handler or between two
@@ -180,6 +193,18 @@ impl Wait {
                 Ok(())
             }
             _ => Err(Cause::Cycle(refused)),
+        }
+    }
+
+    /// Notes that the answer to `ask` is waited for, which is about to be put into a mailbox. (Not
+    /// where the send was refused.)
+    pub(super) fn note_answer(&self, ask: &Arc<dyn OpenAsk>) {
+        let mut waits = self.waiter.waits().lock();
+        let mut notes = waits.iter_mut().flat_map(|waits| &mut waits.actors);
+        if let Some(note) = notes.find(|note| note.number == self.number)
+            && !matches!(note.what, Awaits::Refused(_))
+        {
+            note.what = Awaits::Answer(ask.clone());
         }
     }
 
@@ -351,7 +376,7 @@ fn steps(actor: &dyn Resident) -> impl Iterator<Item = Step> + use<> {
         Some(Step { whom: *whom, send, lasts })
     };
     let steps: Vec<Step> = waits.iter().flat_map(|waits| &waits.actors).filter_map(step).collect();
-    steps.into_iter()
+    steps.into_iter().map(Step::passed_on)
 }
 
 fn actor_in_hand(actor: &dyn Resident) -> usize {
@@ -362,10 +387,20 @@ fn actor_in_hand(actor: &dyn Resident) -> usize {
 }
 
 impl Step {
-    /// Returns true if it waits for the answer to this ask, by its number.
-    fn is_for(&self, number: usize) -> bool {
-        let ask = self.send.as_ref().and_then(|send| send.ask.as_ref());
-        ask.is_some_and(|ask| number_of(ask) == number && ask.is_open().0)
+    /// Follows an ask that routers passed on to the actor that has it now.
+    fn passed_on(mut self) -> Self {
+        while let Some(WaitingSend { ask: Some(ask), .. }) = &mut self.send
+            && let Some((whom, passed)) = ask.passed_on()
+        {
+            (self.whom, *ask) = (whom, passed);
+        }
+        self
+    }
+
+    /// Returns the number of the ask for whose answer it waits, if there may be one.
+    fn open_ask(&self) -> Option<usize> {
+        let ask = self.send.as_ref()?.ask.as_ref()?;
+        ask.is_open().0.then(|| number_of(ask))
     }
 
     /// Returns true if the wait for `whom`, which handles the ask `in_hand`, goes on (WC-2).

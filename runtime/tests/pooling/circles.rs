@@ -1,5 +1,7 @@
 //! Workers that send to their own pool, while others wait for them.
 
+mod routed;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

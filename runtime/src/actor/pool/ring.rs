@@ -327,12 +327,6 @@ impl<A: Handlers> ActorRef<A> {
         })
     }
 
-    /// Returns true if its handler waits for the answer to this ask, by its number, that `router`
-    /// has begun.
-    pub(super) fn waits_for_ask(&self, ask: usize, router: &dyn Resident) -> bool {
-        self.near_cell().is_some_and(|cell| Wait::is_for(ask, router, cell))
-    }
-
     /// Returns how many messages its worker has before a new one.
     fn load(&self) -> usize {
         self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())

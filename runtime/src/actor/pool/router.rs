@@ -1,17 +1,20 @@
 //! `Router`: an actor that hands messages to the workers of a pool.
 
+use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
-use tokio::task::{unconstrained, yield_now};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, interval};
 
 use super::Pool;
+use super::ask::Routed;
 use super::open::{Open, OpenOne};
-use crate::actor::{Accepts, Actor, ActorRef, Context, Down, Handler, Handlers, ReplyTo};
+use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::address::Address;
-use crate::busy::{at_rest, running};
+use crate::busy::{apart, at_rest};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::error::{AskCause, AskError, BoxError, Cause, TellError};
 use crate::limits;
@@ -110,8 +113,9 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
     }
 
     /// Sets how many messages it has in hand: those that wait for a worker, and asks that are not
-    /// answered. [`limits::ROUTER_WAITING_MAX`] when not set, and no more than that; 0 counts as 1.
-    /// Beyond them as many wait as its mailbox has room for, and then their senders. Of this node
+    /// answered.
+    /// [`limits::ROUTER_WAITING_MAX`] when not set, and no more than that; 0 counts as 1. Beyond
+    /// them as many wait as its mailbox has room for, and then their senders. Of this node
     /// that is the capacity of the mailbox, and of each other node the window of its
     /// [`Profile`](crate::Profile).
     ///
@@ -197,6 +201,8 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         cx: &mut Context<Self>,
     ) {
         self.watch(cx);
+        let routed = reply.ask().filter(|_| self.counted.is_some());
+        let routed = routed.map(|ask| Routed { ask, router: cx.shared_cell() });
         let room = at_rest(async {
             tokio::select! {
                 biased;
@@ -210,17 +216,16 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         let _of_pool = self.counted.clone();
         let unsent = Unsent { of_router: self.unsent.begin(key), _of_pool };
         let turns = key.map(|_| unsent.of_router.shared());
-        let ask = running().map_or(0, |running| running.in_hand.ask);
-        let me = cx.shared_cell();
-        let waits = move |worker: &ActorRef<A>| worker.waits_for_ask(ask, &*me);
-        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turns, unsent, waits));
+        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turns, unsent, routed));
         let of_pool = self.counted.is_some().then(|| self.pool.shared.in_hand.begin(()));
         let mut in_hand = Box::pin(spans::keep(async move {
             hand_over.await;
             drop((room, of_pool));
         }));
         // Most need no task. One that does outlives the router. It waits for its turn from here on.
-        if unconstrained(async { futures::poll!(&mut in_hand) }).await.is_pending() {
+        // (Apart: this handler does not wait for the worker.)
+        let first = poll_fn(|task| Poll::Ready(apart(|| in_hand.as_mut().poll(task))));
+        if unconstrained(first).await.is_pending() {
             cx.node().runtime().spawn(in_hand);
         }
     }
@@ -249,7 +254,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turns, unsent, waits): (Option<Turns>, Unsent, impl Fn(&ActorRef<A>) -> bool + Send + Sync),
+    (turns, unsent, routed): (Option<Turns>, Unsent, Option<Routed>),
 ) {
     let turn = match turns {
         None => None,
@@ -262,19 +267,13 @@ async fn hand_over<A: Accepts<M>, M: Message>(
         },
     };
     if !reply.is_awaited() {
-        let mut told = pool.try_tell(message);
-        if let Err(TellError { message, cause: Cause::MailboxFull }) = told {
-            // Workers may wait for the router, whose handler this is: it waits without that.
-            yield_now().await;
-            told = pool.tell(message).await;
-        }
-        return told.unwrap_or_else(|error| lost(&pool, &error));
+        return pool.tell(message).await.unwrap_or_else(|error| lost(&pool, &error));
     }
     let mut ask = pool.ask(message);
     if let Some(deadline) = deadline {
         ask = ask.timeout(deadline.saturating_duration_since(Instant::now()));
     }
-    match ask.answer((|| drop((turn, unsent)), waits)).await {
+    match ask.answer((|| drop((turn, unsent)), routed.as_ref())).await {
         Ok(answer) => reply.send(answer),
         Err(error) => unanswered(reply, &pool.address(), error),
     }
