@@ -32,9 +32,11 @@ use crate::{actor, handlers};
 /// to no other one: [`limits::ROUTER_WAITING_MAX`] messages may wait, or be asks that are not
 /// answered (one whose asker gives up before its turn comes waits no longer), or as many as
 /// [`waiting_max`](Self::waiting_max) says. Only then does it take no more: they wait in its
-/// mailbox, and then its senders do. Messages with a [key](super::PoolBuilder::by_key) reach their
-/// worker in the order in which the router has them, while the size of the pool stays; of others
-/// the order is not promised.
+/// mailbox, and then its senders do. An ask for which a worker of the pool waits needs no place
+/// among them; but in the mailbox it waits as others do, so that a worker does better to ask its
+/// pool itself. Messages with a [key](super::PoolBuilder::by_key) reach their worker in the order
+/// in which the router has them, while the size of the pool stays; of others the order is not
+/// promised.
 ///
 /// An asker gets the worker's answer, or learns why there is none, as if it had asked the worker:
 /// [`Panicked`](crate::AskCause::Panicked) says that the worker did. The router itself has the
@@ -113,7 +115,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
     }
 
     /// Sets how many messages it has in hand: those that wait for a worker, and asks that are not
-    /// answered.
+    /// answered, but for those asks for which workers of the pool wait.
     /// [`limits::ROUTER_WAITING_MAX`] when not set, and no more than that; 0 counts as 1. Beyond
     /// them as many wait as its mailbox has room for, and then their senders. Of this node
     /// that is the capacity of the mailbox, and of each other node the window of its
@@ -203,15 +205,26 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         self.watch(cx);
         let routed = reply.ask().filter(|_| self.counted.is_some());
         let routed = routed.map(|ask| Routed { ask, router: cx.shared_cell() });
-        let room = at_rest(async {
-            tokio::select! {
-                biased;
-                room = self.room.clone().acquire_owned() => room.ok(),
-                // A drain does not wait for workers: no more comes than its mailbox has.
-                () = cx.is_to_end() => None,
+        let is_awaited = |routed: &Routed| {
+            self.pool.shared.ring().iter().any(|worker| routed.refusal_at(worker).is_some())
+        };
+        let room = match self.room.clone().try_acquire_owned() {
+            Ok(room) => Some(room),
+            // What has the room may wait for this worker.
+            Err(_) if routed.as_ref().is_some_and(is_awaited) => None,
+            Err(_) => {
+                let room = async {
+                    tokio::select! {
+                        biased;
+                        room = self.room.clone().acquire_owned() => room.ok(),
+                        // A drain does not wait for workers: no more comes than its mailbox has.
+                        () = cx.is_to_end() => None,
+                    }
+                };
+                at_rest(room).await
             }
-        });
-        let (room, deadline) = (room.await, cx.deadline());
+        };
+        let deadline = cx.deadline();
         let key = self.pool.shared.key(&msg);
         let _of_pool = self.counted.clone();
         let unsent = Unsent { of_router: self.unsent.begin(key), _of_pool };

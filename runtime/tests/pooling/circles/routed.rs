@@ -117,6 +117,17 @@ async fn splitters_of(
     (node, pool, router)
 }
 
+/// The ask of a program has all the room of the router until it is answered, and those of the
+/// workers that answer it need none.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_ask_for_which_a_worker_waits_does_not_wait_for_room_of_a_router() {
+    let (_node, _pool, router) = splitters(4, 1).await;
+    for _ in 0..8 {
+        assert_eq!(router.ask(Split { parts: 3 }).timeout(MINUTE).await, Ok(Ok(3)));
+    }
+}
+
 /// The only worker asks a router that is busy, on several threads: it is told each time that it
 /// would wait for itself.
 // Promised in docs/SEMANTICS.md.
