@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
@@ -191,14 +191,19 @@ impl<R> ReplyTo<R> {
     /// Outside a runtime of tokio with time.
     pub async fn given_up(&mut self) {
         let deadline = self.deadline();
-        let gone = poll_fn(|cx| match &*self.0 {
-            Some(To::Local(answerer)) => answerer.poll_given_up(cx),
-            Some(To::Remote(replier, _)) => replier.poll_given_up(cx),
-            None => Poll::Pending,
-        });
+        let gone = poll_fn(|cx| self.poll_gone(cx));
         match deadline {
             Some(deadline) => drop(timeout_at(deadline, gone).await),
             None => gone.await,
+        }
+    }
+
+    /// Waits until the asker has given up, as far as it does not by its time-out.
+    pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &*self.0 {
+            Some(To::Local(answerer)) => answerer.poll_given_up(cx),
+            Some(To::Remote(replier, _)) => replier.poll_given_up(cx),
+            None => Poll::Pending,
         }
     }
 

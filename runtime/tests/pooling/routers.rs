@@ -92,6 +92,32 @@ async fn asks_that_are_given_up_do_not_hold_up_a_router() {
     assert_eq!(desk.done_by(&busy)[done..], [1, 2, 3, 4]);
 }
 
+/// They have no key: they wait for no worker any longer, and none handles them.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn asks_without_a_key_that_are_given_up_do_not_hold_up_a_router() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let options = SpawnOptions::named("jobs").mailbox_capacity(1);
+    let router = node.spawn_with(options, pool.router::<Job>().waiting_max(2)).await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    for _ in 0..3 {
+        let asks = join_all([9, 9].map(|number| router.ask(job(number)).timeout(MINUTE)));
+        timeout(MS, asks).await.unwrap_err();
+    }
+    let mut sent = 0;
+    while router.try_tell(job(sent)).is_ok() {
+        sent += 1;
+        tokio::time::sleep(MS).await;
+    }
+    // Two are in hand, one waits in its handler, and one in its mailbox.
+    assert_eq!(sent, 4);
+    gate.add_permits(1);
+    desk.until_done(5).await;
+    assert!(desk.done().iter().all(|(_, number)| *number != 9), "{:?}", desk.done());
+}
+
 /// Two keys of one place have two workers when the pool has grown. The one that moves does not wait
 /// for the one that stays, also where the old worker waits for the end of the router.
 // Promised in docs/SEMANTICS.md.

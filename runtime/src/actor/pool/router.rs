@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -30,7 +31,7 @@ use crate::{actor, handlers};
 ///
 /// It waits for no answer, and a worker that has no room holds up those messages alone that can go
 /// to no other one: [`limits::ROUTER_WAITING_MAX`] messages may wait, or be asks that are not
-/// answered (one whose asker gives up before its turn comes waits no longer), or as many as
+/// answered (one whose asker gives up waits no longer, and is not begun), or as many as
 /// [`waiting_max`](Self::waiting_max) says. Only then does it take no more: they wait in its
 /// mailbox, and then its senders do. An ask for which a worker of the pool waits needs no place
 /// among them; but in the mailbox it waits as others do, so that a worker does better to ask its
@@ -286,7 +287,16 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     if let Some(deadline) = deadline {
         ask = ask.timeout(deadline.saturating_duration_since(Instant::now()));
     }
-    match ask.answer((|| drop((turn, unsent)), routed.as_ref())).await {
+    let answer = {
+        let mut asked = pin!(ask.answer((|| drop((turn, unsent)), routed.as_ref())));
+        tokio::select! {
+            biased;
+            answer = &mut asked => answer,
+            // As that of an asker which had asked the worker itself.
+            () = poll_fn(|cx| reply.poll_gone(cx)) => return,
+        }
+    };
+    match answer {
         Ok(answer) => reply.send(answer),
         Err(error) => unanswered(reply, &pool.address(), error),
     }
