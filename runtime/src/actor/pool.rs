@@ -36,6 +36,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
+use super::context::task::ordered;
 use super::destination::View;
 use super::reference::Sent;
 use super::{Accepts, ActorPermit, ActorRef, Handlers};
@@ -323,7 +324,11 @@ impl<A: Handlers> Pool<A> {
             Some(mine) if mine.is_closed() => Err(cause),
             _ if !may_wait || self.is_over(ring) => Err(cause),
             _ => {
-                self.ended().await;
+                tokio::select! {
+                    () = self.ended() => {}
+                    // All workers are told to stop, and this one is the last of them.
+                    () = ordered(|| mine.is_some_and(ActorRef::is_closed)) => {}
+                }
                 Err(self.over())
             }
         }

@@ -377,7 +377,7 @@ pub(in crate::actor) async fn is_to_stop(me: &dyn Body) {
 }
 
 /// Waits, in the task of an actor, for an order to it: that wakes the task, whatever it waits for.
-async fn ordered(is_ordered: impl Fn() -> bool) {
+pub(in crate::actor) async fn ordered(is_ordered: impl Fn() -> bool) {
     poll_fn(|_| if is_ordered() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 

@@ -1,7 +1,7 @@
 //! Room at a worker that is stopped before it is used, and orders to a worker that come at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::{Order, Pool};
 use crate::actor::cell::{Body, Renewed};
@@ -85,6 +85,44 @@ async fn a_stop_of_a_worker_that_was_removed_is_not_lost_as_it_begins_anew() {
         assert!(cell.intake().is_stopping());
         assert_eq!(worker.wait_stopped().await, ActorExit::Stopped);
     }
+}
+
+/// Tells its own pool more than it has room for.
+#[actor]
+struct Teller(Arc<OnceLock<Pool<Teller>>>);
+
+#[handlers]
+impl Teller {
+    #[handler]
+    async fn tell_pool(&mut self) -> String {
+        let pool = self.0.get().expect("it was spawned");
+        while pool.try_tell(Nothing).is_ok() {}
+        let told = pool.tell(Nothing).await;
+        told.map_or_else(|error| error.cause.to_string(), |()| "told".into())
+    }
+
+    #[handler]
+    fn nothing(&mut self) {}
+}
+
+/// A pool that fails tells its workers to stop one after the other: the last one learns that the
+/// others are closed, and only then that it is to stop itself.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_tells_its_pool_is_told_when_it_is_stopped_after_all_others() {
+    let node = Node::builder("alpha").start().await.unwrap();
+    let cell = Arc::new(OnceLock::new());
+    let own = cell.clone();
+    let pool = Pool::builder(move || Teller(own.clone())).size(2).mailbox_capacity(1);
+    let pool = pool.spawn(&node, "pool").await.unwrap();
+    assert!(cell.set(pool.clone()).is_ok());
+    let [first, second] = <[_; 2]>::try_from(pool.workers()).unwrap();
+    second.retire(Halt::Stop);
+    assert_eq!(second.wait_stopped().await, ActorExit::Stopped);
+    let asked = tokio::spawn(first.ask(TellPool).timeout(1_000 * MS).into_ask());
+    tokio::time::sleep(MS).await;
+    assert!(!asked.is_finished());
+    first.retire(Halt::Stop);
+    assert_eq!(asked.await.unwrap(), Ok(Cause::Stopped.to_string()));
 }
 
 /// A shutdown that begins as a worker is placed does not drain it, as it does other actors: its
