@@ -69,8 +69,9 @@ impl<A: Handlers> PoolBuilder<A> {
         self
     }
 
-    /// Limits how often a worker is made anew, however it ends, also by a kill while it rests: 5
-    /// times within a minute when not set. With one end more the whole pool begins anew.
+    /// Limits how often a worker is made anew, however it ends: 5 times within a minute when not
+    /// set. With one end more the whole pool begins anew. (A kill of one that rests is no end: it
+    /// rests on.)
     pub fn restart_at_most(mut self, restarts: u32, within: Duration) -> Self {
         self.worker.restart = self.worker.restart.at_most(restarts, within);
         self

@@ -36,8 +36,8 @@ use crate::{actor, handlers};
 /// mailbox, and then its senders do. An ask for which a worker of the pool waits needs no place
 /// among them; but in the mailbox it waits as others do, so that a worker does better to ask its
 /// pool itself. Messages with a [key](super::PoolBuilder::by_key) reach their worker in the order
-/// in which the router has them, while the size of the pool stays; of others the order is not
-/// promised.
+/// in which the router has them, while the size of the pool stays and the router is not made anew
+/// itself; of others the order is not promised.
 ///
 /// An asker gets the worker's answer, or learns why there is none, as if it had asked the worker:
 /// [`Panicked`](crate::AskCause::Panicked) says that the worker did. The router itself has the
@@ -53,7 +53,8 @@ use crate::{actor, handlers};
 /// no worker. To drain a pool and lose nothing, drain its routers first, and wait for their ends;
 /// [`Node::shutdown`](crate::Node::shutdown) does so. (Not in a handler of a worker: where all
 /// workers that may take what is left are full and wait for the end of their router so, it ends
-/// before they have that.)
+/// before they have that. Two routers whose full workers each wait for the end of the other one
+/// end when they are stopped.)
 ///
 /// ```
 /// # use ringpost::prelude::*;
