@@ -75,7 +75,7 @@ impl Node {
     /// # Errors
     /// [`AllocateError::TooLarge`] and [`AllocateError::OutOfMemory`].
     pub fn region<T: Pod>(&self, len: usize) -> Result<Region<T>, AllocateError> {
-        let element_bytes = size_of::<T>();
+        let element_bytes = range::element_bytes::<T>();
         let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
         let bytes = bytes.ok_or(AllocateError::TooLarge { len, element_bytes })?;
         let memory = Words::zeroed(bytes).ok_or(AllocateError::OutOfMemory { bytes })?;

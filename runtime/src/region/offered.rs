@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use ringpost_transport::cause::{NodeDown, NodeDownCause};
 
+use super::range::element_bytes;
 use super::{BYTES_MAX, Region, RemoteRegion, remote::Whereabouts};
 use crate::actor::{Actor, ActorRef, Context, Down, Peer, Recipient, ReplyTo};
 use crate::address::{Address, RESERVED};
@@ -228,7 +229,7 @@ impl Peer {
     /// # Cancel safety
     /// When the future is dropped what was allocated is given back.
     pub async fn region<T: Pod>(&self, len: usize) -> Result<PeerRegion<T>, AllocateError> {
-        let (node, element_bytes) = (self.node(), size_of::<T>());
+        let (node, element_bytes) = (self.node(), element_bytes::<T>());
         let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
         let bytes = bytes.ok_or(AllocateError::TooLarge { len, element_bytes })? as u64;
         let peer: Arc<str> = self.name().into();

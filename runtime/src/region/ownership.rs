@@ -44,6 +44,27 @@
 //! }
 //! ```
 //!
+//! # Elements of a byte, and elements of none
+//!
+//! ```
+//! use ringpost::{Node, RemoteRegion};
+//!
+//! let _: fn(&Node) = |node| drop(node.region::<[u8; 1]>(8));
+//! let _: fn(&RemoteRegion<[u8; 1]>) = |region| drop(region.slice(..));
+//! ```
+//!
+//! ```compile_fail,E0080
+//! use ringpost::Node;
+//!
+//! let _: fn(&Node) = |node| drop(node.region::<[u8; 0]>(8));
+//! ```
+//!
+//! ```compile_fail,E0080
+//! use ringpost::RemoteRegion;
+//!
+//! let _: fn(&RemoteRegion<[u8; 0]>) = |region| drop(region.slice(..));
+//! ```
+//!
 //! # MR-1: elements that own memory of their node
 //!
 //! ```compile_fail,E0277

@@ -26,6 +26,13 @@ pub(super) fn following(at: usize, count: usize) -> Range<usize> {
     at..at.saturating_add(count)
 }
 
+/// Returns the bytes of an element. A program whose elements have none does not compile: there
+/// could be any number of those, so that what counts them does not end.
+pub(super) const fn element_bytes<T>() -> usize {
+    const { assert!(size_of::<T>() > 0, "the elements of a region have a byte at least") };
+    size_of::<T>()
+}
+
 /// Returns the first byte of elements of a region of `len`.
 ///
 /// # Errors
@@ -35,7 +42,7 @@ pub(super) fn place<T>(range: &Range<usize>, len: usize) -> Result<u64, RegionEr
         return Err(out_of_range(range.clone(), len));
     }
     // How many there are may be the word of another node.
-    let at = (range.start as u64).checked_mul(size_of::<T>() as u64);
+    let at = (range.start as u64).checked_mul(element_bytes::<T>() as u64);
     let bytes = range.len().checked_mul(size_of::<T>()).filter(|bytes| *bytes <= BYTES_MAX);
     at.filter(|_| bytes.is_some()).ok_or_else(|| out_of_range(range.clone(), len))
 }

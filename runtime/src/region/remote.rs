@@ -11,13 +11,13 @@ use ringpost_transport::cause::{NodeDown, NodeDownCause};
 use ringpost_transport::id::{Incarnation, NodeId, NodeName};
 use rkyv::{Archive, Deserialize, Serialize};
 
-use super::range::{self, out_of_range, place};
+use super::range::{self, element_bytes, out_of_range, place};
 use super::view::RegionView;
 use crate::actor::{Accepts, ActorRef};
 use crate::error::{RegionError, WriteAndTellError};
 use crate::message::Message;
 use crate::node::Node;
-use crate::remote::{AccessError, ShareId, SharedMemory};
+use crate::remote::{AccessError, OutOfRange, ShareId, SharedMemory};
 use crate::shared::Use;
 
 /// Access to a [`Region`](super::Region), perhaps of another node. Cheap to clone; clones, and what
@@ -132,7 +132,11 @@ impl<T> RemoteRegion<T> {
             AccessError::OtherExecutor => RegionError::OtherExecutor(node()),
             AccessError::Unsupported => RegionError::Unsupported(node()),
             AccessError::Unable(why) => RegionError::Unable { node: node(), why },
-            // A peer may name more elements than there are.
+            // A peer may name more elements than it shares.
+            AccessError::OutOfRange(OutOfRange { bytes, .. }) => {
+                let shared = (bytes / element_bytes::<T>() as u64).saturating_sub(self.place.at);
+                out_of_range(range, self.len().min(shared as usize))
+            }
             _ => out_of_range(range, self.len()),
         }
     }
@@ -237,10 +241,9 @@ impl<T: Pod> RemoteRegion<T> {
     /// # Cancel safety
     /// May be dropped.
     pub async fn read_many(&self, ranges: &[Range<usize>]) -> Result<Vec<Vec<T>>, RegionError> {
-        let element_bytes = size_of::<T>().max(1);
         let wanted = ranges.iter().fold(0_usize, |sum, range| sum.saturating_add(range.len()));
         // Memory for more is taken as the elements come.
-        if wanted > READ_STEP_BYTES / element_bytes {
+        if wanted > READ_STEP_BYTES / element_bytes::<T>() {
             return try_join_all(ranges.iter().map(|range| self.read(range.clone()))).await;
         }
         let mut places = Vec::with_capacity(ranges.len());
@@ -388,70 +391,4 @@ impl<T> fmt::Debug for RemoteRegion<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::remote::Access;
-
-    /// A message about a region is the word of another node: no number in it does harm.
-    #[tokio::test]
-    async fn a_region_that_says_it_is_enormous_is_none() {
-        let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
-        let region = |at, len| {
-            let incarnation = node.id().incarnation.0;
-            let place = Whereabouts { node: "alpha".into(), incarnation, share: 7, at, len };
-            RemoteRegion::<u64>::bind(&node, place)
-        };
-        for (at, len) in [(0, 1 << 40), (0, u64::MAX), (u64::MAX, 8), (u64::MAX, u64::MAX)] {
-            let region = region(at, len);
-            let len = region.len();
-            for range in [0..len, len - 1..len, 0..1, len / 2..len / 2 + 3] {
-                assert!(region.read(range.clone()).await.is_err(), "{at} {len} {range:?}");
-                let part = region.slice(range.clone());
-                let Ok(part) = part else { continue };
-                assert!(part.read(0..1).await.is_err());
-                assert!(part.write(0, &[1]).await.is_err());
-            }
-            assert!(region.fetch_add(len - 1, 1).await.is_err());
-            assert!(region.compare_exchange(len, 1, 2).await.is_err());
-            assert!(region.write(len - 1, &[1, 2]).await.is_err());
-        }
-    }
-
-    /// A node that has no network uses its own regions, and no others.
-    // Promised in docs/SEMANTICS.md.
-    #[tokio::test]
-    async fn a_node_without_a_network_uses_its_own_regions() {
-        let node = Node::builder("alone").start().await.expect("it starts");
-        let owned = node.region::<u64>(4).expect("it is small");
-        let shared = owned.share(Access::ALL).expect("it is shared");
-        shared.write(1, &[7, 8]).await.expect("it is written");
-        let totals = node.snapshot().shared;
-        assert_eq!((totals.shares, totals.bytes), (1, 32));
-        assert_eq!(shared.fetch_add(1, 2).await, Ok(7));
-        assert_eq!(shared.compare_exchange(1, 9, 3).await, Ok(Ok(9)));
-        assert_eq!(shared.read_many(&[0..1, 1..3]).await, Ok(vec![vec![0], vec![3, 8]]));
-        assert!(owned.revoke(&shared).await);
-        assert_eq!(node.snapshot().shared, crate::SharedTotals::default());
-        assert_eq!(shared.get(1).await, Err(RegionError::Revoked));
-        let place = Whereabouts { node: "other".into(), ..(*shared.place).clone() };
-        let other = RemoteRegion::<u64>::bind(&node, place);
-        assert_eq!(other.get(1).await, Err(RegionError::NoNetwork));
-    }
-
-    /// A node that shuts down says so, and not that the other one is down.
-    // Promised in docs/SEMANTICS.md.
-    #[tokio::test]
-    async fn a_node_that_shuts_down_reaches_no_other_region() {
-        let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
-        let place = Whereabouts { node: "beta".into(), incarnation: 1, share: 7, at: 0, len: 8 };
-        let region = RemoteRegion::<u64>::bind(&node, place);
-        let operation = tokio::spawn({
-            let region = region.clone();
-            async move { region.fetch_add(1, 1).await }
-        });
-        node.shutdown(std::time::Duration::from_secs(60)).await;
-        assert_eq!(operation.await.expect("it ends"), Err(RegionError::Shutdown));
-        assert_eq!(region.read(..).await, Err(RegionError::Shutdown));
-        assert_eq!(region.set(1, 1).await, Err(RegionError::Shutdown));
-    }
-}
+mod tests;

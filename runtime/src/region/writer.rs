@@ -4,8 +4,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
+use bytemuck::allocation::try_zeroed_vec;
 
-use super::range;
+use super::range::{self, element_bytes};
 use super::remote::RemoteRegion;
 use crate::error::RegionError;
 use crate::remote::{Draft, SharedMemory, SharedWriter};
@@ -82,7 +83,8 @@ impl<T: Pod> RegionWriter<T> {
     ///
     /// # Errors
     /// [`RegionError`], as its table says of reads; [`RegionError::OutOfRange`] where the region
-    /// has fewer elements.
+    /// has fewer elements, also where it was said to have more; [`RegionError::Unable`] where this
+    /// node has no memory for them.
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -93,7 +95,12 @@ impl<T: Pod> RegionWriter<T> {
             Some(draft) if bytemuck::try_cast_slice::<u8, T>(&draft).is_ok() => {
                 Elements::Drafted(draft)
             }
-            _ => Elements::Copied(vec![T::zeroed(); len]),
+            // How many there are is the word of their node, and there may be no such memory.
+            _ => Elements::Copied(try_zeroed_vec(len).map_err(|()| {
+                let (node, bytes) = (self.region.node().into(), len * size_of::<T>());
+                let why = format!("this node has no memory for a draft of {bytes} bytes");
+                RegionError::Unable { node, why }
+            })?),
         }))
     }
 
@@ -114,7 +121,7 @@ impl<T: Pod> RegionWriter<T> {
             Elements::Copied(elements) => return self.write(at, &elements).await,
             Elements::Drafted(draft) => draft,
         };
-        let range = range::following(at, draft.len() / size_of::<T>().max(1));
+        let range = range::following(at, draft.len() / element_bytes::<T>());
         let (_, at) = self.region.find(&range)?;
         let writer = self.writer.as_mut().ok_or(RegionError::NoNetwork)?;
         Use::Write.note();

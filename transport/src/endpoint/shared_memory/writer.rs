@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use super::transfer::{Transfer, follow};
-use super::{AccessError, SharedMemory, check};
+use super::{AccessError, SharedMemory, check, check_place};
 use crate::fabric::one_sided::Kind;
 use crate::limits::FETCH_FROM;
 use crate::reach::{Drafted, NotStored, Unfenced};
@@ -31,15 +31,21 @@ impl SharedMemory {
     /// would take longer than [`write`](Self::write) does.
     ///
     /// # Errors
-    /// [`AccessError`], of what a write would not get, either.
+    /// [`AccessError`], of what a write would not get, either;
+    /// [`OutOfRange`](AccessError::OutOfRange) where the share has fewer bytes.
     ///
     /// # Cancel safety
     /// May be dropped.
     pub async fn draft(&self, bytes: usize) -> Result<Option<Draft>, AccessError> {
-        if bytes < FETCH_FROM || self.is_here() {
+        if let Some((piece, _holder)) = self.open_here()? {
+            check_place(piece.bytes, Kind::Write, 0, bytes)?;
+            return Ok(None);
+        }
+        if bytes < FETCH_FROM {
             return Ok(None);
         }
         let ready = self.ready(false).await?;
+        check_place(ready.terms.bytes, Kind::Write, 0, bytes)?;
         Ok(ready.draft(bytes).await.map(Draft))
     }
 }

@@ -1,0 +1,91 @@
+//! What a region is that another node names.
+
+use super::*;
+use crate::remote::Access;
+
+/// A message about a region is the word of another node: no number in it does harm.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_region_that_says_it_is_enormous_is_none() {
+    let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
+    let far = Node::builder("beta").listen("127.0.0.1:0").seeds(node.addresses());
+    let far = far.start().await.expect("it starts");
+    let owned = node.region::<u64>(8).expect("it is small");
+    let shared = owned.share(Access::ALL).expect("it is shared");
+    let region = |node, share, at, len| {
+        let place = Whereabouts { share, at, len, ..(*shared.place).clone() };
+        RemoteRegion::<u64>::bind(node, place)
+    };
+    for (at, len) in [(0, 1 << 40), (0, u64::MAX), (u64::MAX, 8), (u64::MAX, u64::MAX)] {
+        let region = region(&node, 7, at, len);
+        let len = region.len();
+        for range in [0..len, len - 1..len, 0..1, len / 2..len / 2 + 3] {
+            assert!(region.read(range.clone()).await.is_err(), "{at} {len} {range:?}");
+            let part = region.slice(range.clone());
+            let Ok(part) = part else { continue };
+            assert!(part.read(0..1).await.is_err());
+            assert!(part.write(0, &[1]).await.is_err());
+        }
+        assert!(region.fetch_add(len - 1, 1).await.is_err());
+        assert!(region.compare_exchange(len, 1, 2).await.is_err());
+        assert!(region.write(len - 1, &[1, 2]).await.is_err());
+    }
+    for (node, len) in [&node, &far].into_iter().zip([1 << 58, 1 << 40].repeat(2)) {
+        let region = region(node, shared.place.share, 0, len);
+        let len = region.len();
+        // Of those that are there all can be said, and no other is.
+        let none = |range| RegionError::OutOfRange { range, len: 8 };
+        assert_eq!(region.writer().draft(len).await.map(|draft| draft.len()), Err(none(0..len)));
+        assert_eq!(region.view(..).await.map(|view| view.len()), Err(none(0..len)));
+        assert_eq!(region.read(..).await.map(|read| read.len()), Err(none(0..len)));
+        let ranges = [7..9, 1..2];
+        assert_eq!(region.read_many(&ranges).await.map(|read| read.len()), Err(none(1..9)));
+        let many = [0..8, 8..len];
+        assert_eq!(region.read_many(&many).await.map(|read| read.len()), Err(none(8..len)));
+        assert_eq!(region.read_into(6..9, &mut [0; 3]).await, Err(none(6..9)));
+        assert_eq!(region.writer().write(8, &[1]).await, Err(none(8..9)));
+        assert_eq!(region.slice(4..).expect("so it says").get(4).await, {
+            Err(RegionError::OutOfRange { range: 4..5, len: 4 })
+        });
+        assert_eq!(region.read_many(&[7..8, 0..1]).await, Ok(vec![vec![0]; 2]));
+    }
+    far.shutdown(std::time::Duration::from_secs(60)).await;
+}
+
+/// A node that has no network uses its own regions, and no others.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_node_without_a_network_uses_its_own_regions() {
+    let node = Node::builder("alone").start().await.expect("it starts");
+    let owned = node.region::<u64>(4).expect("it is small");
+    let shared = owned.share(Access::ALL).expect("it is shared");
+    shared.write(1, &[7, 8]).await.expect("it is written");
+    let totals = node.snapshot().shared;
+    assert_eq!((totals.shares, totals.bytes), (1, 32));
+    assert_eq!(shared.fetch_add(1, 2).await, Ok(7));
+    assert_eq!(shared.compare_exchange(1, 9, 3).await, Ok(Ok(9)));
+    assert_eq!(shared.read_many(&[0..1, 1..3]).await, Ok(vec![vec![0], vec![3, 8]]));
+    assert!(owned.revoke(&shared).await);
+    assert_eq!(node.snapshot().shared, crate::SharedTotals::default());
+    assert_eq!(shared.get(1).await, Err(RegionError::Revoked));
+    let place = Whereabouts { node: "other".into(), ..(*shared.place).clone() };
+    let other = RemoteRegion::<u64>::bind(&node, place);
+    assert_eq!(other.get(1).await, Err(RegionError::NoNetwork));
+}
+
+/// A node that shuts down says so, and not that the other one is down.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_node_that_shuts_down_reaches_no_other_region() {
+    let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
+    let place = Whereabouts { node: "beta".into(), incarnation: 1, share: 7, at: 0, len: 8 };
+    let region = RemoteRegion::<u64>::bind(&node, place);
+    let operation = tokio::spawn({
+        let region = region.clone();
+        async move { region.fetch_add(1, 1).await }
+    });
+    node.shutdown(std::time::Duration::from_secs(60)).await;
+    assert_eq!(operation.await.expect("it ends"), Err(RegionError::Shutdown));
+    assert_eq!(region.read(..).await, Err(RegionError::Shutdown));
+    assert_eq!(region.set(1, 1).await, Err(RegionError::Shutdown));
+}
