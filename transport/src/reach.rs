@@ -31,7 +31,9 @@
 //!   back by one thread, however many grants there were.
 //! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
 //!   read, its *fence*. A write is done when a read of the fence that was posted after it has its
-//!   outcome: then the owner's threads find what was written, whatever tells them to look.
+//!   outcome: then the owner's threads find what was written, whatever tells them to look. Where
+//!   there is no fence a write is done with its outcome. A task that has given up the wait for that
+//!   makes sure of it by the outcome of an operation that does nothing, posted after it (PV-14).
 //! - **RE-9 lent only where it is there**: a message is lent over a queue pair that both sides have
 //!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
 //!   message nothing but that it comes in parts, and a task that it reads by copies.

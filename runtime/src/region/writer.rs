@@ -21,9 +21,9 @@ use crate::shared::Use;
 /// begins on the region later find them. Others may find any of them, in any order, before
 /// [`flush`](Self::flush) has returned, and find all of them after that, whatever tells them to
 /// look; where this is dropped without it, they are there some time later. So `flush` before you
-/// write what tells others to look, a number of the version say. Over TCP and on this node nothing
-/// is left for `flush` to do. Until all is flushed the link is not closed as idle, nor changed for
-/// a better one.
+/// write what tells others to look, a number of the version say. Over TCP nothing is left for
+/// `flush` to do but to wait for calls that were given up, and on this node nothing. Until all is
+/// flushed the link is not closed as idle, nor changed for a better one.
 ///
 /// # Errors
 /// After [`RegionError::Unknown`] some of what was written since the last `flush` may not be there,
@@ -64,7 +64,8 @@ impl<T: Pod> RegionWriter<T> {
     /// [`RegionError`], as its table says of writes.
     ///
     /// # Cancel safety
-    /// When the future is dropped some of them may be written: not later than `flush` returns.
+    /// When the future is dropped some of them may be written: not later than the next
+    /// [`flush`](Self::flush) returns.
     pub async fn write(&mut self, at: usize, elements: &[T]) -> Result<(), RegionError> {
         let range = range::following(at, elements.len());
         let (_, at) = self.region.find(&range)?;

@@ -314,7 +314,7 @@ impl SharedMemory {
     }
 
     /// Moves bytes in as many operations as it takes, over one queue pair after the other.
-    /// `unfenced` is the one that has executed writes of this task without a fence behind them
+    /// `unfenced` is the one that has executed writes of this task that are not made sure of
     /// (RE-8); where it has ended, or is another one now, the end of those is unknown.
     async fn transfer(
         &self,
@@ -330,14 +330,16 @@ impl SharedMemory {
             }
             let follows = transfer.writes() && follow(unfenced, &ready)?;
             let ended = transfer.run(&ready).await;
-            if ended.is_err() && !transfer.may_be_done() && !follows {
-                *unfenced = None;
-            }
+            let (before, has_fence) = (transfer.done(), ready.fence().is_some());
+            // Without a fence all is done that was posted before what has its outcome (PV-14).
+            let is_sure = match &ended {
+                Ok(()) => transfer.is_fenced() || !has_fence,
+                Err(Unfinished::NotBegun) if !has_fence => transfer.done() > before || !follows,
+                Err(_) => !transfer.may_be_done() && !follows,
+            };
+            unfenced.take_if(|_| is_sure && transfer.writes());
             match ended {
-                Ok(()) => {
-                    unfenced.take_if(|_| transfer.is_fenced());
-                    return Ok(());
-                }
+                Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
                 Err(Unfinished::Failed(error)) => return Err(error.after(transfer.may_be_done())),

@@ -24,13 +24,14 @@ pub(crate) struct Ready {
     pub(crate) terms: Terms,
 }
 
-/// Writes of a task that one queue pair has executed, or may have, without a fence behind them
-/// (RE-8). Its link does not rest before this is dropped: another one could not tell whether they
-/// are there.
+/// Writes of a task that one queue pair has executed, or may have, and that are not made sure of:
+/// no fence was read behind them, or, where there is none, their task gave them up before they had
+/// an outcome (RE-8). Its link does not rest before this is dropped: another one could not tell
+/// whether they are there.
 pub(crate) struct Unfenced(Arc<Reach>, u32);
 
 impl Unfenced {
-    fn new(ready: &Ready) -> Self {
+    pub(crate) fn new(ready: &Ready) -> Self {
         if let Some(pair) = ready.reach.state.lock().pair(ready.number) {
             pair.unfenced += 1;
         }
@@ -252,11 +253,6 @@ impl Ready {
         let unused = permit.num_permits() - slot.len() / ONE_SIDED_SLOT_BYTES;
         drop(permit.split(unused));
         Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
-    }
-
-    /// Returns what stands for writes without a fence, if one has to follow them (RE-8).
-    pub(crate) fn unfenced(&self) -> Option<Unfenced> {
-        self.fence().map(|_| Unfenced::new(self))
     }
 
     /// Returns what has to follow a write before it is done, if anything has (RE-8).

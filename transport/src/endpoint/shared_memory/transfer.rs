@@ -41,16 +41,20 @@ pub(super) async fn completed(finished: oneshot::Receiver<Finished>) -> Result<C
 /// Bytes to be moved, each part from its place on, in order.
 pub(super) struct Transfer<'a> {
     parts: Vec<(u64, Bytes<'a>)>,
-    /// The fence is read behind them, where there is one (RE-8).
+    /// They and all before them are made sure of at the end: by the fence, where there is one
+    /// (RE-8).
     is_fenced: bool,
     done: Mark,
     /// An operation of it was posted.
     is_begun: bool,
 }
 
+/// Writes nothing.
+const NOTHING: Act = Act::On { kind: Kind::Write, at: 0, bytes: 0 };
+
 /// A place in a transfer: a part, and a byte of it. The fence comes after the last part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Mark {
+pub(super) struct Mark {
     part: usize,
     byte: usize,
 }
@@ -96,13 +100,18 @@ impl<'a> Transfer<'a> {
         &self.parts
     }
 
-    /// Returns true if it posts writes, or the fence behind earlier ones.
+    /// Returns the part and the byte before which all is done.
+    pub(super) fn done(&self) -> Mark {
+        self.done
+    }
+
+    /// Returns true if it posts writes, or makes sure of earlier ones.
     pub(super) fn writes(&self) -> bool {
         let writes = |bytes: &Bytes<'_>| bytes.kind() == Kind::Write;
         self.parts.iter().any(|(_, it)| writes(it) && (it.len() > 0 || self.is_fenced))
     }
 
-    /// Returns true if it ends with a fence, where there is one.
+    /// Returns true if it makes sure of what was written.
     pub(super) fn is_fenced(&self) -> bool {
         self.is_fenced
     }
@@ -124,7 +133,11 @@ impl<'a> Transfer<'a> {
     fn step(&self, from: Mark, ready: &Ready, longest: usize) -> Option<Step> {
         let from = self.skip_empty(from);
         let Some((at, bytes)) = self.parts.get(from.part) else {
-            let fence = ready.fence().filter(|_| self.is_fenced && from.byte == 0)?;
+            // Where there is no fence, what has its outcome is done: so an operation that does
+            // nothing makes sure of writes that were given up before (PV-14).
+            let is_empty = self.parts.iter().all(|(_, bytes)| bytes.len() == 0);
+            let fence = ready.fence().or(is_empty.then_some(NOTHING));
+            let fence = fence.filter(|_| self.is_fenced && from.byte == 0)?;
             return Some(Step { act: fence, from, to: Mark { byte: 1, ..from } });
         };
         let at = at + from.byte as u64;
@@ -226,11 +239,11 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Notes that writes without a fence are about to be executed by this queue pair. Returns true if
-/// it has executed those of `unfenced`, too.
+/// Notes that writes are about to be executed by this queue pair that are not made sure of. Returns
+/// true if it has executed those of `unfenced`, too.
 ///
 /// # Errors
-/// [`AccessError::Unknown`]: another one has, whose fence is not read any more (RE-8).
+/// [`AccessError::Unknown`]: another one has, and nothing makes sure of those any more (RE-8).
 pub(super) fn follow(unfenced: &mut Option<Unfenced>, ready: &Ready) -> Result<bool, AccessError> {
     match unfenced {
         Some(before) if before.is_of(ready) => Ok(true),
@@ -241,7 +254,7 @@ pub(super) fn follow(unfenced: &mut Option<Unfenced>, ready: &Ready) -> Result<b
             Err(AccessError::Unknown)
         }
         None => {
-            *unfenced = ready.unfenced();
+            *unfenced = Some(Unfenced::new(ready));
             Ok(false)
         }
     }

@@ -17,7 +17,7 @@ use crate::reach::{Drafted, NotStored, Unfenced};
 /// not be there, and it begins anew.
 pub struct SharedWriter {
     memory: SharedMemory,
-    /// Those since the last flush (RE-8).
+    /// Those since the last flush that are not made sure of (RE-8).
     unfenced: Option<Unfenced>,
 }
 
@@ -66,7 +66,7 @@ impl SharedWriter {
     /// [`AccessError`].
     ///
     /// # Cancel safety
-    /// When the future is dropped some of it may be written, at the next flush at the latest.
+    /// When the future is dropped some of it may be written: before the next flush has returned.
     pub async fn write(&mut self, at: u64, from: &[u8]) -> Result<(), AccessError> {
         if self.memory.is_here() {
             return self.memory.write_here(at, from);
@@ -89,10 +89,14 @@ impl SharedWriter {
         let ready = self.memory.ready(false).await?;
         check(&ready.terms, Kind::Write, at, draft.len())?;
         let follows = follow(&mut self.unfenced, &ready)?;
+        let has_fence = ready.fence().is_some();
         match ready.store(at, draft.0).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.unfenced.take_if(|_| !has_fence);
+                Ok(())
+            }
             Err(NotStored::Rest(draft, done)) => {
-                self.unfenced.take_if(|_| done == 0 && !follows);
+                self.unfenced.take_if(|_| if done == 0 { !follows } else { !has_fence });
                 let rest = self.write(at + done as u64, &draft[done..]).await;
                 let ended = rest.map_err(|error| error.after(done > 0));
                 ended.inspect_err(|error| self.note(error))

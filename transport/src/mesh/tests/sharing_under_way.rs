@@ -3,12 +3,70 @@
 
 use super::sharing::{Owned, reached};
 use super::sharing_at_random::node;
+use super::tcp;
 use super::*;
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim;
 use crate::limits::{SPARE_KEPT, VIEWED_BYTES_MAX};
 
 const BYTES: usize = 800_000;
+
+/// What is given up of a writer is done when that was flushed, or never is: what others write then
+/// stays. Returns how often something was given up.
+async fn give_up_and_flush(alpha: &Node, beta: &Node, pause: impl Fn() -> Duration) -> u32 {
+    let owned = Owned::new(alpha, BYTES, Access::ALL);
+    let memory = reached(beta, alpha, owned.share.id());
+    let mut writer = memory.writer();
+    let mut cut = 0;
+    for round in 0..80u8 {
+        let work = async {
+            if round % 2 == 0 {
+                return writer.write(0, &vec![round; BYTES]).await;
+            }
+            let Some(mut draft) = memory.draft(BYTES).await? else { return Ok(()) };
+            draft.fill(round);
+            writer.write_draft(0, draft).await
+        };
+        cut += u32::from(tokio::time::timeout(pause(), work).await.is_err());
+        writer.flush().await.unwrap();
+        owned.memory.write(0, &vec![200; BYTES]).unwrap();
+        // PV-14: nothing is on its way when this has returned.
+        memory.read(0, &mut [0; 8]).await.unwrap();
+        let mut found = vec![0; BYTES];
+        owned.memory.read(0, &mut found).unwrap();
+        assert!(found == [200; BYTES], "round {round}: written after the flush");
+    }
+    cut
+}
+
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn what_a_writer_gave_up_is_done_when_it_was_flushed() {
+    for by_device in [false, true] {
+        sim::run(8, |world| async move {
+            let alpha = node(&world, "alpha", by_device).await;
+            let beta = node(&world, "beta", by_device).await;
+            beta.mesh.ready(1).await;
+            let pause = || Duration::from_micros(world.entropy().below(800));
+            let cut = give_up_and_flush(&alpha, &beta, pause).await;
+            // (A write to a device is given up at its fence alone, and a writer has none.)
+            assert!(by_device || cut > 20, "{cut}");
+        });
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn what_a_writer_gave_up_is_done_when_it_was_flushed_over_tcp() {
+    let alpha = tcp::node("alpha", &[]).await;
+    let beta = tcp::node("beta", &[alpha.address()]).await;
+    beta.mesh.ready(1).await;
+    let pause = || Duration::from_micros(fastrand::u64(..2_000));
+    let cut = give_up_and_flush(&alpha, &beta, pause).await;
+    println!("{cut} given up");
+    beta.shutdown().await;
+    alpha.shutdown().await;
+}
 
 /// A word that is written by one node never tears for another one, nor for its owner.
 // Promised in docs/SEMANTICS.md.
