@@ -187,22 +187,25 @@ impl<T: Pod> RemoteRegion<T> {
     /// May be dropped.
     pub async fn read(&self, range: impl RangeBounds<usize>) -> Result<Vec<T>, RegionError> {
         let range = range::elements(range, self.len());
-        let (memory, mut at) = self.find(&range)?;
+        let (memory, at) = self.find(&range)?;
         Use::Read.note();
         // Memory is taken as the elements come, for as many again as have come: how many there are
         // is the word of their node.
-        let step = (READ_STEP_BYTES / size_of::<T>().max(1)).max(1);
-        let (mut had, mut elements) = (0, vec![T::zeroed(); range.len().min(step)]);
+        let step = (READ_STEP_BYTES / element_bytes::<T>()).max(1);
+        let (mut come, mut elements) = (0, vec![T::zeroed(); range.len().min(step)]);
         loop {
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements[had..]);
-            let count = bytes.len() as u64;
-            let read = memory.read(at, bytes).await;
+            let is_last = elements.len() == range.len();
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements[..]);
+            // Cut between words: what of one is read by two operations may be of two writes.
+            let into_word = (at.wrapping_add(bytes.len() as u64) % 8) as usize;
+            let end = bytes.len() - if is_last { 0 } else { into_word };
+            let read = memory.read(at + come as u64, &mut bytes[come..end]).await;
             read.map_err(|error| self.error(range.clone(), error))?;
-            (had, at) = (elements.len(), at + count);
-            if had == range.len() {
+            if is_last {
                 return Ok(elements);
             }
-            elements.resize(range.len().min(2 * had), T::zeroed());
+            come = end;
+            elements.resize(range.len().min(2 * elements.len()), T::zeroed());
         }
     }
 

@@ -81,8 +81,9 @@ impl LocalShares {
     }
 }
 
-/// Bytes of another node's memory, where a device has put them: at a multiple of 16. The memory is
-/// kept for the next ones when this is dropped.
+/// Bytes of another node's memory, where a device has put them: at a multiple of 16, or so many
+/// bytes behind one as they lie behind the beginning of a word there. The memory is kept for the
+/// next ones when this is dropped.
 pub struct Fetched(Viewed);
 
 impl Deref for Fetched {
@@ -329,8 +330,8 @@ impl SharedMemory {
                 checked.map_err(|error| error.after(may_be_done))?;
             }
             let follows = transfer.writes() && follow(unfenced, &ready)?;
-            let ended = transfer.run(&ready).await;
             let (before, has_fence) = (transfer.done(), ready.fence().is_some());
+            let ended = transfer.run(&ready).await;
             // Without a fence all is done that was posted before what has its outcome (PV-14).
             let is_sure = match &ended {
                 Ok(()) => transfer.is_fenced() || !has_fence,

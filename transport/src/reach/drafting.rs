@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::fetching::{Moved, Moving};
 use super::{Reach, Ready};
 use crate::fabric::one_sided::Kind;
+use crate::limits::FETCH_SHARED_BYTES;
 use crate::memory::{BudgetShare, Runway, landing_size_of};
 
 /// Bytes that a task means to [store](Ready::store): zeros at first, or what the last one has left.
@@ -53,7 +54,8 @@ impl DerefMut for Drafted {
 /// The reason for which a draft was not stored.
 pub(crate) enum NotStored {
     /// So many of its first bytes are written, as those of other calls are (RE-8), and no others:
-    /// its memory is of another queue pair, or no operation may begin now.
+    /// its memory is of another queue pair, no operation may begin now, or its parts would be cut
+    /// within words. Where some are written the rest begins with a word.
     Rest(Drafted, usize),
     /// Some of it may be written, now or later.
     Unknown,
@@ -101,7 +103,9 @@ impl Ready {
     pub(crate) async fn store(&self, at: u64, mut draft: Drafted) -> Result<(), NotStored> {
         let berth = &mut draft.berth;
         let is_mine = berth.number == self.number && Arc::ptr_eq(&berth.reach, &self.reach);
-        let means = self.reach.state.lock().means.clone().filter(|_| is_mine);
+        // Parts of it that begin within a word would be cut within words (PV-15).
+        let is_cut_well = at.is_multiple_of(8) || draft.bytes <= FETCH_SHARED_BYTES;
+        let means = self.reach.state.lock().means.clone().filter(|_| is_mine && is_cut_well);
         let Some(means) = means else { return Err(NotStored::Rest(draft, 0)) };
         let Some(runway) = berth.runway.take() else { return Err(NotStored::Unknown) };
         let Drafted { mut berth, bytes, taken } = draft;

@@ -79,6 +79,8 @@ impl Source {
 /// Bytes of a share that have landed. They count in the room of views until this is dropped.
 pub(crate) struct Viewed {
     lease: Lease,
+    /// The first bytes of it, which are not viewed.
+    skipped: usize,
     _taken: Arc<BudgetShare>,
 }
 
@@ -86,7 +88,7 @@ impl Deref for Viewed {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.lease
+        &self.lease[self.skipped..]
     }
 }
 
@@ -97,12 +99,15 @@ impl Ready {
     /// # Cancel safety
     /// Operations under way then give back their memory when they end, and no more is begun.
     pub(crate) async fn fetch(&self, at: u64, bytes: usize) -> Option<Viewed> {
+        // From the beginning of its first word on, so that parts are cut between words (PV-15).
+        let skipped = (at % 8) as usize;
+        let (at, bytes) = (at - skipped as u64, bytes + skipped);
         let taken = self.take_viewed(bytes)?;
         let (done, fetched) = oneshot::channel();
         let source = self.source((Kind::Read, at, bytes), &taken);
         self.reach.fetch_source(source, move |outcome| drop(done.send(outcome)));
         let lease = fetched.await.ok()?.ok()?;
-        Some(Viewed { lease, _taken: taken })
+        Some(Viewed { lease, skipped, _taken: taken })
     }
 
     pub(super) fn source(

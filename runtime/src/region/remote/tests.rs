@@ -1,4 +1,4 @@
-//! What a region is that another node names.
+//! What a region is that another node names, and words of a long read.
 
 use super::*;
 use crate::remote::Access;
@@ -50,6 +50,55 @@ async fn a_region_that_says_it_is_enormous_is_none() {
         assert_eq!(region.read_many(&[7..8, 0..1]).await, Ok(vec![vec![0]; 2]));
     }
     far.shutdown(std::time::Duration::from_secs(60)).await;
+}
+
+/// Reads that are too long for one step are cut between words: pairs of elements that are written
+/// as a word are read as one, wherever the read begins.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn words_do_not_tear_where_a_long_read_is_cut() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const PAIRS: usize = 160_000;
+    /// The elements about the first MiB's end.
+    const ABOUT: Range<usize> = (1 << 18) - 8..(1 << 18) + 8;
+    let node = Node::builder("alpha").start().await.expect("it starts");
+    let region = Arc::new(node.region::<f32>(2 * PAIRS).expect("it is small"));
+    let shared = region.share(Access::READ).expect("it is shared");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writes = std::thread::spawn({
+        let (region, is_over) = (region.clone(), is_over.clone());
+        move || {
+            for round in (0..1_000).cycle() {
+                for at in ABOUT.step_by(2) {
+                    region.write(at, &[round as f32; 2]).expect("it has them");
+                }
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+    });
+    let mut changed = 0;
+    let mut last = 0.0;
+    for round in 0..200 {
+        let begin = 1 + round % 4;
+        let read = match round % 2 {
+            0 => shared.read(begin..).await.expect("it is there"),
+            _ => {
+                let ranges = [begin..2 * PAIRS, 0..1];
+                shared.read_many(&ranges).await.expect("it is there").swap_remove(0)
+            }
+        };
+        let pairs = read[begin % 2..].chunks_exact(2);
+        let torn = pairs.filter(|pair| pair[0] != pair[1]).count();
+        assert_eq!(torn, 0, "words of a read from {begin} on are torn");
+        let now = read[ABOUT.start - begin];
+        changed += u32::from(std::mem::replace(&mut last, now) != now);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    writes.join().expect("it writes");
+    println!("{changed} reads of 200 found another round");
 }
 
 /// A node that has no network uses its own regions, and no others.

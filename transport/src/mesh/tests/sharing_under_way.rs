@@ -11,6 +11,82 @@ use crate::limits::{SPARE_KEPT, VIEWED_BYTES_MAX};
 
 const BYTES: usize = 800_000;
 
+/// Checks that no word is torn of bytes from `at` on, of which each word was written as one.
+fn judge_words(at: usize, found: &[u8]) {
+    let begun = at.next_multiple_of(8) - at;
+    for (nth, word) in found[begun..].chunks_exact(8).enumerate() {
+        let is_whole = word.iter().all(|byte| *byte == word[0]);
+        assert!(is_whole, "word {} of bytes from {at} on is torn: {word:?}", nth);
+    }
+}
+
+/// No word tears where a long operation is cut, wherever in a word it begins.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn words_do_not_tear_where_operations_are_cut() {
+    const LONG: usize = 2 << 20;
+    /// Bytes about each place at which something is cut.
+    const ABOUT: usize = 64;
+    let cuts = (1..16u64).map(|nth| nth * (LONG as u64 / 16));
+    for by_device in [false, true] {
+        let cuts = cuts.clone();
+        sim::run(9, |world| async move {
+            let alpha = node(&world, "alpha", by_device).await;
+            let beta = node(&world, "beta", by_device).await;
+            let gamma = node(&world, "gamma", by_device).await;
+            let owned = Owned::new(&alpha, LONG, Access::ALL);
+            let [memory, other] =
+                [&beta, &gamma].map(|node| reached(node, &alpha, owned.share.id()));
+            let places = cuts.clone().map(|cut| cut - ABOUT as u64 / 2);
+            // What another node writes is read, by copies and without.
+            let writes = tokio::spawn({
+                let (other, places) = (other.clone(), places.clone());
+                async move {
+                    for round in (1..=200u8).cycle() {
+                        for at in places.clone() {
+                            other.write(at, &[round; ABOUT]).await.unwrap();
+                        }
+                    }
+                }
+            });
+            let (mut found, mut fetched) = (vec![0; LONG - 8], 0);
+            for at in (0..8).cycle().take(64) {
+                memory.read(at as u64, &mut found).await.unwrap();
+                judge_words(at, &found);
+                if let Some(found) = memory.fetch(at as u64, LONG - 8).await.unwrap() {
+                    judge_words(at, &found);
+                    fetched += 1;
+                }
+            }
+            writes.abort();
+            assert_eq!(fetched, 64);
+            // What is written is read by the others meanwhile, by copies and without.
+            let writes = tokio::spawn(async move {
+                let mut writer = memory.writer();
+                for (at, round) in (0..8).cycle().zip(1..=64u8) {
+                    writer.write(at, &vec![round; LONG - 8]).await.unwrap();
+                    let mut draft = memory.draft(LONG - 8).await.unwrap().expect("there is room");
+                    draft.fill(100 + round);
+                    writer.write_draft(at, draft).await.unwrap();
+                }
+                writer.flush().await.unwrap();
+            });
+            let mut mixed = 0;
+            while !writes.is_finished() {
+                for at in places.clone() {
+                    let mut found = [0; ABOUT];
+                    owned.memory.read(at, &mut found).unwrap();
+                    judge_words(0, &found);
+                    mixed += u32::from(found[..8] != found[ABOUT - 8..]);
+                    tokio::time::sleep(Duration::from_micros(1)).await;
+                }
+            }
+            writes.await.unwrap();
+            println!("{mixed} reads met two writes");
+        });
+    }
+}
+
 /// What is given up of a writer is done when that was flushed, or never is: what others write then
 /// stays. Returns how often something was given up.
 async fn give_up_and_flush(alpha: &Node, beta: &Node, pause: impl Fn() -> Duration) -> u32 {
