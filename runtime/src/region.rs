@@ -61,10 +61,17 @@ pub struct Region<T> {
     _elements: PhantomData<fn() -> T>,
 }
 
-/// A share that a region keeps.
+/// A share that a region keeps: until nothing reaches the memory by it any more, so that each
+/// revocation waits for that.
 struct Kept {
-    share: Share,
-    /// Dropped when it ends: the tasks that would end it are done then.
+    share: Arc<Share>,
+    /// `None` when it has ended.
+    shared: Option<Shared>,
+}
+
+/// What ends with a share.
+struct Shared {
+    /// The tasks that would end it are done when these are dropped.
     tasks: Vec<oneshot::Sender<()>>,
     _counted: Counted,
 }
@@ -213,7 +220,8 @@ impl<T: Pod> Region<T> {
         };
         // MR-2.
         let _counted = self.node.shared_totals().count(bytes);
-        self.shares.lock().push(Kept { share, tasks: Vec::new(), _counted });
+        let (share, shared) = (Arc::new(share), Some(Shared { tasks: Vec::new(), _counted }));
+        self.shares.lock().push(Kept { share, shared });
         Ok(RemoteRegion::bind(&self.node, place))
     }
 
@@ -222,23 +230,24 @@ impl<T: Pod> Region<T> {
         Lease::new(self, access)
     }
 
-    /// Takes back what [`share`](Region::share) gave. When this returns no operation reaches the
-    /// memory by it any more; one that was under way has ended, or ends with an error. A node that
-    /// does not answer is waited for, for up to 2 seconds
-    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)). Returns true if it was shared until
-    /// now: false for what was revoked before, or is of another region.
+    /// Takes back what [`share`](Region::share) gave: at the call, whatever becomes of the future
+    /// that it returns. When that is ready no operation reaches the memory by it any more; one that
+    /// was under way has ended, or ends with an error. A node that does not answer is waited for,
+    /// for up to 2 seconds ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)), and a device that
+    /// is just registering the memory until it has. Returns true if it was shared until now: false
+    /// for what was revoked before, the end of which it waits for, too, or is of another region.
     ///
-    /// It begins when what this returns is first polled, or dropped. An actor that is not to wait
-    /// in its turn has [`Context::pipe`](crate::Context::pipe) do it, and goes on when it is done.
+    /// An actor that is not to wait in its turn has [`Context::pipe`](crate::Context::pipe) do it,
+    /// and goes on when it is done.
     ///
     /// # Cancel safety
     /// When the future is dropped it is revoked all the same.
     pub fn revoke(&self, shared: &RemoteRegion<T>) -> impl Future<Output = bool> + use<T> {
-        let share = lease::take(&self.shares, ShareId(shared.share()));
+        let share = ShareId(shared.share());
+        let (was_shared, ended) = lease::end(&self.shares, Some(share));
         async move {
-            let Some(share) = share else { return false };
-            share.end().await;
-            true
+            join_all(ended).await;
+            was_shared
         }
     }
 
@@ -247,10 +256,8 @@ impl<T: Pod> Region<T> {
     /// # Cancel safety
     /// When the future is dropped all are revoked all the same.
     pub fn revoke_all(&self) -> impl Future<Output = ()> + use<T> {
-        let shares = std::mem::take(&mut *self.shares.lock());
-        async move {
-            join_all(shares.into_iter().map(|kept| kept.share.end())).await;
-        }
+        let (_, ended) = lease::end(&self.shares, None);
+        async move { drop(join_all(ended).await) }
     }
 }
 

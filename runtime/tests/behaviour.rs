@@ -67,6 +67,7 @@ macro_rules! for_each_case {
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;
             layouts: references_with_names_that_are_none_are_no_archive;
+            leases: a_revocation_waits_for_one_that_is_under_way;
             leases: a_lease_ends_with_its_time_or_its_actor;
             leases: a_node_gives_another_one_memory;
             leases: a_node_that_asks_for_too_much_takes_it_from_no_other;

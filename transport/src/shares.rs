@@ -21,10 +21,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::entropy::Entropy;
@@ -40,7 +41,15 @@ use crate::mutants::planted;
 pub struct Share {
     id: ShareId,
     shares: Arc<Shares>,
-    holders: watch::Receiver<usize>,
+    holders: Arc<Holders>,
+}
+
+/// Counts the queue pairs, and the uses by this node, that reach a share.
+#[derive(Default)]
+struct Holders {
+    count: Mutex<usize>,
+    /// Wakes those that wait until there is none, in their order.
+    none: Notify,
 }
 
 /// What a node shares.
@@ -166,7 +175,7 @@ struct Shared {
     piece: Piece,
     /// Those that were granted it.
     granted: Vec<Weak<dyn Grantee>>,
-    holders: watch::Sender<usize>,
+    holders: Arc<Holders>,
 }
 
 /// What gives peers access to shares, and is told of their end.
@@ -183,13 +192,13 @@ pub(crate) trait Grantee: Send + Sync {
 /// Stands for one queue pair that reaches a share, in the share's count, and perhaps for its atomic
 /// operations (SM-3).
 pub(crate) struct Holder {
-    holders: watch::Sender<usize>,
+    holders: Arc<Holders>,
     bound: Option<(Arc<Shares>, Arc<Words>)>,
 }
 
 impl Holder {
-    fn new(holders: &watch::Sender<usize>) -> Self {
-        holders.send_modify(|count| *count += 1);
+    fn new(holders: &Arc<Holders>) -> Self {
+        *holders.count.lock() += 1;
         Holder { holders: holders.clone(), bound: None }
     }
 }
@@ -199,7 +208,14 @@ impl Drop for Holder {
         if let Some((shares, memory)) = self.bound.take() {
             shares.state.lock().release(memory.number());
         }
-        self.holders.send_modify(|count| *count -= 1);
+        let is_last = {
+            let mut count = self.holders.count.lock();
+            *count -= 1;
+            *count == 0
+        };
+        if is_last {
+            self.holders.none.notify_waiters();
+        }
     }
 }
 
@@ -272,9 +288,9 @@ impl Shares {
             return Err(OutOfRange { wanted, bytes: memory.bytes() as u64 });
         }
         let piece = Piece { memory: memory.clone(), at, bytes, access, is_elsewhere: false };
-        let (sender, holders) = watch::channel(0);
+        let holders: Arc<Holders> = Arc::default();
         let id = ShareId(self.entropy.u128());
-        let shared = Shared { piece, granted: Vec::new(), holders: sender };
+        let shared = Shared { piece, granted: Vec::new(), holders: holders.clone() };
         self.state.lock().by_id.insert(id, shared);
         Ok(Share { id, shares: self.clone(), holders })
     }
@@ -394,15 +410,25 @@ impl Share {
         self.id
     }
 
-    /// Ends it, and waits until no operation of any peer reaches the memory any more: that a peer
-    /// says so, its link has ended, or it has not said so for a while.
-    ///
-    /// # Cancel safety
-    /// When the future is dropped the share ends all the same.
-    pub async fn end(mut self) {
+    /// Ends it, if it has not ended. What this returns waits until no operation of any peer reaches
+    /// the memory any more: that a peer says so, its link has ended, or it has not said so for a
+    /// while. Several tasks may wait.
+    pub fn end(&self) -> impl Future<Output = ()> + Send + use<> {
         self.shares.end(self.id);
-        // An error says that the last holder is gone.
-        let _ = self.holders.wait_for(|count| *count == 0).await;
+        let holders = self.holders.clone();
+        async move {
+            let mut none = pin!(holders.none.notified());
+            none.as_mut().enable();
+            // Nothing holds a share anew that has ended.
+            if *holders.count.lock() > 0 {
+                none.await;
+            }
+        }
+    }
+
+    /// Returns true if an operation of a peer, or of this node, may reach the memory yet.
+    pub fn is_held(&self) -> bool {
+        *self.holders.count.lock() > 0
     }
 }
 

@@ -1,5 +1,6 @@
 //! A share that ends by itself.
 
+use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 use super::{Kept, Region, RemoteRegion};
 use crate::actor::{Context, Handlers};
 use crate::error::RegionError;
-use crate::remote::{Access, Share, ShareId};
+use crate::remote::{Access, ShareId};
 
 /// A share of a [`Region`] that is to end by itself. Made by [`Region::lease`].
 #[must_use = "nothing is shared until `share` is called"]
@@ -35,7 +36,8 @@ impl<'a, T: Pod> Lease<'a, T> {
 
     /// Ends it after this time, as by [`Region::revoke`]: nothing begins any more then, but what a
     /// peer begins that has not heard of it yet, for up to 2 seconds
-    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) where that does not answer.
+    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) where that does not answer. A device
+    /// that is just registering the memory goes on until it has. To wait for all that, `revoke` it.
     pub fn for_at_most(mut self, time: Duration) -> Self {
         self.at_most = Some(time);
         self
@@ -68,10 +70,8 @@ impl<'a, T: Pod> Lease<'a, T> {
         if let Some(time) = self.at_most {
             let (ending, ended) = self.region.ending(id);
             self.region.node.runtime().spawn(async move {
-                if timeout(time, ended).await.is_err()
-                    && let Some(share) = ending.take()
-                {
-                    share.end().await;
+                if timeout(time, ended).await.is_err() {
+                    ending.end();
                 }
             });
         }
@@ -98,8 +98,10 @@ struct Ending {
 }
 
 impl Ending {
-    fn take(&self) -> Option<Share> {
-        take(&*self.shares.upgrade()?, self.id)
+    fn end(&self) {
+        if let Some(shares) = self.shares.upgrade() {
+            drop(end(&shares, Some(self.id)));
+        }
     }
 }
 
@@ -107,15 +109,31 @@ struct EndedWithTask(Ending);
 
 impl Drop for EndedWithTask {
     fn drop(&mut self) {
-        drop(self.0.take());
+        self.0.end();
     }
 }
 
-/// Takes a share of a region, if it is shared still.
-pub(super) fn take(shares: &Mutex<Vec<Kept>>, id: ShareId) -> Option<Share> {
-    let mut shares = shares.lock();
-    let place = shares.iter().position(|kept| kept.share.id() == id)?;
-    Some(shares.swap_remove(place).share)
+/// Ends one share of a region, or all. Returns true if one was shared until now, and what waits
+/// until nothing reaches the memory by any of them, whatever has ended it.
+pub(super) fn end(
+    shares: &Mutex<Vec<Kept>>,
+    one: Option<ShareId>,
+) -> (bool, Vec<impl Future<Output = ()> + use<>>) {
+    let ending: BTreeMap<_, _> = {
+        let shares = shares.lock();
+        let all = shares.iter().map(|kept| (kept.share.id(), kept.share.clone()));
+        all.filter(|(id, _)| one.is_none_or(|one| one == *id)).collect()
+    };
+    // (Without the lock: this wakes tasks.)
+    let waits = ending.values().map(|share| share.end()).collect();
+    let mut ended = Vec::new();
+    shares.lock().retain_mut(|kept| {
+        if ending.contains_key(&kept.share.id()) {
+            ended.extend(kept.shared.take());
+        }
+        kept.shared.is_some() || kept.share.is_held()
+    });
+    (!ended.is_empty(), waits)
 }
 
 impl<T> Region<T> {
@@ -123,8 +141,9 @@ impl<T> Region<T> {
     fn ending(&self, id: ShareId) -> (Ending, oneshot::Receiver<()>) {
         let (sender, ended) = oneshot::channel();
         let mut shares = self.shares.lock();
-        if let Some(kept) = shares.iter_mut().find(|kept| kept.share.id() == id) {
-            kept.tasks.push(sender);
+        let kept = shares.iter_mut().find(|kept| kept.share.id() == id);
+        if let Some(shared) = kept.and_then(|kept| kept.shared.as_mut()) {
+            shared.tasks.push(sender);
         }
         (Ending { shares: Arc::downgrade(&self.shares), id }, ended)
     }

@@ -138,3 +138,23 @@ async fn a_node_that_shuts_down_reaches_no_other_region() {
     assert_eq!(region.read(..).await, Err(RegionError::Shutdown));
     assert_eq!(region.set(1, 1).await, Err(RegionError::Shutdown));
 }
+
+/// A share ends when `revoke` is called, whatever becomes of what that returns.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn a_share_ends_when_revoke_is_called() {
+    let node = Node::builder("alone").start().await.expect("it starts");
+    let owned = node.region_of(&[4u64]).expect("it is small");
+    let [first, second] = [(); 2].map(|()| owned.share(Access::ALL).expect("it is shared"));
+    let kept = owned.revoke(&first);
+    assert_eq!(node.snapshot().shared.shares, 1);
+    assert_eq!(first.get(0).await, Err(RegionError::Revoked), "it waits for a poll of none");
+    assert!(!owned.revoke(&first).await, "it was shared until the first call");
+    assert_eq!(second.get(0).await, Ok(4));
+    let all = owned.revoke_all();
+    drop(owned);
+    assert_eq!(node.snapshot().shared.shares, 0);
+    assert_eq!(second.get(0).await, Err(RegionError::Revoked));
+    assert!(kept.await);
+    all.await;
+}
