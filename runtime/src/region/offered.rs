@@ -358,6 +358,16 @@ mod tests {
             region.release().await.expect("it answers");
         }
         let all = peer.region::<u64>(11 * 512).await.expect("all has come back");
+        all.release().await.expect("it answers");
+        // What is offered and not there takes nothing from what is.
+        assert_eq!(offer(u64::MAX, u64::MAX), Ok(()));
+        for bytes in [1 << 62, (1 << 62) - 1] {
+            let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
+            let refused = asked.expect("it answers");
+            assert!(matches!(refused, Err(NotAllocated::Refused(_))), "{refused:?}");
+        }
+        assert_eq!(offer(11 * PAGE_BYTES, u64::MAX), Ok(()));
+        let all = peer.region::<u64>(11 * 512).await.expect("a refusal took nothing");
         drop(all);
         node.shutdown(std::time::Duration::from_secs(60)).await;
         assert_eq!(offer(1, 1), Err(OfferError::Shutdown));
@@ -398,6 +408,14 @@ mod tests {
         let minute = std::time::Duration::from_secs(60);
         let ended = tokio::time::timeout(minute, none_is_left).await;
         assert!(ended.is_ok(), "{:?}", node.snapshot().actors);
+        // What was given to one that gave up is back, too.
+        let all_is_back = async {
+            while let Err(error) = peer.region::<u8>(1 << 20).await {
+                assert!(matches!(error, AllocateError::OverQuota { .. }), "{error}");
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(minute, all_is_back).await.expect("the whole offer can be had");
     }
 
     /// LM-2: whoever does not know a region does not give it back for its tenant.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringpost::limits::REVOKE_PATIENCE;
 use ringpost::prelude::*;
 use ringpost::{AllocateError, MemoryOffer, PeerRegion, RegionError};
+use tokio::time::Instant;
 
 use super::world::{World, end, until};
 use crate::remote::PATIENCE;
@@ -24,8 +26,6 @@ impl Lessor {
         lease.for_at_most(time).share().unwrap()
     }
 
-    #[handler]
-    fn leave(&self, cx: &mut Context<Self>) {
     /// Shares until its actor ends.
     #[handler]
     fn share(&mut self, cx: &mut Context<Self>) -> RemoteRegion<u64> {
@@ -39,6 +39,8 @@ impl Lessor {
         lease.for_at_most(Duration::from_millis(millis)).share().unwrap()
     }
 
+    #[handler]
+    fn leave(&self, cx: &mut Context<Self>) {
         cx.stop();
     }
 }
@@ -109,18 +111,28 @@ pub async fn a_lease_ends_with_its_time_or_its_actor(world: &World) {
     let kept = cells.share(Access::READ).unwrap();
     let lessor = beta.spawn("lessor", Lessor { cells: cells.clone() }).await.unwrap();
     let there = alpha.actor::<Lessor>("beta/lessor").await.unwrap();
+    // How late it ends can be told where time is simulated.
+    let is_late = |since: Instant, time: Duration| {
+        matches!(world, World::Sim(_)) && since.elapsed() > time + REVOKE_PATIENCE
+    };
+    let (begun, time) = (Instant::now(), Duration::from_millis(100));
     let [short, long] = [there.lease(100).await.unwrap(), there.lease(600_000).await.unwrap()];
     assert_eq!(long.get(0).await, Ok(4));
     // It ends in the midst of its use.
+    let leased = Instant::now();
     while let Ok(found) = short.get(0).await {
         assert_eq!(found, 4);
+        assert!(!is_late(leased, time), "it goes on after {:?}", leased.elapsed());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    assert!(begun.elapsed() >= time, "it has ended after {:?}", begun.elapsed());
     assert_eq!(short.get(0).await, Err(RegionError::Revoked));
     assert_eq!(long.get(0).await, Ok(4));
     there.leave().await.unwrap();
     lessor.wait_stopped().await;
+    let stopped = Instant::now();
     while long.get(0).await.is_ok() {
+        assert!(!is_late(stopped, Duration::ZERO), "it goes on without its actor");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(long.get(0).await, Err(RegionError::Revoked));

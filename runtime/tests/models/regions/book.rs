@@ -4,25 +4,30 @@
 //! - **Exact**: a word is what was done to it, and at most what may have been done beyond.
 //! - **Settled**: of what ended as unknown, a user's next read of its own word says whether it was
 //!   done, and that stays so.
+//! - **Written**: the word that one user alone writes is what it wrote last, or what it may have
+//!   written since the last time that it knew.
+//! - **Alive**: when the faults are over each user goes on with each share that has not ended.
 //! - **No access**: an operation that is begun after a share has ended, by its revocation or with
 //!   its node, brings nothing and changes nothing.
 //! - **True errors**: that a share has ended is said of one that has, or is about to; no read is
 //!   unknown; one executor does what is atomic, so none is refused for another.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use ringpost::RegionError;
 
 use super::super::Scene;
 
-/// Words of a region: the counter to which all add, the one that all exchange, and one of each
-/// user alone.
+/// Words of a region: the counter to which all add, the one that all exchange, and two of each
+/// user alone, one to which it adds and one that it writes.
 pub(super) const WORDS: usize = 64;
 pub(super) const SUM: usize = 0;
 pub(super) const EXCHANGED: usize = 1;
 pub(super) const OWN: usize = 2;
+pub(super) const WRITTEN: usize = OWN + (WORDS - OWN) / 2;
 
-pub(super) const STATES: [&str; 14] = [
+pub(super) const STATES: [&str; 16] = [
     "a calm scene",
     "a user was killed at work",
     "added to the counter of all",
@@ -30,6 +35,7 @@ pub(super) const STATES: [&str; 14] = [
     "another one exchanged first",
     "exchanged",
     "node down: nothing was done",
+    "revoked again under way",
     "revoked under work",
     "revoked: nothing was done",
     "tried after its owner was killed",
@@ -37,6 +43,7 @@ pub(super) const STATES: [&str; 14] = [
     "unknown, and it was done",
     "unknown, and it was not done",
     "used by its own node",
+    "wrote its word",
 ];
 
 /// The account of one share.
@@ -44,6 +51,8 @@ pub(super) struct Page {
     /// Changes of each word that were done, and those that may have been done beyond.
     pub(super) done: [u64; WORDS],
     pub(super) unknown: [u64; WORDS],
+    /// What may be there of each word that is written, once it is.
+    pub(super) written: BTreeMap<usize, Vec<u64>>,
     /// Operations that were begun and have not ended.
     pub(super) under_way: u64,
     /// Its end has begun; it is over.
@@ -75,13 +84,20 @@ pub(super) fn add_share() -> usize {
     PAGES.with_borrow_mut(|pages| {
         let (done, unknown, under_way) = ([0; WORDS], [0; WORDS], 0);
         let (is_ending, has_ended, is_killed) = (false, false, false);
-        pages.shares.push(Page { done, unknown, under_way, is_ending, has_ended, is_killed });
+        let written = BTreeMap::new();
+        let page = Page { done, unknown, written, under_way, is_ending, has_ended, is_killed };
+        pages.shares.push(page);
         pages.shares.len() - 1
     })
 }
 
 pub(super) fn with<T>(share: usize, act: impl FnOnce(&mut Page) -> T) -> T {
     PAGES.with_borrow_mut(|pages| act(&mut pages.shares[share]))
+}
+
+/// Acts on what may be there of a word that is written.
+pub(super) fn with_written<T>(share: usize, word: usize, act: impl Fn(&mut Vec<u64>) -> T) -> T {
+    with(share, |page| act(page.written.entry(word).or_insert_with(|| vec![0])))
 }
 
 pub(super) fn note(state: &'static str) {
@@ -106,6 +122,11 @@ pub(super) fn judge(scene: &Scene, memories: &[(Vec<u64>, Option<Vec<u64>>)]) {
     for (number, (page, (words, at_its_end))) in shares.iter().zip(memories).enumerate() {
         assert_eq!(page.under_way, 0, "share {number}: an operation has no end");
         for (word, value) in words.iter().enumerate() {
+            if let Some(values) = page.written.get(&word) {
+                let is_one = values.contains(value);
+                assert!(is_one, "share {number}, word {word}: {value} of {values:?}");
+                continue;
+            }
             let bounds = page.done[word]..=page.done[word] + page.unknown[word];
             assert!(bounds.contains(value), "share {number}, word {word}: {value} of {bounds:?}");
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use ringpost::prelude::*;
+use tokio::time::timeout;
 
 use super::super::{MS, SECOND, Scene};
 use super::book::{self, WORDS, judge};
@@ -62,7 +63,9 @@ pub(super) async fn play(scene: Scene) {
     // Users find out what became of what they do not know, and that what has ended is closed.
     let count = stage.owned.borrow().len();
     for (at, number) in (0..NODES.len()).flat_map(|at| (0..count).map(move |it| (at, it))) {
-        stage.work(at, number, vec![Act::AddOwn, Act::Look]).await;
+        let is_well = stage.work(at, number, vec![Act::AddOwn, Act::Write, Act::Look]).await;
+        let is_open = !book::with(number, |page| page.is_ending);
+        book::fault(is_open && !is_well, || format!("share {number} is lost for {}", NODES[at]));
     }
     let owned = stage.owned.take();
     let memories = owned.iter().map(|it| (it.words(), it.at_its_end.take()));
@@ -122,7 +125,8 @@ impl Stage {
             for _ in 0..1 + self.scene.below(3) {
                 let elsewhere = self.scene.one_in(4);
                 let number = if elsewhere { self.scene.below(count) } else { focus };
-                let acts = [Act::Add, Act::Exchange, Act::AddOwn, Act::AddOwn, Act::Look];
+                let acts =
+                    [Act::Add, Act::Exchange, Act::AddOwn, Act::AddOwn, Act::Write, Act::Look];
                 let acts = (0..self.scene.below(12)).map(|_| self.scene.one_of(&acts));
                 self.work(at, number, acts.collect()).await;
             }
@@ -136,11 +140,11 @@ impl Stage {
         join(join_all((0..NODES.len()).map(turns)), trouble).await;
     }
 
-    /// Has the user of a node use a share, if it has it.
-    async fn work(&self, at: usize, number: usize, acts: Vec<Act>) {
-        let Some((_, user)) = self.node(at) else { return };
+    /// Has the user of a node use a share, if it has it. Returns true if nothing failed.
+    async fn work(&self, at: usize, number: usize, acts: Vec<Act>) -> bool {
+        let Some((_, user)) = self.node(at) else { return true };
         self.scene.note_if(self.owned.borrow()[number].on == at, "used by its own node");
-        drop(user.serve(number as u64, acts).timeout(100 * SECOND).await);
+        user.serve(number as u64, acts).timeout(100 * SECOND).await.unwrap_or(false)
     }
 
     async fn trouble(&self, focus: usize) {
@@ -186,7 +190,12 @@ impl Stage {
         }
         let under_way = book::with(number, |page| page.under_way);
         self.scene.note_if(under_way > 0, "revoked under work");
-        let was_shared = owned.region.revoke(&owned.share).await;
+        let patience = self.scene.one_of(&[MS / 4, 100 * SECOND]);
+        let first = timeout(patience, owned.region.revoke(&owned.share)).await;
+        // The next one waits for the end, too.
+        self.scene.note_if(first.is_err(), "revoked again under way");
+        assert!(!owned.region.revoke(&owned.share).await, "share {number} was shared twice");
+        let was_shared = first.unwrap_or(true);
         if !book::with(number, |page| page.is_killed) {
             assert!(was_shared, "share {number} was shared");
             book::with(number, |page| page.has_ended = true);

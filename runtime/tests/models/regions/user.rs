@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringpost::RegionError;
 use ringpost::prelude::*;
 
-use super::book::{self, Begun, EXCHANGED, OWN, SUM};
+use super::book::{self, Begun, EXCHANGED, OWN, SUM, WRITTEN};
 
 /// An act of a user on a region.
 #[message]
@@ -17,6 +17,8 @@ pub(super) enum Act {
     Exchange,
     /// Adds one to its own word.
     AddOwn,
+    /// Writes the next number to the other word of its own.
+    Write,
     /// Reads the counter of all.
     Look,
 }
@@ -36,6 +38,8 @@ struct Used {
     /// The word of the user alone, and whether it may be one more.
     own: u64,
     is_open: bool,
+    /// The last number that it began to write.
+    last: u64,
 }
 
 impl User {
@@ -52,27 +56,31 @@ impl User {
     /// Takes a share, by its number.
     #[handler]
     pub(super) fn hold(&mut self, number: u64, region: RemoteRegion<u64>) {
-        let (seen, own, is_open) = (0, 0, false);
-        let used = Used { number: number as usize, region, seen, own, is_open };
+        let (seen, own, is_open, last) = (0, 0, false, 0);
+        let used = Used { number: number as usize, region, seen, own, is_open, last };
         self.shares.entry(number).or_insert(used);
     }
 
-    /// Uses a share that it holds, until something certainly fails.
+    /// Uses a share, if it holds it, until something certainly fails. Returns true if nothing did.
     #[handler]
-    pub(super) async fn serve(&mut self, number: u64, acts: Vec<Act>) {
+    pub(super) async fn serve(&mut self, number: u64, acts: Vec<Act>) -> bool {
         let word = OWN + self.number;
-        let Some(used) = self.shares.get_mut(&number) else { return };
+        let Some(used) = self.shares.get_mut(&number) else { return true };
+        let mut is_well = true;
         for act in acts {
             let ended = match act {
                 Act::Add => used.add().await,
                 Act::Exchange => used.exchange().await,
                 Act::AddOwn => used.add_own(word).await,
+                Act::Write => used.write(WRITTEN + self.number).await,
                 Act::Look => used.look().await,
             };
+            is_well &= ended.is_ok();
             if ended.is_err_and(|error| !matches!(error, RegionError::Unknown(_))) {
-                return;
+                break;
             }
         }
+        is_well
     }
 }
 
@@ -129,6 +137,24 @@ impl Used {
                 Err(error)
             }
         }
+    }
+
+    async fn write(&mut self, word: usize) -> Result<(), RegionError> {
+        // What it does not know of is done by now, or never.
+        let (number, found) = (self.number, self.get(word).await?);
+        let is_known = book::with_written(number, word, |values| values.contains(&found));
+        book::fault(!is_known, || format!("share {number}: {found} was not written"));
+        self.last += 1;
+        let new = self.last;
+        book::with_written(number, word, |values| *values = vec![found, new]);
+        let begun = Begun::new(number, Some(word));
+        let ended = begun.end(self.region.write(word, &[new]).await, |()| true);
+        book::with_written(number, word, |values| match &ended {
+            Ok(()) => *values = vec![new],
+            Err(RegionError::Unknown(_)) => {}
+            Err(_) => *values = vec![found],
+        });
+        ended.inspect(|()| book::note("wrote its word"))
     }
 
     /// Finds out whether what ended as unknown was done: it is not done any more after this.
