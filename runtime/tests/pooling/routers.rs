@@ -118,6 +118,29 @@ async fn asks_without_a_key_that_are_given_up_do_not_hold_up_a_router() {
     assert!(desk.done().iter().all(|(_, number)| *number != 9), "{:?}", desk.done());
 }
 
+/// An ask that is given up while its router has no room for it makes way for what is behind it.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn an_ask_that_is_given_up_while_a_router_has_no_room_makes_way() {
+    let node = node().await;
+    let (desk, builder) = builder();
+    let pool = builder.spawn(&node, "pool").await.unwrap();
+    let options = SpawnOptions::named("jobs").mailbox_capacity(1);
+    let router = node.spawn_with(options, pool.router::<Job>().waiting_max(1)).await.unwrap();
+    let gate = fill(&desk, &pool).await.remove(0);
+    router.tell(job(1)).await.unwrap();
+    tokio::time::sleep(MS).await;
+    timeout(MS, router.ask(job(9)).timeout(MINUTE)).await.unwrap_err();
+    // One has the room, one waits for it, and one is in the mailbox.
+    for number in 2..4 {
+        router.try_tell(job(number)).unwrap();
+        tokio::time::sleep(MS).await;
+    }
+    gate.add_permits(1);
+    desk.until_done(4).await;
+    assert!(desk.done().iter().all(|(_, number)| *number != 9), "{:?}", desk.done());
+}
+
 /// Two keys of one place have two workers when the pool has grown. The one that moves does not wait
 /// for the one that stays, also where the old worker waits for the end of the router.
 // Promised in docs/SEMANTICS.md.

@@ -218,12 +218,14 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
                 let room = async {
                     tokio::select! {
                         biased;
-                        room = self.room.clone().acquire_owned() => room.ok(),
+                        () = poll_fn(|cx| reply.poll_gone(cx)), if reply.is_awaited() => None,
+                        room = self.room.clone().acquire_owned() => Some(room.ok()),
                         // A drain does not wait for workers: no more comes than its mailbox has.
-                        () = cx.is_to_end() => None,
+                        () = cx.is_to_end() => Some(None),
                     }
                 };
-                at_rest(room).await
+                let Some(room) = at_rest(room).await else { return };
+                room
             }
         };
         let deadline = cx.deadline();
@@ -259,8 +261,8 @@ impl<A: Accepts<M>, M: Message + Wire> Handler<Down> for Router<A, M> {
 async fn turn_of<R>(turns: Turns, reply: &mut ReplyTo<R>) -> Option<OwnedMutexGuard<()>> {
     tokio::select! {
         biased;
-        turn = turns.lock_owned() => Some(turn),
         () = reply.given_up() => None,
+        turn = turns.lock_owned() => Some(turn),
     }
 }
 
@@ -292,9 +294,10 @@ async fn hand_over<A: Accepts<M>, M: Message>(
         let mut asked = pin!(ask.answer((|| drop((turn, unsent)), routed.as_ref())));
         tokio::select! {
             biased;
-            answer = &mut asked => answer,
-            // As that of an asker which had asked the worker itself.
+            // As that of an asker which had asked the worker itself: also one that has room now is
+            // not begun.
             () = poll_fn(|cx| reply.poll_gone(cx)) => return,
+            answer = &mut asked => answer,
         }
     };
     match answer {
