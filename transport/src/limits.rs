@@ -362,11 +362,13 @@ pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.a
 /// Time after which a queue pair for one-sided access is given up by which the peer has not let go
 /// of what it is to let go of. 1 MiB may be under way on that, over a path of some 40 KB/s.
 pub const DRAINING_PATIENCE: Duration = LOAN_PATIENCE;
+/// Bytes that a device sends in one packet at least: the least path MTU that there is.
+pub const PACKET_BYTES_MIN: usize = 256;
 /// Time after which a queue pair for one-sided access is given up that this side's device, or the
 /// peer's, has not made, or not connected. Longer than a slow device takes that works.
 pub const OPENING_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
-/// Time after which no queue pair for one-sided access is made since the one before it has not been
-/// destroyed: less than that, so that the reason is known.
+/// Time after which no queue pair for one-sided access is made since the one before it has not
+/// gone: less than that, so that the reason is known.
 pub const PLACE_PATIENCE: Duration = Duration::from_secs(OPENING_PATIENCE.as_secs() / 2);
 /// Questions about shared memory of one node to another one that have no answer; more wait. So few
 /// answers have room on the connection, whatever else it carries: neither side waits for the other

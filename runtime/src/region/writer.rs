@@ -105,8 +105,8 @@ impl<T: Pod> RegionWriter<T> {
         }))
     }
 
-    /// Writes a draft to the elements from `at` on. Its memory serves the next one. More than 512
-    /// KiB are copied where they do not begin at a multiple of 8 bytes.
+    /// Writes a draft to the elements from `at` on. Its memory serves the next one. It is
+    /// copied where it does not begin at a multiple of 8 bytes.
     ///
     /// # Errors
     /// As of [`write`](Self::write). The draft is lost: keep what it was filled from until `flush`

@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 use super::fetching::{Moved, Moving};
 use super::{Reach, Ready};
 use crate::fabric::one_sided::Kind;
-use crate::limits::FETCH_SHARED_BYTES;
 use crate::memory::{BudgetShare, Runway, landing_size_of};
 
 /// Bytes that a task means to [store](Ready::store): zeros at first, or what the last one has left.
@@ -103,8 +102,8 @@ impl Ready {
     pub(crate) async fn store(&self, at: u64, mut draft: Drafted) -> Result<(), NotStored> {
         let berth = &mut draft.berth;
         let is_mine = berth.number == self.number && Arc::ptr_eq(&berth.reach, &self.reach);
-        // Parts of it that begin within a word would be cut within words (PV-15).
-        let is_cut_well = at.is_multiple_of(8) || draft.bytes <= FETCH_SHARED_BYTES;
+        // One that begins within a word would be cut within words (PV-15).
+        let is_cut_well = at.is_multiple_of(8);
         let means = self.reach.state.lock().means.clone().filter(|_| is_mine && is_cut_well);
         let Some(means) = means else { return Err(NotStored::Rest(draft, 0)) };
         let Some(runway) = berth.runway.take() else { return Err(NotStored::Unknown) };

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{AccessError, Bytes};
 use crate::fabric::Status;
 use crate::fabric::one_sided::Kind;
-use crate::limits::ONE_SIDED_DOORBELL_BYTES;
+use crate::limits::{ONE_SIDED_DOORBELL_BYTES, PACKET_BYTES_MIN};
 use crate::reach::{Act, Came, Finished, NotPosted, Ready, Unfenced, Wanted};
 
 /// The operation was not, or not wholly, done on a queue pair.
@@ -141,9 +141,10 @@ impl<'a> Transfer<'a> {
             return Some(Step { act: fence, from, to: Mark { byte: 1, ..from } });
         };
         let at = at + from.byte as u64;
-        // Cut between words.
-        let bytes_max = longest - (at % 8) as usize;
-        let length = (bytes.len() - from.byte).min(bytes_max);
+        // Cut between words; a device cuts at each packet.
+        let (left, within) = (bytes.len() - from.byte, (at % 8) as usize);
+        let bytes_max = if within > 0 && left > PACKET_BYTES_MIN { 8 - within } else { longest };
+        let length = left.min(bytes_max);
         let act = Act::On { kind: bytes.kind(), at, bytes: length };
         Some(Step { act, from, to: Mark { byte: from.byte + length, ..from } })
     }

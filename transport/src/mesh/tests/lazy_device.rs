@@ -1,6 +1,6 @@
 //! A device that says that a write is done before the memory has it, over the simulated fabric: as
 //! adapters may, until something is read behind it. What it executes is not atomic with what others
-//! do.
+//! do, and a write that begins within a word comes in packets.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use super::over::Over;
 use super::*;
 use crate::fabric::one_sided::{
-    Access, Executor, Granting, Kind, Locked, Making, OneSided, Operation, Outcome,
+    Access, Executor, Granting, Key, Kind, Locked, Making, OneSided, Operation, Outcome,
 };
 use crate::fabric::{Fabric, PostError, Status};
 use crate::memory::{Buffer, Region, Slot, Words};
@@ -33,9 +33,12 @@ impl LazyDevice {
             Box::new(Lazy { below, device, late, order, outcomes, waker }) as Box<dyn OneSided>
         };
         let below = below.clone();
-        (device, Arc::new(Over { name, below, operations: 3, change: Arc::new(change) }))
+        (device, Arc::new(Over { name, below, operations: 4, change: Arc::new(change) }))
     }
 }
+
+/// Bytes of a packet. (The first one is cut off, and of a write just that begins within a word.)
+const PACKET: usize = 256;
 
 /// Writes after which the memory has them, though nothing is read behind them.
 const LATE_MAX: usize = 16;
@@ -62,6 +65,21 @@ enum Expected {
 }
 
 impl Lazy {
+    /// Keeps a write of these bytes back, which are copied.
+    fn put_off(&mut self, packet: &[u8], key: Key, at: u64) {
+        let length = packet.len().next_multiple_of(16).max(16);
+        let mut slot = Region::heap(length).into_slots(length).remove(0);
+        slot[..packet.len()].copy_from_slice(packet);
+        let bytes = packet.len() as u32;
+        self.late.push(Operation { slot, bytes, key, at, kind: Kind::Write });
+    }
+
+    /// The memory has what was kept back.
+    fn post_late(&mut self) -> Result<(), PostError> {
+        self.order.extend(self.late.iter().map(|_| Expected::Late));
+        self.below.post(&mut self.late)
+    }
+
     /// Tells the writes that have their turn.
     fn tell_writes(&mut self) {
         while let Some(Expected::Write(_)) = self.order.front() {
@@ -91,20 +109,23 @@ impl OneSided for Lazy {
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError> {
         self.device.doorbells.lock().push(batch.len());
         for operation in batch.drain(..) {
-            if operation.kind != Kind::Write || self.late.len() == LATE_MAX {
-                self.order.extend(self.late.iter().map(|_| Expected::Late));
-                self.below.post(&mut self.late)?;
+            if operation.kind != Kind::Write || self.late.len() >= LATE_MAX {
+                self.post_late()?;
             }
             if operation.kind != Kind::Write {
                 self.order.push_back(Expected::Below);
                 self.below.post(&mut vec![operation])?;
                 continue;
             }
-            let Operation { slot, bytes, key, at, kind } = operation;
-            let length = (bytes as usize).next_multiple_of(16).max(16);
-            let mut own = Region::heap(length).into_slots(length).remove(0);
-            own[..bytes as usize].copy_from_slice(&slot[..bytes as usize]);
-            self.late.push(Operation { slot: own, bytes, key, at, kind });
+            let Operation { slot, bytes, key, at, .. } = operation;
+            let bytes = &slot[..bytes as usize];
+            let cut = if at.is_multiple_of(8) { bytes.len() } else { PACKET.min(bytes.len()) };
+            let (first, rest) = bytes.split_at(cut);
+            self.put_off(first, key, at);
+            if !rest.is_empty() {
+                self.post_late()?;
+                self.put_off(rest, key, at + first.len() as u64);
+            }
             self.order.push_back(Expected::Write(slot));
         }
         self.tell_writes();
