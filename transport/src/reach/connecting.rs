@@ -54,7 +54,7 @@ impl Means {
         let room = &self.room.place;
         let room = if planted!(NoPlace) { &Arc::new(Semaphore::new(1)) } else { room };
         let place = timeout(PLACE_PATIENCE, room.clone().acquire_owned()).await;
-        let place = place.map_err(|_| self.not_destroyed())?.map_err(lost)?;
+        let place = place.map_err(|_| self.not_gone())?.map_err(lost)?;
         let means = self.clone();
         let open = move || {
             let opening = means.open(number)?;
@@ -67,10 +67,10 @@ impl Means {
         }
     }
 
-    fn not_destroyed(&self) -> FabricError {
+    fn not_gone(&self) -> FabricError {
         let (peer, patience) = (&self.peer, PLACE_PATIENCE);
-        tracing::warn!(%peer, ?patience, "a device does not destroy a queue pair");
-        lost("the device does not destroy the queue pair before it")
+        tracing::warn!(%peer, ?patience, "the last queue pair has not gone");
+        lost("the queue pair before it has not gone: a device makes, connects or destroys it")
     }
 
     /// Connects a queue pair to the one that the peer offers.
