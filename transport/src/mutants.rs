@@ -146,7 +146,7 @@ mod switch {
         /// A chunk that does not open is left out, and its data connection goes on. That, too, is
         /// for the fuzzer to find.
         SkippedForgery,
-        /// The fence of one queue pair is taken for that of another one of its number.
+        /// The fence of any queue pair is taken for that of the one that wrote.
         FenceOfAnyPair,
         /// A write is done without its fence.
         UnfencedWrite,

@@ -40,8 +40,8 @@ impl Unfenced {
 
     /// Returns true if it is of the same queue pair of the same link.
     pub(crate) fn is_of(&self, ready: &Ready) -> bool {
-        let is_link = Arc::ptr_eq(&self.0, &ready.reach) || planted!(FenceOfAnyPair);
-        is_link && self.1 == ready.number
+        let is_it = Arc::ptr_eq(&self.0, &ready.reach) && self.1 == ready.number;
+        is_it || planted!(FenceOfAnyPair)
     }
 }
 
