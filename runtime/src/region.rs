@@ -69,7 +69,7 @@ struct Kept {
     shared: Option<Shared>,
 }
 
-/// What ends with a share.
+/// The things that end with a share.
 struct Shared {
     /// The tasks that would end it are done when these are dropped.
     tasks: Vec<oneshot::Sender<()>>,

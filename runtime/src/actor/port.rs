@@ -115,14 +115,14 @@ pub struct NewAsk<'a, R> {
     waker: &'a Waker,
     /// There when it was sent.
     pub(super) answer: Option<Pending<R>>,
-    /// Whom the answer is for, as far as circles know: noted before the message is in a mailbox,
+    /// The asker of the answer, as far as circles know: noted before the message is in a mailbox,
     /// as an actor that takes it looks for circles at once.
     pub(super) note: AskNote<'a>,
     /// The slot, where a handler waits for the answer.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
 
-/// Whom the answer to an ask on this node is for.
+/// The asker that an answer to an ask on this node is for.
 pub(super) enum AskNote<'a> {
     None,
     /// For a handler, which waits for it: lent by its [`Line`].

@@ -359,7 +359,7 @@ mod tests {
         }
         let all = peer.region::<u64>(11 * 512).await.expect("all has come back");
         all.release().await.expect("it answers");
-        // What is offered and not there takes nothing from what is.
+        // Memory that is offered and not there takes nothing from what is.
         assert_eq!(offer(u64::MAX, u64::MAX), Ok(()));
         for bytes in [1 << 62, (1 << 62) - 1] {
             let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
@@ -408,7 +408,7 @@ mod tests {
         let minute = std::time::Duration::from_secs(60);
         let ended = tokio::time::timeout(minute, none_is_left).await;
         assert!(ended.is_ok(), "{:?}", node.snapshot().actors);
-        // What was given to one that gave up is back, too.
+        // Memory that was given to one that gave up is back, too.
         let all_is_back = async {
             while let Err(error) = peer.region::<u8>(1 << 20).await {
                 assert!(matches!(error, AllocateError::OverQuota { .. }), "{error}");

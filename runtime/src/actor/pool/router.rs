@@ -212,7 +212,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         };
         let room = match self.room.clone().try_acquire_owned() {
             Ok(room) => Some(room),
-            // What has the room may wait for this worker.
+            // The message that has the room may wait for this worker.
             Err(_) if routed.as_ref().is_some_and(is_awaited) => None,
             Err(_) => {
                 let room = async {

@@ -1,4 +1,4 @@
-//! What a region is that another node names, and words of a long read.
+//! Regions that another node names, and words of a long read.
 
 use super::*;
 use crate::remote::Access;

@@ -51,7 +51,7 @@ pub(super) struct Page {
     /// Changes of each word that were done, and those that may have been done beyond.
     pub(super) done: [u64; WORDS],
     pub(super) unknown: [u64; WORDS],
-    /// What may be there of each word that is written, once it is.
+    /// The values that may be there of each word that is written, once it is.
     pub(super) written: BTreeMap<usize, Vec<u64>>,
     /// Operations that were begun and have not ended.
     pub(super) under_way: u64,

@@ -140,7 +140,7 @@ impl Used {
     }
 
     async fn write(&mut self, word: usize) -> Result<(), RegionError> {
-        // What it does not know of is done by now, or never.
+        // An operation that it does not know of is done by now, or never.
         let (number, found) = (self.number, self.get(word).await?);
         let is_known = book::with_written(number, word, |values| values.contains(&found));
         book::fault(!is_known, || format!("share {number}: {found} was not written"));

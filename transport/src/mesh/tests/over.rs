@@ -11,7 +11,7 @@ use crate::fabric::one_sided::{OneSided, OneSidedConfig, Opening};
 use crate::fabric::{self, Fabric, FabricError, Limits, Protection, QueuePairConfig, Spins};
 use crate::memory::Region;
 
-/// What is made of a queue pair of the fabric below.
+/// A function that makes another queue pair of one of the fabric below.
 pub(super) type Change = Arc<dyn Fn(Box<dyn OneSided>) -> Box<dyn OneSided> + Send + Sync>;
 
 /// The fabric.

@@ -39,7 +39,7 @@ fn words_do_not_tear_where_operations_are_cut() {
             let [memory, other] =
                 [&beta, &gamma].map(|node| reached(node, &alpha, owned.share.id()));
             let places = cuts.clone().map(|cut| cut - ABOUT as u64 / 2);
-            // What another node writes is read, by copies and without.
+            // Bytes that another node writes are read, by copies and without.
             let writes = tokio::spawn({
                 let (other, places) = (other.clone(), places.clone());
                 async move {
