@@ -1,6 +1,6 @@
 //! The reasons for which links do not come up, as the log of this program's node tells them.
 //!
-//! The lines are those of `docs/OBSERVING.md`. No node of this program dials while another one
+//! The lines are those of `docs/OPERATING.md`. No node of this program dials while another one
 //! does, so the last line is about the dial that is under way.
 
 use std::fmt;

@@ -177,7 +177,7 @@ async fn counting() {
 /// What each counter counted, by its name, and by its name and cause or outcome. All are
 /// documented.
 fn sums(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
-    let document = include_str!("../../docs/OBSERVING.md");
+    let document = include_str!("../../docs/OPERATING.md");
     let mut sums = BTreeMap::<String, u64>::new();
     for (key, (_, _, value)) in snapshotter.snapshot().into_hashmap() {
         let name = key.key().name();

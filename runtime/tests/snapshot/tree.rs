@@ -230,7 +230,7 @@ async fn gauges_sum_up_timers_tasks_streams_and_messages_put_aside() {
 
 /// Adds what was counted since the last look.
 fn gauges(snapshotter: &Snapshotter, sums: &mut [f64; 4]) {
-    let document = include_str!("../../../docs/OBSERVING.md");
+    let document = include_str!("../../../docs/OPERATING.md");
     let names = ["timers", "tasks", "streams", "stashed"];
     for (key, (_, _, value)) in snapshotter.snapshot().into_hashmap() {
         let name = key.key().name();

@@ -1,6 +1,6 @@
 //! Every line that a node writes to its log is explained.
 //!
-//! A row of `docs/OBSERVING.md` whose first cell is a level explains the line whose text is in its
+//! A row of `docs/OPERATING.md` whose first cell is a level explains the line whose text is in its
 //! second cell. The text of a line is the last argument of its macro, and a literal: what changes
 //! from line to line is in its fields.
 
@@ -11,7 +11,7 @@ use crate::markdown::{code_spans, rows};
 use crate::tokens::{Token, group};
 use crate::tree::{File, Tree};
 
-const OBSERVING: &str = "docs/OBSERVING.md";
+const OPERATING: &str = "docs/OPERATING.md";
 /// The levels whose lines are explained one by one; those of `debug` are for developers.
 const LEVELS: [&str; 3] = ["error", "warn", "info"];
 /// Where the lines are written that users see.
@@ -19,7 +19,7 @@ const CRATES: [&str; 2] = ["transport/src/", "runtime/src/"];
 
 /// Reports lines that the document does not explain, and rows of lines that are not written.
 pub(crate) fn logs(tree: &Tree) -> Vec<Finding> {
-    let Some(document) = tree.file(OBSERVING) else { return Vec::new() };
+    let Some(document) = tree.file(OPERATING) else { return Vec::new() };
     let mut findings = Vec::new();
     let explained: BTreeSet<_> =
         explained(document).map(|(level, text, _)| (level, text)).collect();
@@ -30,7 +30,7 @@ pub(crate) fn logs(tree: &Tree) -> Vec<Finding> {
             match text {
                 None => push("the text of a log line is not the literal at its end".to_owned()),
                 Some(text) if !explained.contains(&(level, text.as_str())) => {
-                    push(format!("{OBSERVING} has no row `{level}` for the line `{text}`"));
+                    push(format!("{OPERATING} has no row `{level}` for the line `{text}`"));
                 }
                 Some(text) => drop(written.insert((level, text))),
             }
@@ -39,7 +39,7 @@ pub(crate) fn logs(tree: &Tree) -> Vec<Finding> {
     for (level, text, line) in self::explained(document) {
         if !written.contains(&(level, text.to_owned())) {
             let what = format!("no code writes the line `{text}` at the level `{level}`");
-            findings.push(Finding::new(OBSERVING, line, what));
+            findings.push(Finding::new(OPERATING, line, what));
         }
     }
     findings
@@ -91,15 +91,15 @@ mod tests {
                     tracing::debug!(\"a cloud\");\n}\n";
         let tests = "fn f() { tracing::warn!(\"a test\"); }";
         let tree = [
-            (OBSERVING, document),
+            (OPERATING, document),
             ("runtime/src/f.rs", code),
             ("runtime/src/f/tests.rs", tests),
             ("examples/f.rs", tests),
         ];
         let expected = [
-            "docs/OBSERVING.md:3: no code writes the line `a fire` at the level `info`",
-            "docs/OBSERVING.md:4: no code writes the line `a flood` at the level `error`",
-            "runtime/src/f.rs:3: docs/OBSERVING.md has no row `error` for the line `a storm`",
+            "docs/OPERATING.md:3: no code writes the line `a fire` at the level `info`",
+            "docs/OPERATING.md:4: no code writes the line `a flood` at the level `error`",
+            "runtime/src/f.rs:3: docs/OPERATING.md has no row `error` for the line `a storm`",
             "runtime/src/f.rs:4: the text of a log line is not the literal at its end",
         ];
         expect(logs, &tree, &expected);
