@@ -34,7 +34,7 @@ fn section(title: &str, lines: &[String]) -> io::Result<()> {
 fn caveat(verdict: &str) -> Option<&'static str> {
     verdict.starts_with("verbs").then_some(
         "  Ringpost's verbs were run on SoftRoCE only, never on an adapter: before a program \
-         relies on one, run the steps of docs/ACCEPTANCE.md",
+         relies on one, run the steps of docs/RDMA.md",
     )
 }
 

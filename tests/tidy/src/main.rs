@@ -89,7 +89,7 @@ const RULES: [Rule; 20] = [
     },
     Rule {
         name: "promises, pitfalls and their tests",
-        why: "What docs/SEMANTICS.md promises and docs/PITFALLS.md rules out is checked by a test.",
+        why: "What docs/SEMANTICS.md promises and docs/RDMA.md rules out is checked by a test.",
         check: promises::promises,
     },
     Rule {

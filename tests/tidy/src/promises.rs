@@ -1,6 +1,6 @@
 //! What is promised is checked, and what checks a promise is known to.
 //!
-//! A numbered row in `docs/SEMANTICS.md` is a promise and in `docs/PITFALLS.md` a pitfall: its last
+//! A numbered row in `docs/SEMANTICS.md` is a promise and in `docs/RDMA.md` a pitfall: its last
 //! cell names the functions that check it. Of a pitfall it may say why there is none instead:
 //! `none: ..`. A function that a promise names is a test (or a rule of a judge, `judge_..`, or a
 //! case that is a test on each fabric, in [`CASES`]) and has the line [`TAG`] above it, so that who
@@ -14,7 +14,7 @@ use crate::safety::has_function;
 use crate::tree::Tree;
 
 pub(crate) const SEMANTICS: &str = "docs/SEMANTICS.md";
-pub(crate) const PITFALLS: &str = "docs/PITFALLS.md";
+pub(crate) const PITFALLS: &str = "docs/RDMA.md";
 /// What stands above a function that checks a promise.
 const TAG: &str = "// Promised in docs/SEMANTICS.md.";
 
@@ -131,7 +131,7 @@ mod tests {
     fn a_pitfall_without_its_test_says_why() {
         let text = "| 1 | a | `checks_a` |\n| 2 | b | none: there is no b |\n| 3 | c | none |\n";
         let tree = [(PITFALLS, text), ("x/tests/t.rs", "fn checks_a() {}")];
-        expect(promises, &tree, &["docs/PITFALLS.md:3: no test of pitfall 3"]);
+        expect(promises, &tree, &["docs/RDMA.md:3: no test of pitfall 3"]);
     }
 
     #[test]
