@@ -10,7 +10,6 @@
 use crate::finding::Finding;
 use crate::markdown::{Row, anchors, code_spans, link_targets, prose, rows};
 use crate::promises::{PITFALLS, SEMANTICS};
-use crate::safety::has_function;
 use crate::tree::{File, Tree};
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
@@ -84,7 +83,7 @@ pub(crate) fn walk(tree: &Tree) -> Vec<Finding> {
             let owned_by = owner.rsplit("::").nth(1).unwrap_or_default();
             steps += 1;
             let defined = files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)));
-            let mut defined = defined.filter(|(_, rust)| has_function(&rust.tokens, name));
+            let mut defined = defined.filter(|(_, rust)| rust.functions.contains(name));
             if !defined.any(|(file, _)| file.text.contains(owned_by)) {
                 let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
                 let what = format!("no function `{owner}{name}` in {}", names.join(", "));

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use crate::finding::Finding;
 use crate::markdown::{code_spans, rows};
-use crate::safety::has_function;
 use crate::tree::Tree;
 
 pub(crate) const SEMANTICS: &str = "docs/SEMANTICS.md";
@@ -94,7 +93,7 @@ fn checked_rows(tree: &Tree, path: &str, thing: &str, excused: fn(&str) -> bool)
         if tests.peek().is_none() && !excused(last) {
             push(format!("no test of {thing} {number}"));
         }
-        let has_test = |name: &str| tree.parsed().any(|(_, rust)| has_function(&rust.tokens, name));
+        let has_test = |name: &str| tree.parsed().any(|(_, rust)| rust.functions.contains(name));
         for test in tests.filter(|test| !has_test(test)) {
             push(format!("no function is called `{test}`"));
         }

@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::invariants::{Tag, stated};
 use crate::layers::below;
 use crate::markdown::{Row, code_spans, rows};
-use crate::tokens::{Token, lines_with};
+use crate::tokens::lines_with;
 use crate::tree::{File, Tree};
 
 pub(crate) const MAP: &str = "docs/SAFETY.md";
@@ -113,15 +113,10 @@ fn row_is_true(tree: &Tree, path: &str, row: &Row, mut push: impl FnMut(String))
     if tests.peek().is_none() {
         push(format!("no test of `{path}`"));
     }
-    let has_test = |name: &str| tree.parsed().any(|(_, rust)| has_function(&rust.tokens, name));
+    let has_test = |name: &str| tree.parsed().any(|(_, rust)| rust.functions.contains(name));
     for test in tests.filter(|test| !has_test(test)) {
         push(format!("no function is called `{test}`"));
     }
-}
-
-/// Whether a function of this name is defined among `tokens`.
-pub(crate) fn has_function(tokens: &[Token], name: &str) -> bool {
-    lines_with(tokens, &["fn", name]).next().is_some()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::finding::Finding;
 use crate::layers::below;
 use crate::markdown::{code_spans, rows};
-use crate::safety::{MAP, has_function, list_of_shared};
+use crate::safety::{MAP, list_of_shared};
 use crate::tree::{File, Tree};
 
 /// What a value can be. Only the first needs a model: in all others no order of events matters.
@@ -36,7 +36,7 @@ pub(crate) fn sharing(tree: &Tree) -> Vec<Finding> {
         if why.is_empty() {
             push(format!("no reason why nothing is lost in `{path}`"));
         }
-        let has = |name: &str| tree.parsed().any(|(_, rust)| has_function(&rust.tokens, name));
+        let has = |name: &str| tree.parsed().any(|(_, rust)| rust.functions.contains(name));
         let mut models = code_spans(models).peekable();
         if *kind == KINDS[0] && models.peek().is_none() {
             push(format!("no model of `{path}`"));

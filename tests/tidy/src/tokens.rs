@@ -3,6 +3,8 @@
 //! Macro bodies are included, comments are not; string literals are one token each, so that a word
 //! inside a string is never taken for an identifier.
 
+use std::collections::HashSet;
+
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// One identifier, literal, bracket or punctuation character, and its line.
@@ -19,12 +21,21 @@ pub(crate) fn flatten(stream: TokenStream) -> Vec<Token> {
     tokens
 }
 
+/// The names of the functions that are defined among `tokens`.
+pub(crate) fn functions(tokens: &[Token]) -> HashSet<String> {
+    let defined = tokens.windows(2).filter(|window| window[0].text == "fn");
+    defined.map(|window| window[1].text.clone()).collect()
+}
+
 /// The lines on which `pattern` occurs as consecutive tokens.
 pub(crate) fn lines_with<'a>(
     tokens: &'a [Token],
     pattern: &'a [&str],
 ) -> impl Iterator<Item = usize> + 'a {
-    let matches = move |window: &&[Token]| window.iter().zip(pattern).all(|(t, p)| t.text == *p);
+    let first = pattern[0]; // looked at alone, as most windows differ there
+    let matches = move |window: &&[Token]| {
+        window[0].text == first && window.iter().zip(pattern).all(|(t, p)| t.text == *p)
+    };
     tokens.windows(pattern.len()).filter(matches).map(|window| window[0].line)
 }
 

@@ -1,10 +1,13 @@
 //! The files of the workspace: their text, and for Rust files their tokens and syntax tree.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::tokens::{Token, flatten};
+use proc_macro2::TokenStream;
+
+use crate::tokens::{Token, flatten, functions};
 
 /// Every text file that belongs to the source tree, in order of its path.
 pub(crate) struct Tree {
@@ -24,6 +27,8 @@ pub(crate) struct Rust {
     pub(crate) ast: syn::File,
     /// The file's tokens without comments, flat.
     pub(crate) tokens: Vec<Token>,
+    /// The names of the functions that are defined in it.
+    pub(crate) functions: HashSet<String>,
 }
 
 impl Tree {
@@ -80,9 +85,10 @@ impl File {
 
 impl Rust {
     fn parse(text: &str) -> Option<Self> {
-        let ast = syn::parse_file(text).ok()?;
-        let tokens = flatten(text.parse().ok()?);
-        Some(Rust { ast, tokens })
+        let stream: TokenStream = text.parse().ok()?;
+        let tokens = flatten(stream.clone());
+        let functions = functions(&tokens);
+        Some(Rust { ast: syn::parse2(stream).ok()?, tokens, functions })
     }
 }
 
