@@ -97,7 +97,8 @@ pub(crate) fn walk(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
+/// Returns the documents that readers of the project are led to.
+pub(crate) fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files.iter().filter(|file| {
         let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let is_ours = folder.is_empty() || folder == "docs";

@@ -1,5 +1,6 @@
 //! The paths that a piece of Rust names: in `use` items, in expressions and types, in macro bodies.
 
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -32,10 +33,19 @@ pub(crate) fn imports(items: &[syn::Item], scope: Scope) -> Vec<Import> {
 
 /// Whether an item with these attributes is compiled for tests only.
 pub(crate) fn is_test_only(attrs: &[syn::Attribute]) -> bool {
-    attrs.iter().any(|attr| {
-        attr.path().is_ident("cfg")
-            && attr.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
-    })
+    let mut conditions = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+    conditions.any(|attr| attr.parse_args().is_ok_and(|meta| needs_test(&meta)))
+}
+
+/// Returns true for `test` and `all(test, ..)`.
+fn needs_test(condition: &syn::Meta) -> bool {
+    match condition {
+        syn::Meta::Path(path) => path.is_ident("test"),
+        syn::Meta::List(list) if list.path.is_ident("all") => list
+            .parse_args_with(Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated)
+            .is_ok_and(|all| all.iter().any(needs_test)),
+        _ => false,
+    }
 }
 
 struct Collector {
@@ -107,15 +117,17 @@ impl<'ast> Visit<'ast> for Collector {
 }
 
 /// The attributes of an item that can be left out of a build on its own.
-fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+pub(crate) fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
         syn::Item::Const(item) => &item.attrs,
         syn::Item::Enum(item) => &item.attrs,
         syn::Item::Fn(item) => &item.attrs,
         syn::Item::Impl(item) => &item.attrs,
+        syn::Item::Mod(item) => &item.attrs,
         syn::Item::Static(item) => &item.attrs,
         syn::Item::Struct(item) => &item.attrs,
         syn::Item::Trait(item) => &item.attrs,
+        syn::Item::Type(item) => &item.attrs,
         syn::Item::Use(item) => &item.attrs,
         _ => &[],
     }
@@ -141,8 +153,9 @@ mod tests {
 
     #[test]
     fn one_module_is_without_its_tests_and_its_inline_modules() {
-        let text = "#[cfg(test)] use a::b; mod m { use c::d; } use e::f;";
-        assert_eq!(names(text, Scope::OneModule), ["e::f"]);
-        assert_eq!(names(text, Scope::Everything), ["a::b", "c::d", "e::f"]);
+        let text = "#[cfg(test)] use a::b; mod m { use c::d; } use e::f; \
+                    #[cfg(all(unix, test))] use g::h; #[cfg(any(unix, test))] use i::j;";
+        assert_eq!(names(text, Scope::OneModule), ["e::f", "i::j"]);
+        assert_eq!(names(text, Scope::Everything), ["a::b", "c::d", "e::f", "g::h", "i::j"]);
     }
 }

@@ -1,13 +1,19 @@
 //! Holds the source tree to the rules of the house and reports every place that breaks one.
 //!
-//! `tests/run tidy` runs it. Each rule has its own check with tests that plant what it looks for.
-//! In reading order: `tree` and `tokens` (what there is), `finding` (what is reported), then the
-//! checks: `cycles` (on `modules` and `imports`), `layers`, `sizes`, `safety`, `sharing`,
-//! `invariants`, `promises`, `logs`, `docs`, `bans`, `manifests`, `reserved`.
+//! `tests/run tidy` runs it. With `--tighten` it lowers the budgets to the numbers of the tree, and
+//! with `--english PATH` it lists the hard lines of the files below that path.
+//!
+//! Each rule has its own check with tests that plant what it looks for. In reading order: `tree`
+//! and `tokens` (what there is), `finding` (what is reported), then the checks: `cycles` (on
+//! `modules` and `imports`), `layers`, `sizes`, `safety`, `sharing`, `invariants`, `promises`,
+//! `logs`, `docs`, `bans`, `manifests`, `reserved`, `budget` (on `counts` and `english`).
 
 mod bans;
+mod budget;
+mod counts;
 mod cycles;
 mod docs;
+mod english;
 mod finding;
 mod imports;
 mod invariants;
@@ -28,10 +34,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::english::HardLine;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 21] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -132,6 +139,11 @@ const RULES: [Rule; 20] = [
         why: "Every crate has the same licence, edition and lints, and dependencies point one way.",
         check: |tree| [manifests::members(tree), manifests::lock_file(tree)].concat(),
     },
+    Rule {
+        name: "budgets",
+        why: "Each change adds a little; a person decides by how much, and takes away elsewhere.",
+        check: budget::budgets,
+    },
 ];
 
 fn main() -> ExitCode {
@@ -148,18 +160,60 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => check(&root, &tree),
+        ["--tighten"] => tighten(&root, &tree),
+        ["--english", path] => list_hard_lines(&tree, path),
+        _ => {
+            eprintln!("usage: tidy [--tighten | --english PATH]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Holds the tree to all rules and prints what breaks one.
+fn check(root: &Path, tree: &Tree) -> ExitCode {
     let mut text = String::from("modules, each after those it uses:\n");
-    cycles::order(&tree).iter().for_each(|line| text += &format!("  {line}\n"));
+    cycles::order(tree).iter().for_each(|line| text += &format!("  {line}\n"));
+    text += &budget::table(tree);
     let licences = "Ringpost can be used wherever MIT or Apache-2.0 can.";
     let mut broken = 0;
-    broken += report("licences of dependencies", licences, manifests::licences(&root), &mut text);
+    broken += report("licences of dependencies", licences, manifests::licences(root), &mut text);
     for rule in &RULES {
-        broken += report(rule.name, rule.why, (rule.check)(&tree), &mut text);
+        broken += report(rule.name, rule.why, (rule.check)(tree), &mut text);
     }
     let rules = RULES.len() + 1;
     text += &format!("\ntidy: {rules} rules, {} files, {broken} findings\n", tree.files.len());
     let printed = std::io::stdout().write_all(text.as_bytes());
     if broken == 0 && printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Lowers the budgets to the numbers of the tree.
+fn tighten(root: &Path, tree: &Tree) -> ExitCode {
+    let Some(text) = budget::tightened(tree) else {
+        eprintln!("tidy: {} does not exist", budget::BUDGET);
+        return ExitCode::FAILURE;
+    };
+    match std::fs::write(root.join(budget::BUDGET), text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidy: cannot write {}: {error}", budget::BUDGET);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the hard lines of the files whose path begins with `path`.
+fn list_hard_lines(tree: &Tree, path: &str) -> ExitCode {
+    let mut text = String::new();
+    for file in tree.files.iter().filter(|file| file.path.starts_with(path)) {
+        for HardLine { line, text: hard, advice } in english::hard_lines(file) {
+            text += &format!("{}:{line}: {hard}   [{advice}]\n", file.path);
+        }
+    }
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Adds the findings of one rule to `text`, if there are any, and says how many.

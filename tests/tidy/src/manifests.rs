@@ -104,15 +104,15 @@ fn licences_in(list: &str) -> Vec<Finding> {
 }
 
 /// One `key = value` of a manifest.
-struct Entry<'a> {
-    section: &'a str,
-    key: &'a str,
-    value: &'a str,
-    line: usize,
+pub(crate) struct Entry<'a> {
+    pub(crate) section: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) value: &'a str,
+    pub(crate) line: usize,
 }
 
 /// The entries of a manifest, as far as they stand on one line each.
-fn entries(file: &File) -> Vec<Entry<'_>> {
+pub(crate) fn entries(file: &File) -> Vec<Entry<'_>> {
     let mut section = "";
     let mut entries = Vec::new();
     for (line, text) in file.lines() {

@@ -150,7 +150,11 @@ fn files_named<'a>(tree: &'a Tree, file: &str, items: &[syn::Item]) -> Vec<(&'a 
 }
 
 /// The file that `mod x;` in `file` names: below it, beside it when it is a root, or as stated.
-fn file_of<'a>(tree: &'a Tree, file: &str, module: &syn::ItemMod) -> Option<(&'a File, &'a Rust)> {
+pub(crate) fn file_of<'a>(
+    tree: &'a Tree,
+    file: &str,
+    module: &syn::ItemMod,
+) -> Option<(&'a File, &'a Rust)> {
     let stated = stated_path(&module.attrs).map(|path| format!("{}{path}", folder(file)));
     let below = format!("{}/{}.rs", file.trim_end_matches(".rs"), module.ident);
     let beside = format!("{}{}.rs", folder(file), module.ident);

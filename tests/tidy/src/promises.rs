@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::finding::Finding;
-use crate::markdown::{code_spans, rows};
+use crate::markdown::{Row, code_spans, rows};
 use crate::tree::Tree;
 
 pub(crate) const SEMANTICS: &str = "docs/SEMANTICS.md";
@@ -49,9 +49,8 @@ fn tags(tree: &Tree) -> Vec<Finding> {
             tagged.insert(name, (&file.path, at + 1));
         }
     }
-    let promises = rows(&document.text).filter(|row| row.cells[0].parse::<usize>().is_ok());
     let mut named = BTreeMap::new();
-    for row in promises {
+    for row in numbered(&document.text) {
         let tests = code_spans(row.cells.last().copied().unwrap_or_default());
         named.extend(tests.map(|test| (test, row.line)));
     }
@@ -62,6 +61,11 @@ fn tags(tree: &Tree) -> Vec<Finding> {
         findings.push(Finding::new(path, *line, format!("no promise names `{test}`")));
     }
     findings
+}
+
+/// Returns the rows of the tables of `text` that begin with a number.
+pub(crate) fn numbered(text: &str) -> impl Iterator<Item = Row<'_>> {
+    rows(text).filter(|row| row.cells[0].parse::<usize>().is_ok())
 }
 
 fn has_fn(line: &str) -> bool {
