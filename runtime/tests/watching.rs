@@ -1,10 +1,13 @@
 //! Watches: an actor is told how another one ended.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::poll;
 use ringpost::prelude::*;
+use ringpost::{NodeEvent, Profile, test_kit};
 
-use crate::actors::{Note, node};
+use crate::actors::{Note, Notebook, node};
 use crate::registered::{Bulk, Clerk, Do, MS, Meet, Silent, within};
 use crate::remote::pair;
 
@@ -173,4 +176,54 @@ async fn an_end_that_is_not_told_yet_is_taken_back_by_unwatch_and_told_once() {
     }
     assert_eq!(clerk.downs().await.unwrap().len(), 1, "the other, once");
     drop(held);
+}
+
+/// Waits until the node is told of something like this.
+async fn heard(node: &Node, is_it: impl Fn(&NodeEvent) -> bool) {
+    let mut events = node.events();
+    while !is_it(&events.recv().await.unwrap()) {}
+}
+
+/// The end comes while there is no link, and the node is back before it is down, with another actor
+/// of the name.
+// Promised in docs/SEMANTICS.md.
+#[test]
+fn a_wait_by_name_is_for_the_actor_that_it_found() {
+    let down_after = Duration::from_secs(3600);
+    test_kit::check(0..8, |cluster| async move {
+        let profile = Profile { down_after, ..Profile::default() };
+        let alpha = cluster.node_with("alpha", |it| it.profile(profile)).await;
+        let mut beta = cluster.node("beta").await;
+        let first = beta.spawn("notebook", Notebook::new()).await.unwrap();
+        let by_name = alpha.named::<Notebook>("beta/notebook").unwrap();
+        by_name.tell(Note { number: 1 }).await.unwrap();
+        let mut stopped = pin!(by_name.wait_stopped());
+        assert!(poll!(stopped.as_mut()).is_pending());
+        let clerk = Clerk::spawn(&alpha).await;
+        let watched = by_name.clone();
+        within(&clerk, move |_, cx| cx.watch(&watched)).await;
+        let is_lost = |event: &NodeEvent| matches!(event, NodeEvent::LinkDown { .. });
+        if cluster.seed() % 2 == 0 {
+            let lost = heard(&alpha, is_lost);
+            cluster.cut("alpha", "beta");
+            lost.await;
+            first.kill().await.unwrap();
+            first.wait_stopped().await;
+        } else {
+            cluster.kill("beta").await;
+            beta = cluster.restart("beta").await;
+        }
+        let second = beta.spawn("notebook", Notebook::new()).await.unwrap();
+        cluster.mend_all();
+        let exit = stopped.await;
+        assert!(matches!(exit, ActorExit::NoActor | ActorExit::NodeDown), "{exit:?}");
+        while clerk.downs().await.unwrap().is_empty() {
+            cluster.sleep(MS).await;
+        }
+        // The name itself is followed as before.
+        by_name.tell(Note { number: 2 }).wait_for_link().await.unwrap();
+        while second.notes().await != Ok(vec![2]) {
+            cluster.sleep(MS).await;
+        }
+    });
 }

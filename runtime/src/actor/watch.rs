@@ -123,10 +123,7 @@ fn met<P: Find>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>)
 fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
     match peer {
         Peer::Near(actor) => (Box::pin(Ended::of(actor)), None),
-        Peer::Far(sender) => {
-            let (sender, from) = (sender.clone(), sender.peer_number());
-            (Box::pin(async move { remote::closed(&sender).await }), Some(from))
-        }
+        Peer::Far(sender) => (remote::closed(sender), Some(sender.peer_number())),
         Peer::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), None),
     }
 }

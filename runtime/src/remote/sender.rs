@@ -68,8 +68,8 @@ pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
 }
 
 /// Waits until the actor is gone, or nothing more can be heard of it.
-pub(crate) fn closed(to: &RemoteSender) -> BoxFuture<'_, ActorExit> {
-    let mut waiter = Waiter::default();
+pub(crate) fn closed(to: &RemoteSender) -> BoxFuture<'static, ActorExit> {
+    let (mut to, mut waiter) = (to.clone(), Waiter::default());
     Box::pin(poll_fn(move |cx| {
         Poll::Ready(match ready!(to.poll_closed(&mut waiter, cx)) {
             Ok(Some(reason)) => exit_of(reason),

@@ -28,6 +28,12 @@ struct Shared {
     hint: SharedHint,
 }
 
+impl Shared {
+    fn new(peer: Arc<Peer>, request: Arc<OpenRequest>) -> Arc<Self> {
+        Arc::new(Shared { peer, request, hint: SharedHint::default() })
+    }
+}
+
 /// A [`Hint`] that the tasks of a sender share. Relaxed: a hint may be wrong.
 #[derive(Default)]
 struct SharedHint(AtomicU64);
@@ -57,8 +63,7 @@ type Found = (RemoteSender, Arc<[Accepted]>);
 
 impl RemoteSender {
     pub(crate) fn new(peer: Arc<Peer>, request: OpenRequest) -> Self {
-        let hint = SharedHint::default();
-        RemoteSender(Arc::new(Shared { peer, request: Arc::new(request), hint }))
+        RemoteSender(Shared::new(peer, Arc::new(request)))
     }
 
     /// Returns the node it leads to.
@@ -411,15 +416,15 @@ impl RemoteSender {
         let found = self.poll_send(nothing, SendKind::LookUp, &mut |_, _| Ok(None), waiter, cx);
         found.map_ok(|found| match found {
             Awaited::Found(request, accepted) => {
-                let (peer, hint) = (self.0.peer.clone(), SharedHint::default());
-                (RemoteSender(Arc::new(Shared { peer, request, hint })), accepted)
+                (RemoteSender(Shared::new(self.0.peer.clone(), request)), accepted)
             }
             _ => unreachable!("a look-up finds a mailbox or fails"),
         })
     }
 
     /// Waits until the mailbox is closed, was never there, or is of another kind; returns why it
-    /// was closed, if the peer said so.
+    /// was closed, if the peer said so. When a link is lost on which it was open, this sender leads
+    /// to exactly that mailbox from then on: on the next link another one may have its name.
     ///
     /// # Errors
     /// [`NodeDown`], when the node is down first, or is down already.
@@ -427,7 +432,7 @@ impl RemoteSender {
     /// # Cancel safety
     /// Dropping `waiter` gives the wait up.
     pub fn poll_closed(
-        &self,
+        &mut self,
         waiter: &mut Waiter,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<CloseReason>, NodeDown>> {
@@ -441,13 +446,19 @@ impl RemoteSender {
                 }
             };
             let request = &self.0.request;
+            let waited = place.is_some();
             let look = |hint: &mut _| link.await_end((request, hint), &mut place, cx.waker());
-            let ended = self.0.hint.with(look);
-            if let Some(place) = place {
-                waiter.state().place = Place::InLine(link, place);
-            }
-            match ended {
-                Attempt::Wait => return Poll::Pending,
+            match self.0.hint.with(look) {
+                Attempt::Wait => {
+                    waiter.state().place =
+                        place.map_or(Place::Nowhere, |at| Place::InLine(link, at));
+                    return Poll::Pending;
+                }
+                Attempt::LinkEnded if waited => {
+                    if let Some(found) = link.found(request) {
+                        self.0 = Shared::new(self.0.peer.clone(), found);
+                    }
+                }
                 Attempt::LinkEnded | Attempt::OtherForm(_) => {}
                 Attempt::Failed(Unsent::Closed(end)) => return Poll::Ready(Ok(Some(end))),
                 Attempt::Committed(_) | Attempt::Rests | Attempt::Failed(_) => {

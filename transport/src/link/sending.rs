@@ -350,6 +350,14 @@ impl LinkHandle {
         self.finish(state);
         attempt
     }
+
+    /// Returns the request for exactly the mailbox that a request led to when the link ended, if it
+    /// was open.
+    pub(crate) fn found(&self, request: &Arc<OpenRequest>) -> Option<Arc<OpenRequest>> {
+        let mut state = self.state.lock();
+        let mailbox = state.send_queue.found(request)?;
+        Some(state.send_queue.pin((request, mailbox), self.peer.incarnation))
+    }
 }
 
 impl State {

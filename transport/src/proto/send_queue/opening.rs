@@ -129,6 +129,12 @@ impl<W> SendQueue<W> {
         }
     }
 
+    /// Returns the mailbox of a request, if it is open.
+    pub(crate) fn found(&self, request: &Arc<OpenRequest>) -> Option<u32> {
+        let outlet = self.by_request.sends.get(request)?;
+        self.mailbox(*outlet).map(|(mailbox, _)| mailbox)
+    }
+
     /// Returns the mailbox of a request, if it is open and `hint` leads to it.
     #[inline]
     pub(crate) fn opened(&self, request: &Arc<OpenRequest>, hint: u32) -> Option<u32> {
