@@ -4,9 +4,10 @@
 //! zeros page by page; on the machines measured that took longer than the copy over loopback, and
 //! for messages of 64 MiB five times as long.
 //!
-//! - **ME-6 kept**: large buffers that are given back are kept for later ones, at most
-//!   [`limits::SPARE_BYTES_MAX`] of them in a process. A buffer is freed when nothing has used it
-//!   for [`limits::SPARE_KEPT`], or when it was unused for longest and others need its place.
+//! - **ME-6 kept**: buffers that large messages needed are kept for later ones while a node
+//!   runs, at most [`limits::SPARE_BYTES_MAX`] of them in a process. A buffer is freed when
+//!   nothing has used it for [`limits::SPARE_KEPT`], or when it was unused for longest and
+//!   others need its place.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,7 +18,7 @@ use rkyv::util::AlignedVec;
 
 use crate::limits;
 
-/// Buffers from this size on are kept.
+/// Buffers in which a message had this size or more are kept. What is smaller takes none of them.
 const SMALLEST: usize = 64 * 1024;
 /// Up to this size a buffer grows by another one that was kept. Of larger ones the system moves the
 /// pages, not the bytes.
@@ -29,13 +30,15 @@ const SLACK: usize = 1024;
 /// those of their buffers.
 const WASTE_MAX: usize = 2;
 
-static SPARE: Mutex<Spare> = Mutex::new(Spare { buffers: Vec::new(), bytes: 0 });
+static SPARE: Mutex<Spare> = Mutex::new(Spare { buffers: Vec::new(), bytes: 0, keepers: 0 });
 
 /// Buffers of the process that are not in use, each with the time since when; the last one given
 /// back is at the end.
 struct Spare {
     buffers: Vec<(AlignedVec<16>, Instant)>,
     bytes: usize,
+    /// Nodes that run. Without one nothing is kept.
+    keepers: usize,
 }
 
 impl Spare {
@@ -49,8 +52,13 @@ impl Spare {
         Some(buffer)
     }
 
-    /// Keeps a buffer; returns those that were not used for longest, as many as are too many.
-    fn give(&mut self, buffer: AlignedVec<16>, now: Instant) -> Vec<AlignedVec<16>> {
+    /// Keeps a buffer that was needed; returns those that were not used for longest, as many as are
+    /// too many.
+    fn give(&mut self, mut buffer: AlignedVec<16>, now: Instant) -> Vec<AlignedVec<16>> {
+        if self.keepers == 0 || buffer.len() < SMALLEST {
+            return vec![buffer];
+        }
+        buffer.clear();
         self.bytes += buffer.capacity();
         self.buffers.push((buffer, now));
         self.take_oldest(|bytes, _| bytes > limits::SPARE_BYTES_MAX)
@@ -85,10 +93,10 @@ pub(crate) fn take_kept(capacity: usize) -> Option<AlignedVec<16>> {
     if capacity < SMALLEST { None } else { SPARE.lock().take(capacity) }
 }
 
-/// Gives a buffer back, whatever is in it.
-pub fn give(mut buffer: AlignedVec<16>) {
-    if (SMALLEST..=limits::SPARE_BYTES_MAX).contains(&buffer.capacity()) {
-        buffer.clear();
+/// Gives a buffer back with the message that was in it. It is kept if that was large, and not if
+/// the buffer alone is: buffers grow by doubling, and what is smaller is served by the system.
+pub fn give(buffer: AlignedVec<16>) {
+    if buffer.len() >= SMALLEST && buffer.capacity() <= limits::SPARE_BYTES_MAX {
         let now = Instant::now();
         let over = SPARE.lock().give(buffer, now);
         // Freed without the lock.
@@ -96,12 +104,34 @@ pub fn give(mut buffer: AlignedVec<16>) {
     }
 }
 
-/// Frees the buffers that nothing has used for [`limits::SPARE_KEPT`]. Each node calls it now and
-/// then.
-pub(crate) fn free_unused() {
-    let now = Instant::now();
-    let unused = SPARE.lock().take_unused(now);
-    drop(unused);
+/// Stands for a node that runs: while there is one, buffers are kept (ME-6). The last one frees
+/// them when it is dropped.
+pub(crate) struct Keeper(());
+
+impl Keeper {
+    pub(crate) fn new() -> Self {
+        SPARE.lock().keepers += 1;
+        Keeper(())
+    }
+
+    /// Frees the buffers that nothing has used for [`limits::SPARE_KEPT`].
+    pub(crate) fn free_unused(&self) {
+        let now = Instant::now();
+        let unused = SPARE.lock().take_unused(now);
+        drop(unused);
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let mut spare = SPARE.lock();
+        spare.keepers -= 1;
+        if spare.keepers == 0 {
+            let unused = spare.take_oldest(|_, _| true);
+            drop(spare);
+            drop(unused);
+        }
+    }
 }
 
 /// Makes room for `more` bytes in `buffer`.
@@ -161,7 +191,7 @@ impl Deref for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.0.capacity() >= SMALLEST {
+        if self.0.len() >= SMALLEST {
             give(std::mem::take(&mut self.0));
         }
     }
@@ -180,24 +210,46 @@ mod tests {
     /// ME-6.
     #[test]
     fn so_many_bytes_are_kept_and_no_more() {
-        let mut spare = Spare { buffers: Vec::new(), bytes: 0 };
+        let mut spare = Spare { buffers: Vec::new(), bytes: 0, keepers: 1 };
+        let used = |capacity| {
+            let mut buffer = AlignedVec::<16>::with_capacity(capacity);
+            buffer.resize(capacity, 7);
+            buffer
+        };
         let large = limits::SPARE_BYTES_MAX / 4;
         let now = Instant::now();
         for _ in 0..4 {
-            assert!(spare.give(AlignedVec::with_capacity(large), now).is_empty());
+            assert!(spare.give(used(large), now).is_empty());
         }
-        let over = spare.give(AlignedVec::with_capacity(SMALLEST), now);
+        let over = spare.give(used(SMALLEST), now);
         assert_eq!(over.iter().map(AlignedVec::capacity).collect::<Vec<_>>(), [large]);
         assert!(spare.take(large + 1).is_none());
         assert!(spare.take(large / WASTE_MAX - 1).is_none(), "too much of it would be wasted");
         assert_eq!(spare.take(large / 2).map(|buffer| buffer.capacity()), Some(large));
         let later = now + limits::SPARE_KEPT / 2;
-        assert!(spare.give(AlignedVec::with_capacity(SMALLEST), later).is_empty());
+        assert!(spare.give(used(SMALLEST), later).is_empty());
         assert_eq!(spare.bytes, 2 * large + 2 * SMALLEST);
 
         assert!(spare.take_unused(now + limits::SPARE_KEPT).is_empty());
         assert_eq!(spare.take_unused(later + limits::SPARE_KEPT).len(), 3);
         assert_eq!(spare.bytes, SMALLEST, "what was used since is kept");
+        spare.keepers = 0;
+        assert_eq!(spare.give(used(SMALLEST), later).len(), 1, "no node needs it");
+    }
+
+    /// ME-6: a buffer doubles to what is kept for a message that is smaller, of which none would
+    /// ever take it again: 160 MiB stayed with each process that sent messages of 33 to 64 KiB.
+    #[test]
+    fn what_is_kept_is_what_a_message_needed() {
+        let _node = Keeper::new();
+        let kept =
+            || SPARE.lock().buffers.iter().filter(|(it, _)| it.capacity() == 2 * 48_611).count();
+        for _ in 0..3_000 {
+            let mut archive = AlignedVec::<16>::with_capacity(2 * 48_611);
+            archive.extend_from_slice(&[7; 48_611]);
+            drop(Buffer::from(archive));
+        }
+        assert_eq!(kept(), 0);
     }
 
     #[test]

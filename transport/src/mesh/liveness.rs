@@ -36,7 +36,7 @@ pub(super) async fn watch(table: Arc<Table>) {
 /// more, and its heartbeats would say that it lives.
 async fn watch_runtime(table: &Arc<Table>) {
     let mut closing = pin!(table.events.closing());
-    let mut looks = 0u32;
+    let (mut looks, spare) = (0u32, buffer::Keeper::new());
     while let Some(mut sign) = table.tasks.sign() {
         // Counted, not taken from a clock: a process that stood still is not late.
         let mut late = Duration::ZERO;
@@ -48,7 +48,7 @@ async fn watch_runtime(table: &Arc<Table>) {
             }
             looks = looks.wrapping_add(1);
             table.events.host().liveness(late);
-            buffer::free_unused();
+            spare.free_unused();
             tokio::select! {
                 biased;
                 () = &mut closing => return,
