@@ -140,6 +140,8 @@ impl Allocator {
     fn release(&mut self, msg: Release, reply: ReplyTo<()>, cx: &mut Context<Self>) {
         let address = msg.tenant.address();
         if self.given.get(address).is_some_and(|given| given.shared == msg.shared) {
+            // Its node may keep the tenant: no end would come.
+            cx.unwatch(&msg.tenant);
             self.take_back(address, cx);
         }
         match self.returning.get_mut(address) {
@@ -440,6 +442,29 @@ mod tests {
         assert_eq!(futures::future::join_all(releases).await, [Ok(()), Ok(())]);
         assert_eq!(kept.remote().get(0).await, Err(RegionError::Revoked));
         assert_eq!(kept.release().await, Ok(()), "what is back already is no error");
+    }
+
+    /// LM-2: the allocator watches no tenant that has given its region back, and may live on: its
+    /// watches would grow with each region.
+    #[tokio::test]
+    async fn a_tenant_that_gave_its_region_back_is_not_watched() {
+        let node = Node::builder("alpha").start().await.expect("it starts");
+        node.offer_memory(MemoryOffer { bytes_per_node: 1 << 20, bytes: 1 << 20 }).expect("it may");
+        let begun = node.begin_anonymous(Tenant).expect("it is spawned");
+        let (tenant, resident) = (begun.actor, begun.resident);
+        begun.starts.await.expect("it starts");
+        let to: Recipient<Allocate, Outcome> = Recipient::bind(&node, allocator("alpha".into()));
+        let back: Recipient<Release, ()> = Recipient::bind(&node, allocator("alpha".into()));
+        let allocate = |bytes| to.ask(Allocate { bytes, tenant: tenant.clone() }).into_future();
+        allocate(u64::MAX).await.expect("it answers").expect_err("it is too much");
+        let unwatched = Arc::strong_count(&resident);
+        let shared = allocate(8).await.expect("it answers").expect("it is given");
+        assert!(Arc::strong_count(&resident) > unwatched, "a watch holds it");
+        assert_eq!(back.ask(Release { shared, tenant: tenant.clone() }).await, Ok(()));
+        // It is watched no longer: what is aborted goes when it is polled.
+        while Arc::strong_count(&resident) > unwatched {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// A node that is asked for memory and is down may run again, with another run.
