@@ -61,16 +61,24 @@ pub(crate) struct Shares {
 #[derive(Default)]
 struct State {
     by_id: BTreeMap<ShareId, Shared>,
-    /// Memory on which queue pairs may do what is atomic (SM-3), by its number. Each of them keeps
-    /// it. Of memory that none has any more an entry may be left, until it is looked at
-    /// ([`settle`](Bound::settle)).
-    bound: BTreeMap<u64, Bound>,
+    /// Memory that is shared, or that queue pairs hold yet, by its number. (Both keep it.)
+    memories: BTreeMap<u64, Memory>,
 }
 
-/// The executor of atomic operations on a memory, and for how many queue pairs.
+/// What is known of a memory beside its shares.
+#[derive(Default)]
+struct Memory {
+    shares: usize,
+    /// The executor of what is atomic on it (SM-3), as of the last look
+    /// ([`settle`](Bound::settle)).
+    bound: Option<Bound>,
+}
+
+/// The executor of atomic operations on a memory, and by which shares queue pairs have it.
 struct Bound {
     executor: Executor,
-    holders: usize,
+    /// How many queue pairs hold it by each share: those alone are recalled.
+    holders: BTreeMap<ShareId, usize>,
     /// Time at which the first of them had it.
     begun: Instant,
     /// It is kept for the executor, though no queue pair has it.
@@ -108,13 +116,13 @@ impl Waiting {
 impl Bound {
     fn new(executor: Executor) -> Self {
         let (begun, waiting) = (Instant::now(), Vec::new());
-        Bound { executor, holders: 0, begun, kept: None, waiting }
+        Bound { executor, holders: BTreeMap::new(), begun, kept: None, waiting }
     }
 
     /// Gives it to the next one that waits, if no queue pair has it and it is kept for none.
     /// Returns false where it is of no executor then.
     fn settle(&mut self) -> bool {
-        if self.holders > 0 || self.kept.as_ref().is_some_and(Waiting::asks_still) {
+        if !self.holders.is_empty() || self.kept.as_ref().is_some_and(Waiting::asks_still) {
             return true;
         }
         self.waiting.retain(Waiting::asks_still);
@@ -129,7 +137,7 @@ impl Bound {
 
     /// Returns true if one queue pair more may have it by this executor.
     fn is_for(&self, executor: &Executor) -> bool {
-        let is_young = self.holders == 0 || self.begun.elapsed() < EXECUTOR_KEPT;
+        let is_young = self.holders.is_empty() || self.begun.elapsed() < EXECUTOR_KEPT;
         let other_waits =
             || self.waiting.iter().any(|it| it.executor != *executor && it.asks_still());
         self.executor == *executor && (is_young || !other_waits() || planted!(NoTurn))
@@ -193,7 +201,7 @@ pub(crate) trait Grantee: Send + Sync {
 /// operations (SM-3).
 pub(crate) struct Holder {
     holders: Arc<Holders>,
-    bound: Option<(Arc<Shares>, Arc<Words>)>,
+    bound: Option<(Arc<Shares>, Arc<Words>, ShareId)>,
 }
 
 impl Holder {
@@ -205,8 +213,8 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        if let Some((shares, memory)) = self.bound.take() {
-            shares.state.lock().release(memory.number());
+        if let Some((shares, memory, share)) = self.bound.take() {
+            shares.state.lock().release(memory.number(), share);
         }
         let is_last = {
             let mut count = self.holders.count.lock();
@@ -222,37 +230,49 @@ impl Drop for Holder {
 impl State {
     /// Returns the executor of what is atomic on a memory, if there is one.
     fn bound(&mut self, number: u64) -> Option<&mut Bound> {
-        let Entry::Occupied(mut bound) = self.bound.entry(number) else { return None };
-        if !bound.get_mut().settle() {
-            bound.remove();
-            return None;
-        }
-        Some(bound.into_mut())
+        let memory = self.memories.get_mut(&number)?;
+        memory.bound.take_if(|bound| !bound.settle());
+        memory.bound.as_mut()
     }
 
-    /// Has this executor do what is atomic on a memory, for one queue pair more. Returns false if
-    /// another one does it, or has its turn next.
-    fn bind(&mut self, number: u64, executor: &Executor) -> bool {
-        let bound = match self.bound(number) {
-            Some(bound) => bound,
-            None => self.bound.entry(number).or_insert_with(|| Bound::new(executor.clone())),
-        };
+    /// Has this executor do what is atomic on a memory, for one queue pair more that has it by this
+    /// share. Returns false if another one does it, or has its turn next.
+    fn bind(&mut self, number: u64, share: ShareId, executor: &Executor) -> bool {
+        let memory = self.memories.entry(number).or_default();
+        memory.bound.take_if(|bound| !bound.settle());
+        let bound = memory.bound.get_or_insert_with(|| Bound::new(executor.clone()));
         if !bound.is_for(executor) {
             return false;
         }
-        if bound.holders == 0 {
+        if bound.holders.is_empty() {
             (bound.begun, bound.kept) = (Instant::now(), None);
         }
         bound.waiting.retain(|it| it.executor != *executor);
-        bound.holders += 1;
+        *bound.holders.entry(share).or_default() += 1;
         true
     }
 
-    fn release(&mut self, number: u64) {
-        let Some(bound) = self.bound.get_mut(&number) else { return };
-        bound.holders -= 1;
-        if bound.holders == 0 {
-            self.bound.retain(|_, bound| bound.settle());
+    fn release(&mut self, number: u64, share: ShareId) {
+        if let Some(memory) = self.memories.get_mut(&number)
+            && let Some(bound) = &mut memory.bound
+            && let Entry::Occupied(mut count) = bound.holders.entry(share)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+            memory.bound.take_if(|bound| !bound.settle());
+        }
+        self.forget_unused(number);
+    }
+
+    /// Forgets a memory that is neither shared nor held.
+    fn forget_unused(&mut self, number: u64) {
+        let is_used = |memory: &Memory| {
+            memory.shares > 0 || memory.bound.as_ref().is_some_and(|it| !it.holders.is_empty())
+        };
+        if self.memories.get(&number).is_some_and(|memory| !is_used(memory)) {
+            self.memories.remove(&number);
         }
     }
 }
@@ -291,7 +311,10 @@ impl Shares {
         let holders: Arc<Holders> = Arc::default();
         let id = ShareId(self.entropy.u128());
         let shared = Shared { piece, granted: Vec::new(), holders: holders.clone() };
-        self.state.lock().by_id.insert(id, shared);
+        let mut state = self.state.lock();
+        state.by_id.insert(id, shared);
+        state.memories.entry(memory.number()).or_default().shares += 1;
+        drop(state);
         Ok(Share { id, shares: self.clone(), holders })
     }
 
@@ -333,13 +356,12 @@ impl Shares {
             let Some(number) = state.by_id.get(&id).map(|shared| shared.piece.number()) else {
                 return;
             };
-            if let Some(bound) = state.bound(number) {
-                bound.note_asked(executor);
-            }
-            let of_memory =
-                state.by_id.iter().filter(|(_, shared)| shared.piece.number() == number);
-            let granted = of_memory.flat_map(|(id, shared)| {
-                shared.granted.iter().filter_map(|grantee| Some((*id, grantee.upgrade()?)))
+            let Some(bound) = state.bound(number) else { return };
+            bound.note_asked(executor);
+            let held: Vec<_> = bound.holders.keys().copied().collect();
+            let held = held.iter().filter_map(|id| Some((*id, state.by_id.get(id)?)));
+            let granted = held.flat_map(|(id, shared)| {
+                shared.granted.iter().filter_map(move |grantee| Some((id, grantee.upgrade()?)))
             });
             granted.collect()
         };
@@ -386,8 +408,8 @@ impl Shares {
         }
         let (mut piece, mut holder) = (shared.piece.clone(), Holder::new(&shared.holders));
         if piece.access.atomic {
-            if state.bind(piece.number(), executor) {
-                holder.bound = Some((self.clone(), piece.memory.clone()));
+            if state.bind(piece.number(), id, executor) {
+                holder.bound = Some((self.clone(), piece.memory.clone(), id));
             } else {
                 piece.access.atomic = false;
                 piece.is_elsewhere = true;
@@ -398,7 +420,15 @@ impl Shares {
 
     /// Ends a share.
     fn end(&self, id: ShareId) {
-        let ended = self.state.lock().by_id.remove(&id);
+        let ended = {
+            let state = &mut *self.state.lock();
+            let ended = state.by_id.remove(&id);
+            if let Some(number) = ended.as_ref().map(|shared| shared.piece.number()) {
+                state.memories.entry(number).or_default().shares -= 1;
+                state.forget_unused(number);
+            }
+            ended
+        };
         let granted = ended.map(|shared| shared.granted).unwrap_or_default();
         granted.iter().filter_map(Weak::upgrade).for_each(|grantee| grantee.revoke(id));
     }

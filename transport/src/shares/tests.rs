@@ -103,7 +103,7 @@ async fn who_was_refused_has_its_turn() {
         assert!(busy.asks(&shares, share.id()));
         drop(share);
         drop((busy.held.lock().take(), other.held.lock().take()));
-        assert!(shares.state.lock().bound.is_empty(), "seed {seed}");
+        assert!(shares.state.lock().memories.is_empty(), "seed {seed}");
         // A right that is kept for who was refused ends with its memory, and other memory in
         // its place is of nobody.
         let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
@@ -141,7 +141,7 @@ async fn a_peer_that_ignores_a_recall_keeps_what_it_has_until_the_share_ends() {
     assert!(futures::poll!(end.as_mut()).is_pending());
     drop(deaf.held.lock().take());
     end.await;
-    assert!(shares.state.lock().bound.len() <= 1);
+    assert!(shares.state.lock().memories.is_empty());
 }
 
 /// A busy user: a link whose peer asks again and again and lets go late when it is recalled, or a
@@ -322,4 +322,34 @@ async fn all_that_want_it_have_their_turns() {
     }
     println!("{turns} turns, refused for {longest:?} at most");
     assert!(turns > 5_000 && longest > EXECUTOR_KEPT);
+}
+
+/// SM-3: one that is asked for again and again costs what those have to do that hold it, however
+/// much else the node shares, of the same memory, too.
+#[tokio::test(start_paused = true)]
+async fn a_recall_reaches_those_alone_that_hold_what_is_atomic() {
+    let shares = Shares::new(Entropy::seeded(1));
+    let words = Arc::new(Words::zeroed(64).unwrap());
+    let readers = Link::new("mlx5_0", true);
+    let read = Access { atomic: false, ..Access::ALL };
+    let read: Vec<_> = (0..1_000)
+        .map(|_| {
+            let share = shares.share(&words, 0, 64, read).unwrap();
+            let held = ask(&shares, share.id(), &readers.executor, readers.clone());
+            (share, held.expect("it may read"))
+        })
+        .collect();
+    let share = shares.share(&words, 0, 64, Access::ALL).unwrap();
+    let [holder, other] = ["mlx5_0", "mlx5_1"].map(|name| Link::new(name, true));
+    assert!(holder.asks(&shares, share.id()));
+    for _ in 0..3 {
+        assert!(!other.asks(&shares, share.id()));
+    }
+    assert_eq!((*holder.recalls.lock(), *readers.recalls.lock()), (3, 0));
+    drop((share, read));
+    drop(holder.held.lock().take());
+    assert!(
+        shares.state.lock().memories.is_empty(),
+        "nothing is kept of memory that is not shared"
+    );
 }
