@@ -7,7 +7,8 @@
 //!   it, too, by a goodbye, and says BUSY if not; then the link goes on. A link so closed has ended
 //!   as idle for the side that hears so in the other's BYE, which it waits for: the node is not
 //!   down, is not missed, and is dialled when a sender wants it. A node that is leaving does not
-//!   agree, and says in its BYE that it left, also if it had asked. Kept are the links to seeds
+//!   agree, and says in its BYE that it left, also if it had asked. A peer that does not answer for
+//!   as long as silence is borne ends the link as silent. Kept are the links to seeds
 //!   that do not lead to this node, too (MS-12), and those to nodes that could not be dialled
 //!   again.
 //! - **MS-19 back to the best**: a side whose link could not have the best fabric of both tries
@@ -344,7 +345,7 @@ impl Session {
             Beat::Answer => self.handle_answer(),
             Beat::Idle if self.usage.rest != Rest::Agreed => return self.heed_idle().await,
             Beat::Better if self.usage.rest != Rest::Agreed => return self.heed_better().await,
-            Beat::Busy if self.usage.rest == Rest::Asked => {
+            Beat::Busy if matches!(self.usage.rest, Rest::Asked(_)) => {
                 self.usage.rest = Rest::No;
                 if std::mem::take(&mut self.upgrade.is_cause) {
                     self.upgrade.refuse();
@@ -402,7 +403,8 @@ impl Session {
     async fn heed_idle(&mut self) -> Result<(), Failure> {
         let over = self.usage.note_use();
         let link = &self.carrier.running.link;
-        let agrees = self.usage.rest == Rest::Asked || (over && self.may_rest() && link.rest());
+        let asked = matches!(self.usage.rest, Rest::Asked(_));
+        let agrees = asked || (over && self.may_rest() && link.rest());
         if !agrees {
             return self.send(&Message::Heartbeat(Beat::Busy)).await;
         }
@@ -428,8 +430,14 @@ impl Session {
         // MS-11: a driver that does not run can neither answer the peer nor hear it.
         let stalled = !heard && link.probe();
         let silent = self.liveness.beat(heard, stalled);
-        let unheard = self.table.events.now().saturating_duration_since(self.heard);
-        if silent || unheard >= self.pace.interval * limits::HEARTBEATS_MISSED_MAX {
+        let now = self.table.events.now();
+        let is_long = |since| {
+            now.saturating_duration_since(since)
+                >= self.pace.interval * limits::HEARTBEATS_MISSED_MAX
+        };
+        // Of a peer that beats and never answers a rest, all senders would wait for ever.
+        let unanswered = matches!(self.usage.rest, Rest::Asked(since) if is_long(since));
+        if silent || unanswered || is_long(self.heard) {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());
         }
@@ -440,11 +448,11 @@ impl Session {
         let beat = match stalled {
             true => Beat::Stalled,
             false if better => {
-                (self.usage.rest, self.upgrade.is_cause) = (Rest::Asked, true);
+                (self.usage.rest, self.upgrade.is_cause) = (Rest::Asked(now), true);
                 Beat::Better
             }
             false if rests => {
-                self.usage.rest = Rest::Asked;
+                self.usage.rest = Rest::Asked(now);
                 Beat::Idle
             }
             false if self.beats.is_multiple_of(MEASURED_EVERY) => {

@@ -77,8 +77,8 @@ impl Session {
 
     /// Has the link closed for a better one, which the peer wants, unless this side uses it.
     pub(super) async fn heed_better(&mut self) -> Result<(), Failure> {
-        let agrees =
-            self.usage.rest == Rest::Asked || (self.upgrade.may_be_wanted() && self.may_upgrade());
+        let asked = matches!(self.usage.rest, Rest::Asked(_));
+        let agrees = asked || (self.upgrade.may_be_wanted() && self.may_upgrade());
         if !agrees {
             return self.send(&Message::Heartbeat(Beat::Busy)).await;
         }

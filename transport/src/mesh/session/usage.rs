@@ -13,8 +13,8 @@ use crate::link::LinkHandle;
 pub(super) enum Rest {
     /// The link is not being closed.
     No,
-    /// It rests until the peer says whether it is to be closed.
-    Asked,
+    /// It rests until the peer, which was asked at that time, says whether it is to be closed.
+    Asked(Instant),
     /// It rests until it has ended.
     Agreed,
 }

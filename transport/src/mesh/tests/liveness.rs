@@ -152,3 +152,26 @@ async fn a_peer_that_says_that_it_is_stalled_keeps_its_link_and_a_silent_one_doe
     }
     alpha.shutdown().await;
 }
+
+/// MS-18: a peer that beats on, and never says whether the link that rests is to be closed, keeps
+/// senders no longer than a silent one. Before, they waited for as long as it did so.
+#[tokio::test]
+async fn a_peer_that_never_answers_a_rest_keeps_no_link() {
+    let mut config = config("alpha", Network::tcp(), &[]);
+    config.profile.idle_close = Some(Duration::from_secs(1));
+    let alpha = Node::start(config).await.unwrap();
+    let mut mute = identity("mute");
+    mute.addresses = vec!["127.0.0.1:1".into()];
+    let mut mute = Proven::committed(&alpha.address(), &mute).await.link(&silence()).await;
+    let (mut asked, mut beat) = (false, Beat::Plain);
+    while !alpha.watcher.texts().contains(&"mute lost: the peer is silent".to_owned()) {
+        say(&mut mute, beat).await;
+        let heard = tokio::time::timeout(Duration::from_millis(100), mute.channel.recv()).await;
+        if let Ok(Ok(Message::Heartbeat(Beat::Idle))) = heard {
+            // It would be silent without frames, if it said that its driver runs.
+            (asked, beat) = (true, Beat::Stalled);
+        }
+    }
+    assert!(asked, "the link rested");
+    alpha.shutdown().await;
+}
