@@ -69,7 +69,9 @@ async fn probe_twice(node: &Node, address: &str) -> std::io::Result<()> {
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let log = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(log).with_writer(std::io::stderr).init();
+    // A log that cannot be written ends nothing.
+    let subscriber = tracing_subscriber::fmt().log_internal_errors(false);
+    subscriber.with_env_filter(log).with_writer(std::io::stderr).init();
     let mut builder = Node::from_env()?;
     if std::env::var_os("RINGPOST_NAME").is_none() {
         builder = builder.name("alpha");

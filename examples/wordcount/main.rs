@@ -94,6 +94,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let subscriber = subscriber.log_internal_errors(false);
     subscriber.with_ansi(io::stderr().is_terminal()).init();
     start(&args).unwrap_or_else(|error| {
         print::note(&format!("wordcount: {error}"));

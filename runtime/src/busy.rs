@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
+use ringpost_transport::{log, shield};
 use tokio::runtime::Id;
 
 use crate::limits;
@@ -455,7 +456,8 @@ impl Watch {
     /// second.
     pub(crate) fn liveness(&self, late: Duration) {
         tick();
-        metrics::gauge!("ringpost_runtime_lateness_seconds").set(late.as_secs_f64());
+        let gauge = "ringpost_runtime_lateness_seconds";
+        shield::run(|| metrics::gauge!(gauge).set(late.as_secs_f64()));
         let is_blocked = late >= limits::BLOCKED_AFTER;
         let before = {
             let mut blocked = self.blocked.lock();
@@ -464,9 +466,9 @@ impl Watch {
         let (node, seconds) = (&self.node, before.unwrap_or(late).as_secs_f32());
         if before.is_none() && is_blocked {
             let handlers = self.handlers();
-            tracing::warn!(node, seconds, handlers, "blocked: no thread runs other tasks");
+            log::warn!(node, seconds, handlers, "blocked: no thread runs other tasks");
         } else if before.is_some() && !is_blocked {
-            tracing::info!(node, seconds, "no longer blocked: tasks run again");
+            log::info!(node, seconds, "no longer blocked: tasks run again");
         }
     }
 

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use parking_lot::Mutex;
+use ringpost_transport::{log, shield};
 use tokio::sync::broadcast;
 
 use crate::address::Address;
@@ -123,12 +124,14 @@ impl DeadLetters {
     }
 
     pub(crate) fn bury(&self, letter: DeadLetter) {
-        tracing::debug!(%letter, "dead letter");
         self.counts.lock()[letter.cause as usize] += 1;
-        metrics::counter!("ringpost_dead_letters_total", "cause" => letter.cause.label())
-            .increment(1);
         // An error only says that there is no observer.
-        drop(self.observers.send(letter));
+        drop(self.observers.send(letter.clone()));
+        let cause = letter.cause.label();
+        shield::run(|| {
+            metrics::counter!("ringpost_dead_letters_total", "cause" => cause).increment(1)
+        });
+        log::debug!(%letter, "dead letter");
     }
 }
 

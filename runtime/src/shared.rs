@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use ringpost_transport::shield;
 
 /// Shares of a node's regions that have not ended, and their bytes: of memory that is shared twice,
 /// twice.
@@ -64,8 +65,10 @@ impl Drop for Counted {
 }
 
 fn gauge(shares: f64, bytes: f64) {
-    metrics::gauge!("ringpost_region_shares").increment(shares);
-    metrics::gauge!("ringpost_region_shared_bytes").increment(bytes);
+    shield::run(|| {
+        metrics::gauge!("ringpost_region_shares").increment(shares);
+        metrics::gauge!("ringpost_region_shared_bytes").increment(bytes);
+    });
 }
 
 /// The ways in which a task of this node uses a region, of its own or of another node.
@@ -80,13 +83,19 @@ impl Use {
     /// Counts it, as it begins.
     pub(crate) fn note(self) {
         // (All is literal, so that no key is allocated for it.)
-        let counter = match self {
-            Use::Read => metrics::counter!("ringpost_region_operations_total", "kind" => "read"),
-            Use::Write => metrics::counter!("ringpost_region_operations_total", "kind" => "write"),
-            Use::Atomic => {
-                metrics::counter!("ringpost_region_operations_total", "kind" => "atomic")
-            }
-        };
-        counter.increment(1);
+        shield::run(|| {
+            let counter = match self {
+                Use::Read => {
+                    metrics::counter!("ringpost_region_operations_total", "kind" => "read")
+                }
+                Use::Write => {
+                    metrics::counter!("ringpost_region_operations_total", "kind" => "write")
+                }
+                Use::Atomic => {
+                    metrics::counter!("ringpost_region_operations_total", "kind" => "atomic")
+                }
+            };
+            counter.increment(1);
+        });
     }
 }

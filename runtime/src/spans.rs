@@ -7,7 +7,7 @@
 //!   that was current where it was sent. On one node that is a span of the same subscriber; between
 //!   nodes the parent is named by its ids, which travel with the message.
 //! - **SP-3 no lock held**: a subscriber is the user's code, and so is the drop of a scope. Neither
-//!   is run under a lock.
+//!   is run under a lock, and where it panics the message is handled without its span (SD-1).
 //! - **SP-4 bounded**: at most [`CHAINED_MAX`] spans of messages lie below each other in the
 //!   subscriber. The next one names its parent by its ids, as between nodes. What a task sends that
 //!   has the span of a handler (`in_current_span`) does not know how many are above: its span is
@@ -16,12 +16,14 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 use ringpost_transport::entropy::Entropy;
 use ringpost_transport::note::{NOTE_BYTES, Note};
+use ringpost_transport::shield;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Entered, Id};
 use tracing::{Level, Span, dispatcher, span, span_enabled};
@@ -79,7 +81,7 @@ pub(crate) fn is_on() -> bool {
 
 #[cold]
 fn is_taken() -> bool {
-    span_enabled!(target: TARGET, Level::TRACE)
+    shield::run(|| span_enabled!(target: TARGET, Level::TRACE)).unwrap_or_default()
 }
 
 impl Ids {
@@ -117,7 +119,8 @@ impl Scope {
 
     #[cold]
     fn current() -> Box<Scope> {
-        Box::new(Scope { span: Outlined::new(Span::current()), ids: CURRENT.get() })
+        let span = shield::run(Span::current).unwrap_or_else(Span::none);
+        Box::new(Scope { span: Outlined::new(span), ids: CURRENT.get() })
     }
 
     /// Returns the scope of another node in which a message was sent, as its note says.
@@ -155,20 +158,23 @@ impl Scope {
         // SP-4.
         let is_chained = parent_ids.is_none() || ids.above > 0;
         // By the parent's own subscriber: an id means nothing to another one.
-        let below = sent_in.filter(|_| is_chained).and_then(|scope| {
-            let is_carried = parent_ids.is_none() && scope.is_in_handler();
-            scope.span.with_subscriber(|(id, subscriber)| {
-                dispatcher::with_default(subscriber, || {
-                    if !is_carried {
-                        return make(Some(id.clone()));
-                    }
-                    let next = make(None);
-                    next.follows_from(id.clone());
-                    next
+        let below = || {
+            sent_in.filter(|_| is_chained).and_then(|scope| {
+                let is_carried = parent_ids.is_none() && scope.is_in_handler();
+                scope.span.with_subscriber(|(id, subscriber)| {
+                    dispatcher::with_default(subscriber, || {
+                        if !is_carried {
+                            return make(Some(id.clone()));
+                        }
+                        let next = make(None);
+                        next.follows_from(id.clone());
+                        next
+                    })
                 })
             })
-        });
-        let span = Outlined::new(below.unwrap_or_else(|| make(None)));
+        };
+        let span = shield::run(|| below().unwrap_or_else(|| make(None)));
+        let span = Outlined::new(span.unwrap_or_else(Span::none));
         Box::new(Scope { span, ids: Some(ids) })
     }
 
@@ -180,7 +186,14 @@ impl Scope {
 
     /// Enters the scope on this thread, until what this returns is dropped.
     pub(crate) fn enter(&self) -> Within<'_> {
-        Within { outer: CURRENT.replace(self.ids), _span: self.span.enter() }
+        let span = shield::run(|| self.span.enter());
+        Within { outer: CURRENT.replace(self.ids), span }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        shield::discard(mem::replace(&mut *self.span, Span::none()));
     }
 }
 
@@ -197,19 +210,21 @@ pub(crate) fn send<'a, D: fmt::Display>(
 fn send_below<D: fmt::Display>((subject, actor): (Subject<'_>, D)) -> Note {
     let parent_ids = CURRENT.get();
     let ids = Ids::below(parent_ids, subject.entropy);
-    drop(span!(
-        target: TARGET,
-        Level::TRACE,
-        "send",
-        %actor,
-        actor_type = subject.actor_type,
-        message_name = subject.message,
-        kind = subject.kind(),
-        node = subject.node,
-        trace_id = %Hex(&ids.trace),
-        span_id = %Hex(&ids.span),
-        parent_span_id = parent_ids.map(|ids| display(Hex(&ids.span).to_string())),
-    ));
+    shield::run(|| {
+        drop(span!(
+            target: TARGET,
+            Level::TRACE,
+            "send",
+            %actor,
+            actor_type = subject.actor_type,
+            message_name = subject.message,
+            kind = subject.kind(),
+            node = subject.node,
+            trace_id = %Hex(&ids.trace),
+            span_id = %Hex(&ids.span),
+            parent_span_id = parent_ids.map(|ids| display(Hex(&ids.span).to_string())),
+        ))
+    });
     ids.note()
 }
 
@@ -222,11 +237,12 @@ impl Subject<'_> {
 /// A thread within a scope.
 pub(crate) struct Within<'a> {
     outer: Option<Ids>,
-    _span: Entered<'a>,
+    span: Option<Entered<'a>>,
 }
 
 impl Drop for Within<'_> {
     fn drop(&mut self) {
+        shield::discard(self.span.take());
         CURRENT.set(self.outer);
     }
 }

@@ -8,6 +8,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use ringpost_transport::shield;
+
 /// The figures of one actor. Made by its cell with the first that is not zero: most actors have
 /// none.
 #[derive(Debug, Default)]
@@ -66,7 +68,8 @@ impl Tally {
         let before = place.load(Ordering::Relaxed);
         if before != count {
             place.store(count, Ordering::Relaxed);
-            metrics::gauge!(what.gauge()).increment(f64::from(count) - f64::from(before));
+            let more = f64::from(count) - f64::from(before);
+            shield::run(|| metrics::gauge!(what.gauge()).increment(more));
         }
     }
 

@@ -28,6 +28,7 @@ mod names;
 mod operating;
 #[cfg(feature = "mutants")]
 mod planted;
+mod plugged;
 mod pooling;
 mod random;
 mod references;

@@ -11,6 +11,7 @@ use crate::fabric::verbs::{VerbsConfig, VerbsFabric};
 use crate::fabric::{Fabric, Protection};
 use crate::id::NodeName;
 use crate::ip_network::IpNetwork;
+use crate::log;
 use crate::profile::Profile;
 use crate::wire::{TcpWire, Wire};
 
@@ -101,17 +102,17 @@ impl Network {
         #[cfg(feature = "verbs")]
         match VerbsFabric::new(VerbsConfig::default(), Entropy::os()) {
             Ok(verbs) => return Network::tcp().with_verbs(verbs),
-            Err(why) => tracing::info!(%why, "links use tcp"),
+            Err(why) => log::info!(%why, "links use tcp"),
         }
         #[cfg(not(feature = "verbs"))]
-        tracing::debug!("links use tcp: this build has no feature `verbs`");
+        log::debug!("links use tcp: this build has no feature `verbs`");
         Network::tcp()
     }
 
     /// This, with RDMA tried first and the rest for peers that cannot be reached by it.
     #[cfg(feature = "verbs")]
     pub fn with_verbs(mut self, verbs: VerbsFabric) -> Self {
-        tracing::info!(devices = ?verbs.devices(), "links use verbs where the peer does, too");
+        log::info!(devices = ?verbs.devices(), "links use verbs where the peer does, too");
         self.fabrics.insert(0, Arc::new(verbs));
         self
     }
@@ -120,7 +121,7 @@ impl Network {
     /// same.
     #[cfg(feature = "verbs")]
     pub fn verbs_only(verbs: VerbsFabric) -> Self {
-        tracing::info!(devices = ?verbs.devices(), "links use verbs, and nothing else");
+        log::info!(devices = ?verbs.devices(), "links use verbs, and nothing else");
         Network { fabrics: vec![Arc::new(verbs)], ..Network::tcp() }
     }
 

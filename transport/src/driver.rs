@@ -28,7 +28,6 @@ mod spin;
 mod turn;
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -38,6 +37,7 @@ use crate::cause::LinkCause;
 use crate::close_reason::CloseReason;
 use crate::link::LinkHandle;
 use crate::proto::send_queue::Fence;
+use crate::shield;
 
 use dispatch::Run;
 use growth::Growth;
@@ -99,7 +99,7 @@ impl Drop for Driver {
                 self.pipe.lock().proto.distrust();
             }
             // A host that panics again must not end the process.
-            drop(catch_unwind(AssertUnwindSafe(|| self.finish(cause))));
+            shield::run(|| self.finish(cause));
         }
     }
 }

@@ -39,6 +39,7 @@ pub mod id;
 mod ip_network;
 pub mod limits;
 mod link;
+pub mod log;
 mod log_limiter;
 pub mod memory;
 mod mesh;
@@ -55,6 +56,7 @@ mod reach;
 #[cfg(all(test, any(feature = "sim", feature = "verbs")))]
 mod recorder;
 mod shares;
+pub mod shield;
 #[cfg(feature = "steps")]
 pub mod steps;
 #[cfg(not(feature = "steps"))]

@@ -51,6 +51,7 @@ use crate::host::Host;
 use crate::id::{NodeId, NodeName};
 use crate::limits;
 use crate::link::LinkStats;
+use crate::log;
 use crate::shares::Shares;
 use crate::steps::step;
 
@@ -79,7 +80,7 @@ impl Mesh {
     ) -> Result<Arc<Mesh>, StartError> {
         check(&config)?;
         if config.encryption == Encryption::Off {
-            tracing::info!(
+            log::info!(
                 "messages are sent unencrypted to peers that do not insist: encryption is off"
             );
         }

@@ -4,11 +4,11 @@ mod base;
 mod inlet;
 
 use std::any::{Any, TypeId};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
+use ringpost_transport::shield;
 
 use super::Handlers;
 use super::arrival::{Arrival, Unopened};
@@ -171,8 +171,7 @@ fn bury_one(me: &Base, told: Option<&'static Label>, drop_it: &mut dyn FnMut()) 
     if let Some(label) = told {
         me.bury(label, DeadLetterCause::Stopped);
     }
-    // A panicking `Drop` of a message must not stop the remaining cleanup.
-    drop(catch_unwind(AssertUnwindSafe(drop_it)));
+    shield::run(drop_it);
 }
 
 impl<A: Handlers> Body for Cell<A> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use parking_lot::Mutex;
+use ringpost_transport::log;
 use rkyv::Archived;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -420,7 +421,7 @@ fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<Item<A>> {
 
 #[cold]
 fn note_dropped(actor: &str, message: &str, cause: Cause) {
-    tracing::error!(
+    log::error!(
         actor,
         message,
         %cause,

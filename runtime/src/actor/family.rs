@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use ringpost_transport::log;
 use tokio::time::timeout;
 
 use super::wait::Wait;
@@ -151,7 +152,7 @@ impl Member {
         let ended = Ended::of(self.actor.clone());
         if timeout(limits::KILL_TIMEOUT, ended).await.is_err() {
             let actor = self.actor.address();
-            tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
+            log::warn!(%actor, "a killed actor still runs: its handler never waits");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use ringpost_transport::log;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -139,7 +140,7 @@ impl<R: Reply> ReplyTo<R> {
 
     fn unanswered(self, error: AskError) {
         let actor = error.actor();
-        tracing::warn!(%actor, %error, "no answer to an ask that was forwarded to it");
+        log::warn!(%actor, %error, "no answer to an ask that was forwarded to it");
         self.unanswered_by(error.cause);
     }
 }

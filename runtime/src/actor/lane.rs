@@ -7,7 +7,7 @@
 //! - **RL-3 one incarnation**: it ends with the incarnation that registered it, before the next one
 //!   begins.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,6 +16,7 @@ use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
+use ringpost_transport::shield;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -213,17 +214,12 @@ impl<A: Handlers> Lane<A> {
         let mut others = 0;
         self.tasks.abort_all();
         while let Some(ended) = self.tasks.join_next().await {
-            others += unanswered(|| drop_quietly(ended));
+            others += unanswered(|| shield::discard(ended));
         }
-        others += unanswered(|| drop_quietly(self));
+        others += unanswered(|| shield::discard(self));
         let by_tasks = *by_tasks.lock() - before;
         others + by_tasks
     }
-}
-
-/// Drops a value of the program. A panic of its `Drop` must not stop the remaining cleanup.
-fn drop_quietly<T>(dropped: T) {
-    drop(catch_unwind(AssertUnwindSafe(|| drop(dropped))));
 }
 
 impl<A: Handlers> Drop for Lane<A> {

@@ -11,13 +11,12 @@ mod guarded;
 mod living;
 mod rest;
 
-use std::any::Any;
 use std::future::{pending, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
+use ringpost_transport::{log, shield};
 use tokio::task::{coop, yield_now};
 
 use super::cell::{ActorHand, Base, Begun, Body, Cell, Letter};
@@ -113,7 +112,7 @@ impl<A: Handlers> Life<A> {
                 let mut kept = 0;
                 // LF-3: nothing of it is left when the next one is made.
                 if !planted!(SurvivingState) {
-                    kept = unanswered(|| drop_quietly(&mut me.actor));
+                    kept = unanswered(|| shield::discard(me.actor.take()));
                 }
                 if me.cell.ends().is_final() && !me.cx.has_more() {
                     let undone = Undone { asks: kept, ..Undone::default() };
@@ -355,7 +354,7 @@ impl Ending {
 impl<A: Handlers> Drop for Life<A> {
     fn drop(&mut self) {
         // LF-2: tasks that wait are told when the state is gone.
-        drop_quietly(&mut self.actor);
+        shield::discard(self.actor.take());
         self.cx.abandon();
         end(&mut Lent(self));
     }
@@ -368,7 +367,7 @@ fn note_undone(life: &mut dyn Living, undone: Undone, was_drained: bool) {
     if is_news && matches!(life.how(), Ending::Stopped) {
         let (me, Undone { asks, pipes, timers }) = (life.me(), undone);
         let actor = me.address();
-        tracing::warn!(%actor, asks, pipes, timers, "an actor ended with work undone");
+        log::warn!(%actor, asks, pipes, timers, "an actor ended with work undone");
     }
 }
 
@@ -376,46 +375,40 @@ fn note_undone(life: &mut dyn Living, undone: Undone, was_drained: bool) {
 fn end(life: &mut dyn Living) {
     let how = std::mem::replace(life.how(), Ending::Killed);
     let (me, exit) = (life.me(), how.exit());
+    let (is_born, in_hand) = (life.is_born(), life.take_in_hand().map(Label::name));
+    life.end(exit.clone());
+    if let Some(started) = life.started().take() {
+        // An error says that the spawner no longer waits.
+        shield::discard(started.send(Err(how.unstarted())));
+    } else {
+        shield::discard(how);
+    }
     match &exit {
         // How a tie ends says how another actor did.
         _ if me.is_tie() => {}
         ActorExit::Panicked(reason) => {
             count_failure(me.name());
-            let in_hand = life.take_in_hand().map(Label::name);
-            tracing::error!(actor = %me.address(), %reason, in_hand, "an actor panicked");
+            log::error!(actor = %me.address(), %reason, in_hand, "an actor panicked");
         }
-        ActorExit::Failed(reason) if life.is_born() => {
+        ActorExit::Failed(reason) if is_born => {
             count_failure(me.name());
-            tracing::error!(actor = %me.address(), %reason, "an actor failed");
+            log::error!(actor = %me.address(), %reason, "an actor failed");
         }
         _ => {}
     }
-    tracing::debug!(actor = %me.address(), %exit, "an actor ended");
-    life.end(exit);
-    if let Some(started) = life.started().take() {
-        // An error says that the spawner no longer waits.
-        drop(started.send(Err(how.unstarted())));
-    }
+    log::debug!(actor = %me.address(), %exit, "an actor ended");
 }
 
 /// A handler was ended: its message is not tried again.
 #[cold]
 fn count_handler_ended(actor: &'static str) {
-    metrics::counter!("ringpost_handlers_ended_total", "actor" => actor).increment(1);
+    shield::run(|| {
+        metrics::counter!("ringpost_handlers_ended_total", "actor" => actor).increment(1)
+    });
 }
 
 fn count_failure(actor: &'static str) {
-    metrics::counter!("ringpost_actor_failures_total", "actor" => actor).increment(1);
-}
-
-/// Drops the state of an actor. A panic of its own `Drop` is in the log, and keeps nothing from its
-/// end.
-fn drop_quietly<A>(actor: &mut Option<A>) {
-    drop(catch_unwind(AssertUnwindSafe(|| drop(actor.take()))));
-}
-
-pub(crate) fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("a panic without a message").into()
+    shield::run(|| {
+        metrics::counter!("ringpost_actor_failures_total", "actor" => actor).increment(1)
+    });
 }

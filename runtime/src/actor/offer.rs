@@ -17,15 +17,13 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use ringpost_transport::{log, shield};
 use tokio::time::Instant;
 
 use super::cell::Cell;
-use super::life::message_of;
 use super::spawn::{Starts, Unborn};
 use super::{Actor, ActorRef, Context, Down, Handlers, Recipient, ReplyTo, SpawnOptions, kind_of};
 use crate::address::{Address, RESERVED};
@@ -225,10 +223,6 @@ impl Refusal {
         }
     }
 
-    fn panicked(panic: &(dyn Any + Send)) -> Self {
-        Refusal::Panicked(shortened(&message_of(panic)))
-    }
-
     fn of(error: SpawnError) -> Self {
         match error {
             SpawnError::NameTaken(_) => Refusal::NameTaken,
@@ -269,8 +263,8 @@ impl<A: Offered> Spawner<A> {
         let options = SpawnOptions { name, mailbox_capacity: capacity };
         // What the user's code panics with is not the spawner's failure: the constructor, the text
         // of its error, and the drop of what was not used.
-        let placed = AssertUnwindSafe(|| self.place(*arguments, options, cx));
-        let placed = catch_unwind(placed).unwrap_or_else(|panic| Err(Refusal::panicked(&*panic)));
+        let placed = shield::catch(|| self.place(*arguments, options, cx));
+        let placed = placed.unwrap_or_else(|panic| Err(Refusal::Panicked(shortened(&panic))));
         let (address, actor) = match placed {
             Ok(placed) => placed,
             Err(refusal) => return refuse(A::NAME, refusal, reply),
@@ -400,7 +394,7 @@ fn answer(
 /// Tells an asker that there is no actor of this type.
 fn refuse(kind: &'static str, refusal: Refusal, reply: ReplyTo<Outcome>) {
     count(kind, refusal.label());
-    tracing::debug!(kind, why = ?refusal, "no actor was spawned for another node");
+    log::debug!(kind, why = ?refusal, "no actor was spawned for another node");
     reply.send(Err(refusal));
 }
 
@@ -410,5 +404,5 @@ const NOT_BEGUN: &str = "not_begun";
 /// Counts a spawn of this type by its outcome.
 fn count(kind: &'static str, outcome: &'static str) {
     let labels = [("actor", kind), ("outcome", outcome)];
-    metrics::counter!("ringpost_spawned_for_others_total", &labels).increment(1);
+    shield::run(|| metrics::counter!("ringpost_spawned_for_others_total", &labels).increment(1));
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
+use ringpost_transport::log;
 use ringpost_transport::memory::{InvalidArchive, Payload};
 use tokio::time::Instant;
 
@@ -369,7 +370,7 @@ impl RemoteAnswer {
 /// Returns what the asker is told of a reply whose archive is invalid.
 #[cold]
 fn unread(error: InvalidArchive) -> AskCause {
-    tracing::warn!(%error, "a reply could not be read: InvalidReply is told");
+    log::warn!(%error, "a reply could not be read: InvalidReply is told");
     AskCause::InvalidReply
 }
 

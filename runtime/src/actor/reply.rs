@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use ringpost_transport::log;
 use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
 use tokio::time::{Instant, timeout_at};
@@ -289,7 +290,7 @@ fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
     match encode(reply, replier.form(), &mut archive) {
         Ok(()) => replier.send(&mut archive),
         Err(error) => {
-            tracing::warn!(%error, "a reply could not be archived: its asker gets InvalidReply");
+            log::warn!(%error, "a reply could not be archived: its asker gets InvalidReply");
             replier.fail(code::INVALID_REPLY);
         }
     }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::future::{pending, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures::stream;
 use parking_lot::Mutex;
+use ringpost_transport::{log, shield};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -16,7 +16,6 @@ use super::cell::Cell;
 use super::child::{Child, Parent, Rested};
 use super::destination::View;
 use super::family::Member;
-use super::life::message_of;
 use super::spawn::Starts;
 use super::wait::Wait;
 use super::{Actor, ActorRef, Context, Handler, Handlers, Local};
@@ -131,8 +130,7 @@ impl<A: Handlers> Spec for Child<A> {
     ) -> Result<(Arc<dyn Resident>, Starts), SpawnError> {
         // A recipe that panics is not the supervisor's failure.
         let begin = || node.begin_child(self.clone(), parent);
-        let begun = catch_unwind(AssertUnwindSafe(begin));
-        let (cell, starts) = begun.map_err(|panic| SpawnError::Panicked(message_of(&*panic)))??;
+        let (cell, starts) = shield::catch(begin).map_err(SpawnError::Panicked)??;
         Ok((cell, starts))
     }
 
@@ -219,7 +217,7 @@ impl Supervisor {
             Err(_late) => {
                 // When it ends after all, it has failed, and says so.
                 let actor = actor.address();
-                tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
+                log::warn!(%actor, "a killed actor still runs: its handler never waits");
             }
         }
     }

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
+use ringpost_transport::log;
+
 use crate::busy::{InHand, Running, note_wait, running};
 use crate::error::Cause;
 use crate::limits;
@@ -126,7 +128,7 @@ impl Wait {
         while lasts()
             && let Some(Circle { text, send }) = circle(&*self.waiter, whom, in_hand)
         {
-            tracing::warn!(circle = text, "an actor waits for the end of one that waits for it");
+            log::warn!(circle = text, "an actor waits for the end of one that waits for it");
             let Some(send) = send else { break };
             send.refuse(whom, text.into());
         }

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use ringpost_transport::shield;
+
 use super::hand;
 use super::line::{Admitted, Gone, Line};
 use super::queue::{Count, Far};
@@ -195,7 +197,7 @@ impl Refused {
             Refused::Closed => Poll::Ready(Err(Closed)),
             Refused::Waits(admitted) => {
                 if matches!(admitted, Admitted::Begun) {
-                    metrics::counter!("ringpost_mailbox_waits_total").increment(1);
+                    shield::run(|| metrics::counter!("ringpost_mailbox_waits_total").increment(1));
                 }
                 Poll::Pending
             }

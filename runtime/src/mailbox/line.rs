@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
+use ringpost_transport::shield;
 use tokio::time::Instant;
 
 /// Senders in the order they came. A turn is a number that only grows, so the line is sorted.
@@ -41,7 +42,7 @@ impl Gone {
     #[cold]
     pub(super) fn count(self) {
         let waited_us = self.since.elapsed().as_micros() as u64;
-        metrics::counter!("ringpost_mailbox_wait_us_total").increment(waited_us);
+        shield::run(|| metrics::counter!("ringpost_mailbox_wait_us_total").increment(waited_us));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringpost_transport::{log, shield};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -58,7 +59,7 @@ impl Node {
         let (ties, actors): (Vec<_>, Vec<_>) = all.partition(|resident| resident.is_tie());
         if is_first {
             let (node, actors) = (self.name(), actors.len());
-            tracing::info!(node, actors, ?deadline, "this node shuts down");
+            log::info!(node, actors, ?deadline, "this node shuts down");
         }
         let drained = actors.iter().filter(|actor| !actor.is_led());
         drained.for_each(|actor| actor.retire(Halt::Drain));
@@ -67,7 +68,7 @@ impl Node {
         let killed: Vec<_> = late.iter().map(|resident| resident.address().clone()).collect();
         for stuck in outlast(late, Instant::now() + limits::KILL_TIMEOUT).await {
             let actor = stuck.address();
-            tracing::warn!(%actor, "a killed actor still runs: its handler never waits");
+            log::warn!(%actor, "a killed actor still runs: its handler never waits");
             stuck.leave_killed();
         }
         // Last: until now they tell other nodes how the actors ended that are linked to theirs.
@@ -78,12 +79,12 @@ impl Node {
             remote.shutdown(left.max(limits::GOODBYE_TIMEOUT_MIN)).await;
             // Nothing sets them any more: they would tell of the last second for ever.
             for gauge in GAUGES {
-                metrics::gauge!(gauge).set(0.0);
+                shield::run(|| metrics::gauge!(gauge).set(0.0));
             }
         }
         if is_first {
             let (node, killed) = (self.name(), killed.len());
-            tracing::info!(node, killed, lasted = ?begun.elapsed(), "this node has shut down");
+            log::info!(node, killed, lasted = ?begun.elapsed(), "this node has shut down");
         }
         killed
     }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringpost_transport::log;
 use tokio::runtime::Id;
 use tokio::time::Instant;
 
@@ -66,7 +67,7 @@ impl Slow {
             self.found(&before, run, &mut told, |age| tell_held(&*actor, held.duty, age));
         }
         if let Some(others) = told.checked_sub(limits::HANDLERS_REPORTED_MAX).filter(|n| *n > 0) {
-            tracing::warn!(others, "more handlers run for long than are named");
+            log::warn!(others, "more handlers run for long than are named");
         }
     }
 
@@ -94,12 +95,12 @@ impl Slow {
 fn tell(actor: &dyn Resident, duty: &Duty, age: Duration, waits_for: Option<String>) {
     let (actor, seconds) = (actor.shown(), tenths(age));
     let waits_for = waits_for.as_deref().unwrap_or("something that is no actor");
-    tracing::warn!(%actor, handler = %duty, seconds, waits_for, "a handler waits for long");
+    log::warn!(%actor, handler = %duty, seconds, waits_for, "a handler waits for long");
 }
 
 fn tell_held(actor: &dyn Resident, duty: &Duty, age: Duration) {
     let (actor, seconds) = (actor.shown(), tenths(age));
-    tracing::warn!(%actor, handler = %duty, seconds, "a handler holds a thread for long");
+    log::warn!(%actor, handler = %duty, seconds, "a handler holds a thread for long");
 }
 
 /// Returns seconds, to a tenth.

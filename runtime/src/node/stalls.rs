@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use ringpost_transport::log;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -73,12 +74,12 @@ fn look(
         if !known {
             let who = names(residents.senders_to(resident.id()));
             let messages = local;
-            tracing::warn!(%actor, messages, senders, ?waited, who, "senders wait for long");
+            log::warn!(%actor, messages, senders, ?waited, who, "senders wait for long");
         }
         seen.insert(resident.token(), (actor, waited));
     }
     for (actor, waited) in told.values() {
-        tracing::info!(%actor, ?waited, "stalled senders resumed");
+        log::info!(%actor, ?waited, "stalled senders resumed");
     }
     *told = seen;
 }

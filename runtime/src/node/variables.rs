@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
+use ringpost_transport::log;
 use zeroize::Zeroizing;
 
 use crate::remote::{InvalidProfile, Profile, Secret};
@@ -120,7 +121,7 @@ impl Variables {
     /// Warns of the variables that say nothing.
     pub(super) fn log_unknown(&self) {
         for (variable, meant) in &self.unknown {
-            tracing::warn!(variable, meant, "an environment variable is unknown: it says nothing");
+            log::warn!(variable, meant, "an environment variable is unknown: it says nothing");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringpost_transport::host::{Fate, Host, Lost, PeerEvent};
 use ringpost_transport::id::NodeId;
+use ringpost_transport::log;
 use ringpost_transport::open_request::OpenRequest;
 use tokio::sync::broadcast;
 
@@ -83,7 +84,7 @@ impl Host for Residents {
     fn open(&self, peer: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
         let found = self.directory.find(&request.target, request.kind);
         if let Err(refusal) = &found {
-            tracing::debug!(peer = %peer.name, ?request, ?refusal, "refused to open an actor");
+            log::debug!(peer = %peer.name, ?request, ?refusal, "refused to open an actor");
         }
         found
     }

@@ -1,16 +1,15 @@
 //! Runs a body once in a simulated world, and says how it failed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use ringpost_transport::fabric::sim::{self, LinkModel};
+use ringpost_transport::shield;
 
 use super::cluster::Cluster;
 use super::failure::{CASES_VARIABLE, Failure, FailureCause, SEED_VARIABLE};
-use crate::actor::message_of;
 
 /// Virtual time that a body may take, unless the simulation says otherwise.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -164,11 +163,11 @@ impl Simulation {
             body.as_mut().await
         };
         let run = || sim::try_run(cluster.world(), self.limit, observed);
-        let cause = match catch_unwind(AssertUnwindSafe(run)) {
+        let cause = match shield::catch(run) {
             Ok(Ok(value)) => return (Ok(value), std::mem::take(&mut seen.lock().0)),
             Ok(Err(sim::Stall::OverLimit(limit))) => FailureCause::OverLimit(limit),
             Ok(Err(_)) => FailureCause::Deadlock,
-            Err(panic) => FailureCause::Panicked(message_of(&*panic).to_string()),
+            Err(panic) => FailureCause::Panicked(panic.to_string()),
         };
         let (log, waits) = std::mem::take(&mut *seen.lock());
         (Err(Failure::new(self.seed, cause, log.clone(), waits)), log)

@@ -38,7 +38,7 @@ use crate::english::HardLine;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -103,6 +103,11 @@ const RULES: [Rule; 21] = [
         name: "log lines are explained",
         why: "An operator at night looks a line up, and finds what it means and what to do.",
         check: logs::logs,
+    },
+    Rule {
+        name: "code of users runs behind the shield",
+        why: "A log that cannot be written must not end the actor, or the node, that writes it.",
+        check: logs::shield,
     },
     Rule {
         name: "modules say what they are for",

@@ -9,6 +9,7 @@ use crate::cause::{Fate, LinkCause};
 use crate::fabric::{Completion, Notify, Status, Work};
 use crate::limits;
 use crate::link::{Counters, Unsettled};
+use crate::log;
 use crate::mutants::planted;
 
 const FLUSHED: LinkCause = LinkCause::Fabric(Status::Flushed);
@@ -33,7 +34,7 @@ impl Driver {
         let drained = poll_fn(|cx| self.drain_turn(cx, cause));
         if tokio::time::timeout(limits::DRAIN_TIMEOUT, drained).await.is_err() {
             // The slots go with the queue pair (PV-2).
-            tracing::debug!(peer = %self.reports.peer.name, "a closing queue pair kept its slots");
+            log::debug!(peer = %self.reports.peer.name, "a closing queue pair kept its slots");
         }
         let stood = *self.phase.borrow() == Phase::Confirmed;
         if *cause == FLUSHED || (stood && GONE.contains(cause)) {
@@ -112,7 +113,7 @@ impl Driver {
         for (tell, fate) in settled {
             self.reports.settle(tell, fate);
         }
-        tracing::debug!(peer = %self.reports.peer.name, %cause, "link ended");
+        log::debug!(peer = %self.reports.peer.name, %cause, "link ended");
         self.phase.send_replace(Phase::Ended(cause));
     }
 }

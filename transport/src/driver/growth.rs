@@ -9,6 +9,7 @@ use super::pipe::Pipe;
 use crate::fabric::Fabric;
 use crate::limits;
 use crate::link::Counters;
+use crate::log;
 use crate::memory::{Budget, BudgetShare, Slot};
 use crate::mutants::planted;
 
@@ -105,7 +106,7 @@ impl Growth {
                 Some(slots)
             }
             Err(error) => {
-                tracing::debug!(%error, "a ring cannot grow");
+                log::debug!(%error, "a ring cannot grow");
                 None
             }
         }

@@ -19,6 +19,7 @@ use crate::bootstrap::{Failure, Handshake, Message, Rejection, meet};
 use crate::entropy::Entropy;
 use crate::fabric::Side;
 use crate::limits;
+use crate::log;
 use crate::log_limiter::LogLimiter;
 use crate::steps::step;
 use crate::wire::{Listener, PREFACE_BYTES, Preface, Stream};
@@ -170,8 +171,8 @@ fn refused(table: &Table, peer: &Peer, failure: &Failure) {
     };
     let peer = peer.name();
     match warned {
-        Some(suppressed) => tracing::warn!(%peer, %failure, suppressed, "a node was refused"),
-        None => tracing::debug!(%peer, %failure, "a connection ended"),
+        Some(suppressed) => log::warn!(%peer, %failure, suppressed, "a node was refused"),
+        None => log::debug!(%peer, %failure, "a connection ended"),
     }
 }
 
@@ -201,7 +202,7 @@ fn report_token(log: &LogLimiter, from: &str) {
 /// Logs that the system gives no connection, which it may go on to do.
 fn report_accept(log: &LogLimiter, error: &io::Error) {
     if let Some(suppressed) = log.admit("accept", Instant::now()) {
-        tracing::warn!(%error, suppressed, "connections could not be accepted");
+        log::warn!(%error, suppressed, "connections could not be accepted");
     }
 }
 
@@ -215,9 +216,9 @@ fn count(
     let warned = if warns { log.admit(cause, Instant::now()) } else { None };
     match warned {
         Some(suppressed) => {
-            tracing::warn!(from, %failure, suppressed, "a connection was refused");
+            log::warn!(from, %failure, suppressed, "a connection was refused");
         }
-        None => tracing::debug!(from, %failure, "a connection ended"),
+        None => log::debug!(from, %failure, "a connection ended"),
     }
 }
 

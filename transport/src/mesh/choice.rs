@@ -25,6 +25,7 @@ use crate::driver::{Connected, Offer, Prepared, Reports, Running};
 use crate::fabric::{Fabric, FabricError, Protection, Side};
 use crate::id::NodeId;
 use crate::limits;
+use crate::log;
 use crate::profile::Profile;
 
 use super::table::Table;
@@ -193,7 +194,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
         let seals = encrypted == Some(true);
         if peer.clear_complaint(fabric, seals) && table.events.admit_line("fabrics chosen") {
             peer.note_fabric(fabric, seals);
-            tracing::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
+            log::info!(peer = %name, fabric, encrypted, ?theirs, "fabric chosen");
         }
         return;
     }
@@ -201,7 +202,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
     let suppressed = peer.admit_complaint(&passed_over.join("; "), &table.peer_warnings, cause);
     match (chosen, suppressed) {
         (_, None) => {
-            tracing::debug!(
+            log::debug!(
                 peer = %name,
                 ?chosen,
                 encrypted,
@@ -210,7 +211,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
             )
         }
         (Some(fabric), Some(suppressed)) => {
-            tracing::warn!(
+            log::warn!(
                 peer = %name,
                 fabric,
                 encrypted,
@@ -221,7 +222,7 @@ fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[
         }
         (None, Some(suppressed)) => {
             let ours: Vec<_> = met.fabrics.iter().map(|fabric| fabric.name()).collect();
-            tracing::warn!(
+            log::warn!(
                 peer = %name,
                 ?passed_over,
                 ?ours,

@@ -36,6 +36,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::id::NodeName;
 use crate::limits;
+use crate::log;
 use crate::mutants::planted;
 
 use super::peer::{Peer, Plan, Target};
@@ -257,7 +258,7 @@ impl Dialler {
                     peer.note(self.table.why_unknown());
                 }
                 if peer.is_only_to_be_asked() {
-                    tracing::debug!(peer = %peer.name(), ?failures, "an idle node is not reached");
+                    log::debug!(peer = %peer.name(), ?failures, "an idle node is not reached");
                 } else if !(self.unknown && peer.is_wanted_lately()) {
                     // Otherwise seeds may be about to lead to it.
                     peer.log_failures();

@@ -1,7 +1,6 @@
 //! The events of a node's peers, and what else all its peers share.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,9 @@ use crate::driver::settle;
 use crate::host::{Host, PeerEvent};
 use crate::id::NodeName;
 use crate::limits;
+use crate::log;
 use crate::log_limiter::LogLimiter;
+use crate::shield;
 use crate::unresolved::Settled;
 
 use super::meter;
@@ -146,7 +147,7 @@ impl EventQueue {
     fn log_suppressed(&self) {
         let left_out = self.lines.take_suppressed(Instant::now());
         if !left_out.is_empty() {
-            harmless(|| tracing::info!(?left_out, "lines about peers were left out of the log"));
+            log::info!(?left_out, "lines about peers were left out of the log");
         }
     }
 
@@ -195,13 +196,13 @@ impl EventQueue {
     fn tell_one(&self, event: Event) {
         match event {
             Event::Peer(event) => {
-                harmless(|| self.log(&event));
-                harmless(|| meter::count(&event, self.metrics_by_peer));
-                harmless(|| self.host.event(event));
+                self.log(&event);
+                meter::count(&event, self.metrics_by_peer);
+                shield::run(|| self.host.event(event));
             }
             Event::Settled(peer, settled) => {
                 for (tell, fate) in settled {
-                    harmless(|| settle(&*self.host, &peer, tell, fate));
+                    shield::run(|| settle(&*self.host, &peer, tell, fate));
                 }
             }
         }
@@ -214,29 +215,29 @@ impl EventQueue {
             PeerEvent::NodeDown { .. } => "nodes down",
             PeerEvent::NodeLeaving { .. } => "nodes leaving",
             PeerEvent::Paused { lasted } => {
-                return tracing::warn!(
+                return log::warn!(
                     ?lasted,
                     "this node stood still: links may be lost, and others may have found it down"
                 );
             }
         };
         if !self.admit_line(kind) {
-            return tracing::debug!(?event, "a peer came or went");
+            return log::debug!(?event, "a peer came or went");
         }
         match event {
             PeerEvent::LinkUp { peer, fabric } => {
                 let run = peer.incarnation.to_string();
-                tracing::info!(peer = %peer.name, run, fabric, "a link is up");
+                log::info!(peer = %peer.name, run, fabric, "a link is up");
             }
             PeerEvent::LinkDown { peer, cause } => {
-                tracing::info!(peer = %peer.name, %cause, "a link ended");
+                log::info!(peer = %peer.name, %cause, "a link ended");
             }
             PeerEvent::NodeLeaving { peer } => {
-                tracing::info!(peer = %peer.name, "a node is shutting down");
+                log::info!(peer = %peer.name, "a node is shutting down");
             }
             PeerEvent::NodeDown { peer, cause } => {
                 let run = peer.incarnation.to_string();
-                tracing::info!(peer = %peer.name, run, %cause, "a node is down");
+                log::info!(peer = %peer.name, run, %cause, "a node is down");
             }
             PeerEvent::Paused { .. } => {}
         }
@@ -316,12 +317,6 @@ impl EventQueue {
             }
         }
     }
-}
-
-/// Runs code that is not this crate's: what panics there has been reported by the panic hook, and
-/// the events behind this one are told all the same.
-fn harmless(run: impl FnOnce()) {
-    drop(catch_unwind(AssertUnwindSafe(run)));
 }
 
 /// The clock by which silence is counted: it does not count the time for which this node itself

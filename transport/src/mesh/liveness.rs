@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use crate::cause::LinkCause;
 use crate::limits;
+use crate::log;
 use crate::memory::buffer;
 
 use super::meter;
@@ -57,7 +58,7 @@ async fn watch_runtime(table: &Arc<Table>) {
             }
         };
         if ran.is_err() {
-            tracing::info!("the runtime that the node was started on is gone: the node closes");
+            log::info!("the runtime that the node was started on is gone: the node closes");
             return table.abort(&LinkCause::Shutdown);
         }
         tokio::select! {

@@ -12,6 +12,7 @@ use crate::fabric::Status;
 use crate::host::PeerEvent;
 use crate::id::{NodeId, NodeName};
 use crate::link::{LinkHandle, LinkStats};
+use crate::shield;
 
 /// Publishes what one link carries.
 pub(super) struct Meter {
@@ -33,15 +34,18 @@ impl Meter {
         let labels = labels(peer, &[("fabric", link.fabric())]);
         let secret = if by_other_secret { "accepted" } else { "own" };
         let fabric = link.fabric();
-        let gauge = metrics::gauge!("ringpost_links", "fabric" => fabric, "secret" => secret);
-        let published = LinkStats::default();
-        Meter { link, labels, published, _gauged: Gauged::new(gauge) }
+        let gauge = shield::run(
+            || metrics::gauge!("ringpost_links", "fabric" => fabric, "secret" => secret),
+        );
+        let gauged = Gauged::new(gauge);
+        Meter { link, labels, published: LinkStats::default(), _gauged: gauged }
     }
 
     /// Records how long the peer took to answer a heartbeat.
     pub(super) fn answered(&self, after: Duration) {
         let name = "ringpost_heartbeat_round_trip_seconds";
-        metrics::histogram!(name, self.labels.clone()).record(after.as_secs_f64());
+        let labels = self.labels.clone();
+        shield::run(|| metrics::histogram!(name, labels).record(after.as_secs_f64()));
     }
 
     /// Adds what was carried since the last time.
@@ -49,7 +53,8 @@ impl Meter {
         let stats = self.link.stats();
         for ((name, now), (_, before)) in stats.metrics().zip(self.published.metrics()) {
             if now > before {
-                metrics::counter!(name, self.labels.clone()).increment(now - before);
+                let labels = self.labels.clone();
+                shield::run(|| metrics::counter!(name, labels).increment(now - before));
             }
         }
         self.published = stats;
@@ -57,30 +62,33 @@ impl Meter {
 }
 
 /// One of what a gauge counts, until it is dropped.
-pub(super) struct Gauged(Gauge);
+pub(super) struct Gauged(Option<Gauge>);
 
 impl Gauged {
-    fn new(gauge: Gauge) -> Self {
-        gauge.increment(1.0);
-        Gauged(gauge)
+    fn new(gauge: Option<Gauge>) -> Self {
+        Gauged(shield::run(|| gauge.inspect(|gauge| gauge.increment(1.0))).flatten())
     }
 }
 
 impl Drop for Gauged {
     fn drop(&mut self) {
-        self.0.decrement(1.0);
+        if let Some(gauge) = self.0.take() {
+            shield::run(move || gauge.decrement(1.0));
+        }
     }
 }
 
 /// Counts a connection that has not proved itself yet.
 pub(super) fn unproven() -> Gauged {
-    Gauged::new(metrics::gauge!("ringpost_unproven_connections"))
+    Gauged::new(shield::run(|| metrics::gauge!("ringpost_unproven_connections")))
 }
 
 /// Publishes how many other nodes are linked, and how many are not down.
 pub(super) fn count_nodes(linked: usize, alive: usize) {
-    metrics::gauge!("ringpost_nodes_linked").set(linked as f64);
-    metrics::gauge!("ringpost_nodes_alive").set(alive as f64);
+    shield::run(|| {
+        metrics::gauge!("ringpost_nodes_linked").set(linked as f64);
+        metrics::gauge!("ringpost_nodes_alive").set(alive as f64);
+    });
 }
 
 /// Returns these labels, and that of the peer where it is given: each peer is a series then.
@@ -93,7 +101,7 @@ fn labels(peer: Option<&NodeName>, others: &[(&'static str, &'static str)]) -> V
 /// Counts links and nodes that come and go; `by_peer`: each peer apart.
 pub(super) fn count(event: &PeerEvent, by_peer: bool) {
     let labels = |peer: &NodeId, others: &[_]| labels(by_peer.then_some(&peer.name), others);
-    match event {
+    shield::run(|| match event {
         PeerEvent::LinkUp { peer, fabric } => {
             let labels = labels(peer, &[("fabric", fabric)]);
             metrics::counter!("ringpost_links_up_total", labels).increment(1);
@@ -108,17 +116,18 @@ pub(super) fn count(event: &PeerEvent, by_peer: bool) {
             let labels = labels(peer, &[("cause", down_label(cause))]);
             metrics::counter!("ringpost_nodes_down_total", labels).increment(1);
         }
-    }
+    });
 }
 
 /// Counts a dial that is over, or became a link.
 pub(super) fn count_dial(outcome: &'static str) {
-    metrics::counter!("ringpost_dials_total", "outcome" => outcome).increment(1);
+    shield::run(|| metrics::counter!("ringpost_dials_total", "outcome" => outcome).increment(1));
 }
 
 /// Counts an accepted connection that came to nothing.
 pub(super) fn count_refusal(cause: &'static str) {
-    metrics::counter!("ringpost_refused_connections_total", "cause" => cause).increment(1);
+    let total = "ringpost_refused_connections_total";
+    shield::run(|| metrics::counter!(total, "cause" => cause).increment(1));
 }
 
 /// Returns a cause in a word: few enough to tell series apart by.

@@ -30,6 +30,7 @@ use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::link::{LinkHandle, LinkStats};
+use crate::log;
 use crate::log_limiter::LogLimiter;
 use crate::reach::{LendingRoom, PeerRoom};
 use crate::unresolved::Unresolved;
@@ -379,7 +380,7 @@ impl Peer {
         };
         if !self.events.admit_line("nodes not reached") {
             // It is still to be named.
-            return tracing::debug!(peer = %self.name, last, "a node is not reached");
+            return log::debug!(peer = %self.name, last, "a node is not reached");
         }
         {
             let reach = &mut self.state.lock().reach;
@@ -388,7 +389,7 @@ impl Peer {
                 reach.logged.clone_from(&last);
             }
         }
-        tracing::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
+        log::info!(peer = %self.name, last, "a node is not reached: it is dialled again");
     }
 
     /// Returns true if the first sender that wants it came a short while ago.

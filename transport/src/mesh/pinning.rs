@@ -5,6 +5,9 @@ use std::io;
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+#[cfg(target_os = "linux")]
+use crate::log;
+
 /// Returns the cores that this thread may run on; none where threads cannot be pinned.
 #[cfg(target_os = "linux")]
 pub(super) fn cores() -> Vec<usize> {
@@ -20,7 +23,7 @@ impl Before {
     pub(super) fn restore(&self) {
         #[cfg(target_os = "linux")]
         if let Err(error) = sched_setaffinity(None, &self.0) {
-            tracing::warn!(%error, "a thread that may block shares the core of the pinned drivers");
+            log::warn!(%error, "a thread that may block shares the core of the pinned drivers");
         }
     }
 }

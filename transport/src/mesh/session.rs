@@ -36,6 +36,7 @@ use crate::cause::{LinkCause, Violation};
 use crate::fabric::Status;
 use crate::id::NodeName;
 use crate::limits;
+use crate::log;
 use crate::reach::Unexpected;
 use crate::steps::step;
 
@@ -125,7 +126,7 @@ impl Session {
         let by_other = self.channel.is_by_other_secret();
         if by_other && self.table.events.admit_line("peers that use an accepted secret") {
             let peer = self.guard.peer().name();
-            tracing::info!(%peer, "a peer uses a secret that this node only accepts");
+            log::info!(%peer, "a peer uses a secret that this node only accepts");
         }
         let cause = self.watch().await;
         step!(LinkEnded);
@@ -183,7 +184,7 @@ impl Session {
         if let Some(suppressed) = self.table.peer_warnings.admit("corrupt", Instant::now()) {
             let (peer, link) = (self.guard.peer().name(), &self.carrier.running.link);
             let fabric = link.fabric();
-            tracing::warn!(
+            log::warn!(
                 %peer, fabric, suppressed,
                 "a link brought bytes that the peer did not send; it was closed"
             );
@@ -465,7 +466,7 @@ impl Session {
     }
 
     fn handle_failure(&mut self, failure: &Failure) {
-        tracing::debug!(peer = %self.guard.peer().name(), %failure, "bootstrap connection ended");
+        log::debug!(peer = %self.guard.peer().name(), %failure, "bootstrap connection ended");
         let cause = match failure {
             Failure::Malformed(_) => LinkCause::Violation(Violation::Bootstrap),
             Failure::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => LinkCause::Silent,

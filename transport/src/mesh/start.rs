@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
+use crate::log;
 use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::profile::InvalidProfile;
@@ -172,7 +173,7 @@ pub(super) async fn listen(
 pub(super) fn report(config: &Config, identity: &Identity) {
     let Config { seeds, encryption, profile, network, .. } = config;
     let fabrics: Vec<_> = network.fabrics.iter().map(|fabric| fabric.name()).collect();
-    tracing::info!(
+    log::info!(
         node = %identity.node.name,
         run = identity.node.incarnation.to_string(),
         listen = config.listen.as_deref().unwrap_or("nowhere"),

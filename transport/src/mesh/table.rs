@@ -7,11 +7,9 @@
 //!   there are an eighth more, so that a message full of names costs a few looks for each.
 
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -22,12 +20,14 @@ use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
 use crate::id::NodeName;
 use crate::limits;
+use crate::log;
 use crate::log_limiter::LogLimiter;
 use crate::memory::Budget;
 use crate::mutants::planted;
 use crate::profile::Profile;
 use crate::reach::LendingRoom;
 use crate::shares::Shares;
+use crate::shield;
 
 use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
@@ -274,12 +274,12 @@ impl Table {
     ) {
         let table = self.clone();
         self.tasks.spawn(async move {
-            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-                tracing::error!(
+            if shield::caught(task).await.is_err() {
+                table.abort(&LinkCause::Failed);
+                log::error!(
                     task = what,
                     "a task of the node panicked, and the node closes: please report it"
                 );
-                table.abort(&LinkCause::Failed);
             }
         });
     }
@@ -296,7 +296,7 @@ impl Table {
             Ok(()) => true,
             Err(why) => {
                 if let Some(suppressed) = self.peer_warnings.admit("address", Instant::now()) {
-                    tracing::warn!(
+                    log::warn!(
                         node = %of,
                         from,
                         address,

@@ -8,7 +8,6 @@
 //!   (`pinned_to`) they run on a thread of theirs instead. A simulated network stays on one thread.
 
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::thread::{self, JoinHandle as ThreadHandle};
 use std::time::Duration;
 
@@ -22,7 +21,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::pinning;
 use crate::config::Config;
+use crate::log;
 use crate::reach::within;
+use crate::shield;
 
 /// The tasks of a node's mesh.
 pub(super) struct Tasks {
@@ -70,11 +71,9 @@ impl Tasks {
     /// Starts one, unless they have been ended. When it panics, what it owned is dropped: its
     /// connection, and the link on it, end as [`Failed`](crate::cause::LinkCause::Failed).
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let task = AssertUnwindSafe(task).catch_unwind().map(|ended| {
+        let task = shield::caught(task).map(|ended| {
             if ended.is_err() {
-                tracing::error!(
-                    "a task of a connection panicked, and its link ends: please report it"
-                );
+                log::error!("a task of a connection panicked, and its link ends: please report it");
             }
         });
         let mut running = self.running.lock();
@@ -156,7 +155,7 @@ impl Thread {
         // Never sent: dropped as the last thing that the thread does.
         let _ = self.ended.await;
         if self.thread.join().is_err() {
-            tracing::error!("the thread of the node panicked: please report it");
+            log::error!("the thread of the node panicked: please report it");
         }
     }
 }

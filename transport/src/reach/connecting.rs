@@ -20,6 +20,7 @@ use crate::limits::{
     CONNECT_TIMEOUT, FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_SLOT_BYTES, ONE_SIDED_SLOTS,
     PLACE_PATIENCE,
 };
+use crate::log;
 use crate::memory::Words;
 use crate::mutants::planted;
 
@@ -69,7 +70,7 @@ impl Means {
 
     fn not_gone(&self) -> FabricError {
         let (peer, patience) = (&self.peer, PLACE_PATIENCE);
-        tracing::warn!(%peer, ?patience, "the last queue pair has not gone");
+        log::warn!(%peer, ?patience, "the last queue pair has not gone");
         lost("the queue pair before it has not gone: a device makes, connects or destroys it")
     }
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::mem::{replace, take};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use crate::id::ShareId;
 use crate::limits;
 use crate::mutants::planted;
 use crate::shares::{Asking, Grantee, Holder, Piece};
+use crate::shield;
 
 /// Shares of this node as far as the peer asked for them.
 #[derive(Default)]
@@ -221,9 +221,9 @@ impl State {
                 let runtime = means.own.clone();
                 runtime.spawn_blocking(move || {
                     // Whatever comes of it, the next one has its turn.
-                    let lost = |_| Err(FabricError::Connect(io::Error::other("it panicked")));
+                    let lost = || Err(FabricError::Connect(io::Error::other("it panicked")));
                     let begun = Instant::now();
-                    let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(lost);
+                    let made = shield::run(make).unwrap_or_else(lost);
                     let made = made.map(|grant| (grant, begun.elapsed()));
                     let made = made.map(|grant| Granted::new(grant, holder, &piece, &means.own));
                     reach.note_registered(&means, made);

@@ -12,6 +12,7 @@ use super::{Means, Reach, Since, Stage, State};
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Grant, Key, Making};
 use crate::limits::{LOAN_PATIENCE, REGISTERED_AT_ONCE_MAX};
+use crate::log;
 use crate::memory::{Account, Budget, BudgetShare, Buffer};
 use crate::profile::Lending;
 use crate::proto::loans::{Held, LentAt, NotLent};
@@ -244,7 +245,7 @@ impl State {
     pub(super) fn warn_of_parts(&mut self, reason: &str) -> NotLent {
         if !replace(&mut self.lending.has_warned, true) {
             let peer = self.means.as_ref().map(|means| means.peer.as_str());
-            tracing::warn!(peer, %reason, "a large message goes in parts: it could not be lent");
+            log::warn!(peer, %reason, "a large message goes in parts: it could not be lent");
         }
         NotLent::Failed
     }

@@ -17,6 +17,7 @@ use hickory_resolver::{ResolverBuilder, TokioResolver};
 use tokio::time::timeout;
 
 use crate::limits;
+use crate::shield;
 
 /// Returns where the service `name` is now: at most `DIAL_ADDRESSES_MAX` addresses, those of the
 /// lowest priority and then of the largest weight first.
@@ -26,7 +27,9 @@ use crate::limits;
 pub(super) async fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
     // Read anew each time: the file may have changed.
     let servers = TokioResolver::builder_tokio().map_err(|error| failed(name, &error))?;
-    look_up_at(servers, name).await
+    // It writes to the log, too.
+    let looked_up = shield::caught(look_up_at(servers, name)).await;
+    looked_up.unwrap_or_else(|why| Err(io::Error::other(format!("the service `{name}`: {why}"))))
 }
 
 /// Looks a service up at these name servers.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use ringpost_transport::log;
 
 use crate::actor::arrival::{Unopened, begin_ask};
 use crate::actor::child::Course;
@@ -203,7 +204,7 @@ impl Base {
     pub(super) fn unread(&self, label: &Label, opened: Opened, error: NotTaken) {
         let (actor, name) = (self.address(), label.name());
         let error = error.text();
-        tracing::warn!(%actor, name, %error, "a message could not be read: it is dropped");
+        log::warn!(%actor, name, %error, "a message could not be read: it is dropped");
         match opened.far.replier {
             Some(replier) => replier.fail(code::INVALID_ASK),
             None => self.bury(label, DeadLetterCause::InvalidArchive),
@@ -212,7 +213,7 @@ impl Base {
 
     fn skipped(&self, label: &Label) {
         let name = label.name();
-        tracing::debug!(actor = %self.address(), name, "skipped an ask whose asker has given up");
+        log::debug!(actor = %self.address(), name, "skipped an ask whose asker has given up");
     }
 
     pub(in crate::actor) fn bury(&self, label: &Label, cause: DeadLetterCause) {

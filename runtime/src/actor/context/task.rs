@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::future::{poll_fn, ready};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use ringpost_transport::{log, shield};
 use tokio::time::{Instant, timeout};
 
 use super::Context;
@@ -165,7 +165,7 @@ impl<A: Handlers> Registered for More<A> {
                 return unanswered;
             }
             let (actor, seconds) = (me.address(), patience.as_secs_f32());
-            tracing::warn!(%actor, seconds, "an actor does not end: a task of it never waits");
+            log::warn!(%actor, seconds, "an actor does not end: a task of it never waits");
             end.await
         })
     }
@@ -196,7 +196,7 @@ impl<A: Handlers> Registered for More<A> {
             } else if !kept.is_given_up() {
                 self.unanswered += 1;
             }
-            drop(catch_unwind(AssertUnwindSafe(|| drop(kept))));
+            shield::discard(kept);
         }
     }
 
@@ -366,7 +366,7 @@ impl<A: Handlers> Context<A> {
         bury_asides(cell.base(), self.more_registered());
         let Some(mut held) = self.more.take() else { return };
         held.0.get_mut().abandon_children();
-        drop(catch_unwind(AssertUnwindSafe(|| drop(held))));
+        shield::discard(held);
     }
 }
 

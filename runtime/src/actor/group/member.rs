@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringpost_transport::log;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -148,14 +149,14 @@ impl<M: Message + Wire + Clone> Member<M> {
         slip.told();
         if std::mem::take(&mut self.is_behind) {
             let member = self.to.address();
-            tracing::info!(%member, message = M::NAME, "a member of a group has caught up");
+            log::info!(%member, message = M::NAME, "a member of a group has caught up");
         }
     }
 
     fn falls_behind(&mut self) {
         if !std::mem::replace(&mut self.is_behind, true) {
             let (member, waiting) = (self.to.address(), limits::GROUP_WAITING_MAX);
-            tracing::warn!(
+            log::warn!(
                 %member, message = M::NAME, waiting,
                 "a member of a group misses messages: it is too slow"
             );

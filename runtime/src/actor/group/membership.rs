@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use ringpost_transport::log;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, coop};
@@ -254,7 +255,7 @@ async fn stay<M: Message + Wire + Clone>(
         error = join_again(&group, &member, &stage) => {
             if error.cause != AskCause::NotSent(Cause::Shutdown) {
                 let member = member.address();
-                tracing::warn!(%member, %error, "an actor cannot stay a member of a group");
+                log::warn!(%member, %error, "an actor cannot stay a member of a group");
             }
             MembershipEnded::Refused(error)
         }
@@ -292,13 +293,13 @@ async fn join_again<M: Message + Wire + Clone>(
             Err(Outside::Full(full)) => {
                 if !std::mem::replace(&mut is_refused, true) {
                     let (group, member) = (group.address(), member.address());
-                    tracing::warn!(%group, %member, %full, "a group has no place for a member");
+                    log::warn!(%group, %member, %full, "a group has no place for a member");
                 }
             }
             Err(Outside::Unasked(error)) if is_final(&error.cause) => return error,
             Err(Outside::Unasked(error)) => {
                 let member = member.address();
-                tracing::debug!(%member, %error, "no member of a group, for now");
+                log::debug!(%member, %error, "no member of a group, for now");
             }
         }
         if began.elapsed() >= limits::LOOK_UP_AGAIN {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use ringpost_transport::shield;
 
 use crate::actor::{Recipient, ReplyTo};
 use crate::error::Cause;
@@ -68,7 +69,9 @@ impl Miss {
             Miss::Unreachable(_) => "unreachable",
             Miss::Refused(_) => "refused",
         };
-        metrics::counter!("ringpost_group_missed_total", "cause" => cause).increment(1);
+        shield::run(|| {
+            metrics::counter!("ringpost_group_missed_total", "cause" => cause).increment(1)
+        });
     }
 
     pub(super) fn of(cause: &Cause) -> Self {

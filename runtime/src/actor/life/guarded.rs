@@ -1,14 +1,13 @@
 //! An incarnation as its task polls it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
-use std::thread;
 
 use pin_project_lite::pin_project;
+use ringpost_transport::shield;
 
-use super::{Ending, message_of};
+use super::Ending;
 use crate::actor::Handlers;
 use crate::actor::cell::{Base, Body, Cell};
 use crate::actor::ends::Forced;
@@ -79,7 +78,7 @@ fn poll(
     } else {
         let _within = enter_actor((base.token(), base.id()), base.node().runtime().id());
         // Also the text of an error is the user's code.
-        catch_unwind(AssertUnwindSafe(|| inner.poll(cx).map(Ending::of)))
+        shield::catch(|| inner.poll(cx).map(Ending::of))
     };
     note_turn(base, is_waiting);
     // Mostly: then no part of an ending is looked at.
@@ -90,7 +89,7 @@ fn poll(
     }
     let ending = ready!(judge(me, is_waiting, polled));
     // A handler that did not end drops its state here, where a panic is caught.
-    drop(catch_unwind(AssertUnwindSafe(|| inner.end())));
+    shield::run(|| inner.end());
     Poll::Ready(ending)
 }
 
@@ -99,14 +98,14 @@ fn poll(
 fn judge(
     me: &dyn Body,
     is_waiting: &mut bool,
-    polled: thread::Result<Poll<Ending>>,
+    polled: Result<Poll<Ending>, Arc<str>>,
 ) -> Poll<Ending> {
     let (base, ends) = (me.base(), me.ends());
     // An actor that killed itself and ended in the same breath was killed.
     let ending = match (ends.forced(), polled) {
         (Some(Forced::Kill), _) => Ending::Killed,
         // Its own failure: a failure of another actor is in the log of that one already.
-        (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(message_of(&*panic)),
+        (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(panic),
         (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
         (None, Ok(Poll::Pending)) => return Poll::Pending,
         (None, Ok(Poll::Ready(ending))) => ending,

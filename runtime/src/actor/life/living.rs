@@ -1,6 +1,9 @@
 //! A life without the type of its actor.
 
+use std::mem;
 use std::sync::Arc;
+
+use ringpost_transport::shield;
 
 use super::{Ending, Life};
 use crate::actor::Handlers;
@@ -17,6 +20,11 @@ pub(super) trait Living: Send {
     fn me(&self) -> Arc<dyn Body>;
 
     fn how(&mut self) -> &mut Ending;
+
+    /// Notes how it ended. (What it noted before may have an error of the user.)
+    fn end_as(&mut self, how: Ending) {
+        shield::discard(mem::replace(self.how(), how));
+    }
 
     fn started(&mut self) -> &mut Option<Started>;
 

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use ringpost_transport::{log, shield};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
@@ -113,7 +114,7 @@ impl<'a> Ended<'a> {
             // How the incarnation ended is in the log. The end of the actor came later: a kill of
             // its own, or an end in order. (A parent or node that kills finds nothing to kill.)
             let is_killed = self.me.ends().is_killed() && !self.me.ends().is_final();
-            *self.life.how() = if is_killed { Ending::Killed } else { Ending::Stopped };
+            self.life.end_as(if is_killed { Ending::Killed } else { Ending::Stopped });
         }
         begins
     }
@@ -158,7 +159,7 @@ impl<'a> Ended<'a> {
             && !planted!(RevivedAfterStop);
         if is_to_rest && !is_closing && matches!(self.life.how(), Ending::Stopped) {
             // It ended only to rest with others, which went on without it: they took it for killed.
-            *self.life.how() = Ending::Killed;
+            self.life.end_as(Ending::Killed);
         }
         let exit = self.life.how().exit();
         let (is_revived, is_dismissed) = (self.is_revived(), self.is_dismissed());
@@ -184,7 +185,7 @@ impl<'a> Ended<'a> {
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
                 course.escalate(reason.clone());
-                *self.life.how() = Ending::Failed(reason);
+                self.life.end_as(Ending::Failed(reason));
                 Next::End
             }
         }
@@ -201,15 +202,17 @@ impl<'a> Ended<'a> {
         };
         let (actor, in_hand) = (self.me.address(), self.life.take_in_hand().map(Label::name));
         let kind = self.me.name();
-        metrics::counter!("ringpost_actor_restarts_total", "actor" => kind).increment(1);
-        tracing::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
+        shield::run(|| {
+            metrics::counter!("ringpost_actor_restarts_total", "actor" => kind).increment(1)
+        });
+        log::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
     }
 
     /// Rests after an end of its own: as long as that takes, or until its parent has all of a group
     /// begin anew. Returns false when it never begins anew.
     async fn pauses(&mut self, delay: Duration, started: Option<Started>) -> bool {
         // The spawner is told this should the task end with its runtime.
-        *self.life.how() = Ending::Killed;
+        self.life.end_as(Ending::Killed);
         let (resume, resumed) = oneshot::channel();
         let _wait = self.wait_for_group();
         let course = self.life.course();
@@ -238,7 +241,7 @@ impl<'a> Ended<'a> {
 
     /// Rests until the actor is to begin anew. Returns false when it never is.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
-        *self.life.how() = Ending::Killed;
+        self.life.end_as(Ending::Killed);
         let _wait = self.wait_for_group();
         loop {
             match rested(&*self.me, &mut resumed, || false).await {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::future::BoxFuture;
+use ringpost_transport::log;
 
 use super::not_found;
 use crate::actor::destination::Destination;
@@ -164,7 +165,7 @@ impl Node {
                 Err(cause) if cause.is_retryable() => cause,
                 found => return found,
             };
-            tracing::debug!(%address, %cause, "not named yet");
+            log::debug!(%address, %cause, "not named yet");
             let waited = if is_near {
                 self.unless_leaving(named).await
             } else {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use ringpost_transport::shield;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -62,7 +63,8 @@ impl Keys {
 
     fn of<M: Message>(&self, message: &M) -> Option<u64> {
         let key = self.0.get(&TypeId::of::<M>())?.downcast_ref::<KeyOf<M>>()?;
-        Some(key(message))
+        // Messages whose key panics have one key.
+        Some(shield::run(|| key(message)).unwrap_or_default())
     }
 }
 

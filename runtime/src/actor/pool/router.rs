@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use ringpost_transport::log;
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, interval};
@@ -172,7 +173,7 @@ impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
             tokio::select! {
                 biased;
                 () = unsent.none() => {}
-                () = gives_up => tracing::warn!(
+                () = gives_up => log::warn!(
                     router = %me.address(),
                     "a router that is drained does not wait for its workers: they wait for its end"
                 ),
@@ -309,7 +310,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
 /// Buries a message that a router was told, and that no worker takes.
 fn lost<A: Accepts<M>, M: Message>(pool: &Pool<A>, error: &TellError<M>) {
     let name = pool.address();
-    tracing::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
+    log::warn!(pool = %name, message = M::NAME, %error, "a router lost a message");
     pool.shared.node.dead_letters().bury(DeadLetter {
         to: name,
         message: M::ID,
@@ -320,6 +321,6 @@ fn lost<A: Accepts<M>, M: Message>(pool: &Pool<A>, error: &TellError<M>) {
 
 /// Ends a routed ask of the pool `name` without an answer.
 fn unanswered<R>(reply: ReplyTo<R>, name: &Address, error: AskError) {
-    tracing::warn!(pool = %name, %error, "no answer to an ask that was routed");
+    log::warn!(pool = %name, %error, "no answer to an ask that was routed");
     reply.unanswered_by(error.cause);
 }

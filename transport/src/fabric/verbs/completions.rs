@@ -18,6 +18,7 @@ use super::registration::refused;
 use super::vectors::Vector;
 use crate::fabric::{FabricError, Notify, Status};
 use crate::limits::{POLL_BATCH, VERBS_ACKNOWLEDGE_EVERY};
+use crate::log;
 
 /// Where the events of one completion queue arrive.
 struct Channel {
@@ -57,7 +58,7 @@ impl Drop for Channel {
         // SAFETY: its one completion queue is destroyed: it drops this last (VB-1). Destroyed once.
         if let Err(error) = check(unsafe { ibv_destroy_comp_channel(self.channel.as_ptr()) }) {
             let (device, call) = (self.device.name(), "ibv_destroy_comp_channel");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+            log::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }
@@ -183,7 +184,7 @@ impl Drop for Completions {
         // once.
         if let Err(error) = check(unsafe { ibv_destroy_cq(self.cq()) }) {
             let (device, call) = (self.channel.device.name(), "ibv_destroy_cq");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+            log::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }

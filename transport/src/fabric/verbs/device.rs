@@ -21,6 +21,7 @@ use rdma_sys::{
 use super::events::{Event, Listeners};
 use super::vectors::Vectors;
 use crate::limits::VERBS_READS_MAX;
+use crate::log;
 
 /// An open device.
 pub(super) struct Device {
@@ -330,7 +331,7 @@ impl Device {
         // were zero before the library wrote some.
         let RawEvent { element, kind } = unsafe { raw.read() };
         let event = RawEvent { element, kind }.event();
-        tracing::debug!(device = self.name, ?event, "the device has an event");
+        log::debug!(device = self.name, ?event, "the device has an event");
         // Told before it is acknowledged: until then the queue pair or completion queue it is about
         // cannot be destroyed, and another one cannot have its address.
         self.listeners.tell(event);
@@ -389,7 +390,7 @@ impl Drop for Device {
         // of them is left, and it is closed once.
         if let Err(error) = check(unsafe { ibv_close_device(self.context()) }) {
             let (device, call) = (&*self.name, "ibv_close_device");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+            log::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }

@@ -9,6 +9,7 @@ use super::queue_pair::{Path, Port, QueuePair, Tuning};
 use super::rail::{LocalAddress, Rail, ranked, report_left_out};
 use crate::fabric::{FabricError, Side};
 use crate::limits::{VERBS_ADDRESSES_MAX, WAYS_AVOIDED_MAX};
+use crate::log;
 use crate::log_limiter::LogLimiter;
 
 /// What the fabric gives a queue pair that is to be connected.
@@ -173,6 +174,6 @@ pub(super) fn report_connected(log: &LogLimiter, queue_pair: &QueuePair, path: &
         let (device, port) = (queue_pair.domain().device.name(), path.port);
         let (mtu, gid) = (128u32 << path.mtu, path.gid_index);
         let one_sided = path.reads.is_some();
-        tracing::info!(device, port, suppressed, mtu, gid, one_sided, "a queue pair is connected");
+        log::info!(device, port, suppressed, mtu, gid, one_sided, "a queue pair is connected");
     }
 }

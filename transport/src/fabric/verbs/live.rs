@@ -13,6 +13,7 @@ use super::events::Grace;
 use super::events_fd::EventsFd;
 use super::queue_pair::{QueuePair, SEND};
 use crate::fabric::{Notify, Status};
+use crate::log;
 use crate::log_limiter::LogLimiter;
 
 /// The device's part of a connected queue pair.
@@ -46,7 +47,7 @@ impl Live {
         let armed = self.queue_pair.completions.arm(on);
         if let Err(error) = &armed {
             let device = self.device.name();
-            tracing::error!(device, %error, "completions of a device cannot be waited for");
+            log::error!(device, %error, "completions of a device cannot be waited for");
         }
         armed.is_ok()
     }
@@ -58,7 +59,7 @@ impl Live {
         let polled = self.queue_pair.completions.poll(ended);
         if let Err(error) = &polled {
             let device = self.device.name();
-            tracing::error!(device, %error, "completions of a device cannot be read");
+            log::error!(device, %error, "completions of a device cannot be read");
         }
         polled.is_ok()
     }
@@ -66,7 +67,7 @@ impl Live {
     /// Moves the queue pair to the error state: nothing more arrives or is sent.
     pub(super) fn stop(&mut self) {
         if let Err(error) = self.queue_pair.stop() {
-            tracing::debug!(device = self.device.name(), %error, "it was in the error state");
+            log::debug!(device = self.device.name(), %error, "it was in the error state");
         }
     }
 
@@ -109,7 +110,7 @@ fn report(log: &LogLimiter, device: &str, ended: &Ended) {
         let &Ended { id, status, vendor_code, .. } = ended;
         let work = if id & SEND != 0 { "send" } else { "receive" };
         let vendor_code = format_args!("{vendor_code:#x}");
-        tracing::info!(device, work, %status, vendor_code, suppressed, "a work request failed");
+        log::info!(device, work, %status, vendor_code, suppressed, "a work request failed");
     }
 }
 

@@ -11,6 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use super::machine;
 use super::registration::{Domain, PAGE, Registration};
 use crate::fabric::FabricError;
+use crate::log;
 use crate::memory::{Backing, Region, Slot};
 
 /// Memory that the devices behind some domains may read and write.
@@ -178,7 +179,7 @@ impl Pages {
             match Pages::map_with(bytes.next_multiple_of(size), MapFlags::HUGETLB) {
                 Ok(pages) => return Ok(pages),
                 Err(error) => {
-                    tracing::warn!(%error, bytes, "no huge pages are left: small ones are taken");
+                    log::warn!(%error, bytes, "no huge pages are left: small ones are taken");
                 }
             }
         }
@@ -207,7 +208,7 @@ impl Drop for Pages {
         // SAFETY: it is the whole mapping, made above, unmapped once; slots keep their region
         // alive (ME-2), so none is left.
         if let Err(error) = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) } {
-            tracing::error!(%error, "memory could not be given back");
+            log::error!(%error, "memory could not be given back");
         }
     }
 }

@@ -24,6 +24,7 @@ use super::posting::{Piece, Posted, Receives, Sends, Work};
 use super::registration::{Domain, error_number, refused};
 use crate::fabric::{FabricError, PostError, QueuePairConfig, SendRequest};
 use crate::limits::{POST_LIST_MAX, VERBS_FRAME_BYTES_MAX, VERBS_HOP_LIMIT, VERBS_RNR_TIMER};
+use crate::log;
 use crate::memory::{Region, Slot};
 
 /// A queue pair. Until it is destroyed it owns the slots of its work requests (VB-3).
@@ -268,7 +269,7 @@ impl QueuePair {
             }
             Ok(None) => Err(PostError::Foreign),
             Err(error) => {
-                tracing::error!(%error, "memory could not be registered for RDMA");
+                log::error!(%error, "memory could not be registered for RDMA");
                 Err(PostError::Device(error_number(&error)))
             }
         }
@@ -343,7 +344,7 @@ impl QueuePair {
             Posted::InDoubt(error) => {
                 self.in_doubt = true;
                 let (device, error) = (self.domain.device.name(), PostError::Device(error));
-                tracing::error!(device, %error, "a device did not say which work requests it has");
+                log::error!(device, %error, "a device did not say which work requests it has");
                 Err(error)
             }
         }
@@ -389,7 +390,7 @@ impl QueuePair {
         // SAFETY: it was made by `ibv_create_qp`, and is destroyed once: see the flag.
         if let Err(error) = check(unsafe { ibv_destroy_qp(self.qp.as_ptr()) }) {
             let (device, call) = (self.domain.device.name(), "ibv_destroy_qp");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+            log::error!(device, call, %error, "an RDMA resource could not be given back");
             std::mem::forget((take(&mut self.sends), take(&mut self.recvs)));
         }
     }

@@ -10,6 +10,7 @@ use super::queue_pair::{Port, QueuePair};
 use super::registration::Domain;
 use crate::fabric::{FabricError, Limits, QueuePairConfig, Side};
 use crate::limits::{INLINE_BYTES, RING_SLOTS_MAX, RING_SLOTS_MIN, VERBS_FRAME_BYTES_MAX};
+use crate::log;
 use crate::log_limiter::LogLimiter;
 
 /// A port that is used, with its addresses.
@@ -159,7 +160,7 @@ pub(super) fn ranked(
 /// Logs that a link goes without this rail.
 pub(super) fn report_left_out(log: &LogLimiter, rail: &str, error: &FabricError) {
     if let Some(suppressed) = log.admit("left out", Instant::now()) {
-        tracing::warn!(rail, %error, suppressed, "an RDMA port is left out");
+        log::warn!(rail, %error, suppressed, "an RDMA port is left out");
     }
 }
 

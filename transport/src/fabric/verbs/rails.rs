@@ -16,6 +16,7 @@ use super::rail::{self, Rail};
 use super::registration::Domain;
 use super::survey::Survey;
 use crate::fabric::Limits;
+use crate::log;
 
 /// Time between two attempts to open a device again that failed.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(5);
@@ -160,7 +161,7 @@ impl Rails {
             shared.look();
         };
         if let Err(error) = thread::Builder::new().name("ringpost-rdma".into()).spawn(attend) {
-            tracing::warn!(%error, "RDMA devices are not looked at: no thread; tried again");
+            log::warn!(%error, "RDMA devices are not looked at: no thread; tried again");
         }
     }
 }
@@ -213,6 +214,6 @@ impl Shared {
         state.looks += 1;
         let names: Vec<_> = state.rails.iter().map(Rail::name).collect();
         drop(state);
-        tracing::info!(rails = ?names, "the RDMA ports were looked at again");
+        log::info!(rails = ?names, "the RDMA ports were looked at again");
     }
 }

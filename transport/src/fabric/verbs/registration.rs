@@ -15,6 +15,7 @@ use super::device::{Device, check};
 use super::machine;
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Access, Key};
+use crate::log;
 use crate::memory::{Buffer, Words};
 
 /// Bytes of a page.
@@ -52,7 +53,7 @@ impl Drop for Domain {
         // them is left, and it is given back once.
         if let Err(error) = check(unsafe { ibv_dealloc_pd(self.pd()) }) {
             let (device, call) = (self.device.name(), "ibv_dealloc_pd");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+            log::error!(device, call, %error, "an RDMA resource could not be given back");
         }
     }
 }
@@ -113,7 +114,7 @@ impl Registration {
         let answer = check(unsafe { ibv_dereg_mr(self.mr.as_ptr()) });
         if let Err(error) = &answer {
             let (device, call) = (self.domain.device.name(), "ibv_dereg_mr");
-            tracing::error!(device, call, %error, "an RDMA resource could not be given back");
+            log::error!(device, call, %error, "an RDMA resource could not be given back");
         }
         answer.is_ok()
     }
@@ -184,7 +185,7 @@ impl Drop for Granted {
         // PV-13, VB-10: the device has let go of the memory when this returns. If it has not, or
         // does not say, the memory is never used for anything else.
         if !self.registration.end() {
-            tracing::error!("memory that was granted to a peer is kept for good");
+            log::error!("memory that was granted to a peer is kept for good");
             std::mem::forget(self.memory.take());
         }
     }

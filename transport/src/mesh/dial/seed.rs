@@ -22,6 +22,7 @@ use crate::bootstrap::{Failure, Rejection};
 use crate::entropy::Entropy;
 use crate::id::Incarnation;
 use crate::limits;
+use crate::log;
 use crate::mesh::peer::{Backoff, Peer, Plan, SeedKind, Target};
 use crate::mesh::table::Table;
 use crate::mutants::planted;
@@ -149,9 +150,9 @@ impl Seed {
                     self.looked_up = Some(Instant::now());
                 }
                 if is_own_final {
-                    tracing::info!(address, "a seed is this node itself: it is not dialled again");
+                    log::info!(address, "a seed is this node itself: it is not dialled again");
                 } else {
-                    tracing::debug!(seed = self.address, address, "an address of this node");
+                    log::debug!(seed = self.address, address, "an address of this node");
                 }
                 return None;
             }
@@ -205,7 +206,7 @@ impl Seed {
             });
             let failure = each.collect::<Vec<_>>().join("; ");
             if self.table.note_unmet(address, &failure) {
-                tracing::info!(address, failure, "a seed is not reached: it is dialled again");
+                log::info!(address, failure, "a seed is not reached: it is dialled again");
             }
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::id::NodeName;
 use crate::limits;
 use crate::link::{Line, LinkHandle, Stall, WaitsFor};
+use crate::log;
 
 /// The waits of one link that the log has told of.
 pub(super) struct Stalls {
@@ -39,7 +40,7 @@ impl Stalls {
             }
             if !known {
                 let mailbox = mailbox.as_ref().map(tracing::field::display);
-                tracing::warn!(
+                log::warn!(
                     %peer,
                     mailbox,
                     senders,
@@ -51,7 +52,7 @@ impl Stalls {
             seen.insert(line, (for_what, waited));
         }
         for (for_what, waited) in self.told.values() {
-            tracing::info!(%peer, ?for_what, ?waited, "stalled senders resumed");
+            log::info!(%peer, ?for_what, ?waited, "stalled senders resumed");
         }
         self.told = seen;
     }
