@@ -1,10 +1,9 @@
 //! The report at the end: a table, and for each figure one line that other programs can read.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use ringpost_benches::contestant::Role;
-use ringpost_benches::figure::measurements;
+use ringpost_benches::figure::ONE_WORKER;
 
 use crate::results::{Entry, FigureResults, Missing, Results, Spread};
 
@@ -38,14 +37,9 @@ pub(crate) fn text(results: &Results) -> String {
     text
 }
 
-/// Returns the lines of the README: what was measured and where, and a row for each figure with two
-/// workers on each side, or of one process.
+/// Returns the lines of the README: what was measured and where, and a row for each figure.
 pub(crate) fn readme(results: &Results) -> String {
-    let measured = measurements().into_iter().filter(|of| of.workers == 2 || !of.is_timed());
-    let names: BTreeSet<String> =
-        measured.flat_map(|of| of.figures()).map(|figure| figure.name).collect();
-    let figures = results.figures.iter().filter(|figure| names.contains(&figure.name));
-    let figures: Vec<&FigureResults> = figures.collect();
+    let figures = &results.figures;
     let with_peers = figures.iter().any(|figure| figure.best(Role::Peer).is_some());
     let mut text = format!(
         "Measured at commit {} on {}; medians of {} rounds of {} s.\n\n\
@@ -64,8 +58,10 @@ pub(crate) fn readme(results: &Results) -> String {
             value.map_or_else(|| "-".into(), |value| with_unit(value, &figure.unit))
         };
         let (said_ours, said_floor) = (said(ours.map(|spread| spread.median)), said(floor));
-        text +=
-            &format!("| {} | {said_ours} | {said_floor} | {} |", figure.what, ratio(ours, floor));
+        let workers = if figure.name.ends_with(ONE_WORKER) { ", one worker" } else { "" };
+        let ratio_to_floor = ratio(ours, floor);
+        let what = &figure.what;
+        text += &format!("| {what}{workers} | {said_ours} | {said_floor} | {ratio_to_floor} |");
         if with_peers {
             let peer = figure.best(Role::Peer);
             let median = peer.map(|(_, spread)| spread.median);
@@ -249,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_the_readme_has_units_and_only_figures_of_two_workers() {
+    fn a_row_of_the_readme_has_units_and_says_where_there_is_one_worker() {
         let floor = entry("tokio-tcp", Role::Floor, &[2_000_000.0]);
         let two = figure(vec![floor, entry("ringpost", Role::Ours, &[1_234.4])]);
         let one = FigureResults { name: "asks_16_1".into(), ..two.clone() };
@@ -258,8 +254,10 @@ mod tests {
         let text = readme(&results);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         let row = "| asks, 16 in flight | 1,234/s | 2.00 M/s | 0.00 |";
-        assert_eq!(rows, ["| what | Ringpost | floor | ratio |", "|---|---|---|---|", row]);
-        results.figures[0].entries.push(entry("tarpc", Role::Peer, &[617.2]));
+        let one_row = "| asks, 16 in flight, one worker | 1,234/s | 2.00 M/s | 0.00 |";
+        let head = ["| what | Ringpost | floor | ratio |", "|---|---|---|---|"];
+        assert_eq!(rows, [head[0], head[1], row, one_row]);
+        results.figures[1].entries.push(entry("tarpc", Role::Peer, &[617.2]));
         assert!(readme(&results).ends_with(" | 0.00 | tarpc 617/s | 2.00 |\n"));
     }
 

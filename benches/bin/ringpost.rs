@@ -22,6 +22,9 @@ use self::pressure::Giver;
 /// Longest time that an answer may take; only a large message on a busy machine takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The number of actors over which asks can be spread.
+const SPREAD: usize = 128;
+
 /// A small message.
 #[message]
 pub(crate) struct Grain {
@@ -183,6 +186,10 @@ async fn serve(encryption: Encryption, profile: Profile) -> Result<(String, Node
     let node = builder.profile(profile).start().await.map_err(Failure::of)?;
     node.spawn("scale", Scale::default()).await.map_err(Failure::of)?;
     node.spawn("giver", Giver).await.map_err(Failure::of)?;
+    for number in 0..SPREAD {
+        let name = format!("scale-{number}");
+        node.spawn(name, Scale::default()).await.map_err(Failure::of)?;
+    }
     let address = node.addresses().first().cloned();
     let address = address.ok_or_else(|| Failure::Failed("the node has no address".into()))?;
     Ok((address, node))
@@ -223,6 +230,11 @@ impl Client for Remote {
     async fn tell(&self, payload: Vec<u8>) -> Result<(), Failure> {
         let told = self.scale.tell(Block { payload }).await;
         told.map_err(|error| of(error.without_message()))
+    }
+
+    async fn apart(&self, number: usize) -> Result<Self, Failure> {
+        let scale = self.node.actor(&format!("server/scale-{number}")).await;
+        Ok(Remote { scale: scale.map_err(Failure::of)?, ..self.clone() })
     }
 
     async fn handled(&self) -> Result<u64, Failure> {

@@ -128,6 +128,8 @@ impl Contestant {
             }
             // With peers this would measure their own limits, not their waiting.
             (_, Work::Waiting(_)) => self.pair == Between::All && !peer,
+            // Peers are measured with one actor only.
+            (_, Work::Spread(_)) => self.pair == Between::All && !peer,
             (_, Work::Path(_) | Work::Bulk(Beside::Nothing | Beside::Asks)) => {
                 self.pair == Between::All && !peer
             }

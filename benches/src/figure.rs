@@ -32,6 +32,8 @@ pub enum Work {
     Ask(Size),
     /// Asks of 32 bytes by so many tasks, each with one on its way.
     Asks(usize),
+    /// The same, each task asking an actor of its own.
+    Spread(usize),
     /// Tells by one task.
     Tells(Size),
     /// Tells of 32 bytes by so many tasks, each waiting until its tell is taken.
@@ -181,7 +183,7 @@ pub struct Measurement {
 
 /// Name, group, work, and whether the cores are kept awake, of each measurement between two
 /// processes or within one.
-const TIMED: [(&str, &str, Work, bool); 43] = [
+const TIMED: [(&str, &str, Work, bool); 44] = [
     ("ask_32", "ask", Work::Ask(Size::B32), false),
     ("ask_1k", "ask", Work::Ask(Size::KiB1), false),
     ("ask_32_awake", "awake", Work::Ask(Size::B32), true),
@@ -189,6 +191,7 @@ const TIMED: [(&str, &str, Work, bool); 43] = [
     ("asks_16", "asks", Work::Asks(16), false),
     ("asks_128", "asks", Work::Asks(128), false),
     ("asks_1024", "asks", Work::Asks(1024), false),
+    ("asks_128_spread", "asks", Work::Spread(128), false),
     ("tells_32", "tells", Work::Tells(Size::B32), false),
     ("tells_1k", "tells", Work::Tells(Size::KiB1), false),
     ("echo_64k", "bulk", Work::Ask(Size::KiB64), false),
@@ -227,8 +230,8 @@ const TIMED: [(&str, &str, Work, bool); 43] = [
     ("supervised_bytes", "idle", Work::Idle { supervised: true, actors: ACTORS }, false),
 ];
 
-/// The suffix of what is measured with one worker on each side.
-const ONE_WORKER: &str = "_1";
+/// The end of the names of figures with one worker on each side.
+pub const ONE_WORKER: &str = "_1";
 
 /// Returns every measurement, in the order in which they are made.
 pub fn measurements() -> Vec<Measurement> {
@@ -264,7 +267,7 @@ impl Measurement {
     pub fn figures(&self) -> Vec<Figure> {
         let (unit, better) = match self.work {
             Work::Ask(_) | Work::Reply(_) => ("us", Better::Less),
-            Work::Asks(_) | Work::Tells(_) | Work::Waiting(_) | Work::Bulk(_) => {
+            Work::Asks(_) | Work::Spread(_) | Work::Tells(_) | Work::Waiting(_) | Work::Bulk(_) => {
                 ("1/s", Better::More)
             }
             Work::LargeTell(_) | Work::LargeAsk(_) | Work::Path(_) => ("MB/s", Better::More),
@@ -339,6 +342,7 @@ impl Measurement {
         let mut what = match self.work {
             Work::Ask(of) => format!("ask, {}, median", size(of)),
             Work::Asks(tasks) => format!("asks, {tasks} in flight"),
+            Work::Spread(tasks) => format!("asks, {tasks} in flight to as many actors"),
             Work::Tells(of) => format!("tells, {}", size(of)),
             Work::Waiting(1) => "tells, 1 waiting task".into(),
             Work::Waiting(tasks) => format!("tells, {tasks} waiting tasks"),

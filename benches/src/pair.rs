@@ -63,6 +63,13 @@ pub trait Client: Clone + Send + Sync + 'static {
     /// Tells any number of bytes.
     fn tell(&self, payload: Vec<u8>) -> impl Future<Output = Result<(), Failure>> + Send;
 
+    /// Returns a client whose asks reach the server's actor with this number. A floor, which has no
+    /// actors, answers all of them in its read loop.
+    fn apart(&self, number: usize) -> impl Future<Output = Result<Self, Failure>> + Send {
+        let _ = number;
+        async { Ok(self.clone()) }
+    }
+
     /// Returns the number of tells that have been handled since the server started.
     fn handled(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
 }
@@ -90,7 +97,14 @@ pub async fn measure<P: Pair>(
     let client = P::connect(address.into()).await?;
     match measurement.work {
         Work::Ask(size) => ask(&client, &Question::echo(size), &mut server, time).await,
-        Work::Asks(tasks) => asks(&client, tasks, time).await,
+        Work::Asks(tasks) => asks(vec![client; tasks], time).await,
+        Work::Spread(tasks) => {
+            let mut clients = Vec::new();
+            for number in 0..tasks {
+                clients.push(client.apart(number).await?);
+            }
+            asks(clients, time).await
+        }
         Work::Tells(size) => Ok(vec![tells(&client, Some(size), 1, time).await?]),
         Work::Waiting(tasks) => Ok(vec![tells(&client, None, tasks, time).await?]),
         Work::Bulk(beside) => bulk(&client, beside, time).await,
@@ -260,8 +274,8 @@ impl Laps {
     }
 }
 
-/// Asks by many tasks, each with one ask on its way. Returns the answers per second.
-async fn asks<C: Client>(client: &C, tasks: usize, time: Duration) -> Result<Vec<f64>, Failure> {
+/// Asks by a task for each client, with one ask on its way. Returns the answers per second.
+async fn asks<C: Client>(clients: Vec<C>, time: Duration) -> Result<Vec<f64>, Failure> {
     async fn one<C: Client>(client: C, phases: PhaseReader) -> Result<u64, Failure> {
         let mut answers = 0;
         loop {
@@ -275,8 +289,8 @@ async fn asks<C: Client>(client: &C, tasks: usize, time: Duration) -> Result<Vec
     }
     let phases = Phases::start(time);
     let mut set = JoinSet::new();
-    for _ in 0..tasks {
-        set.spawn(one(client.clone(), phases.reader()));
+    for client in clients {
+        set.spawn(one(client, phases.reader()));
     }
     let answers = sum(&mut set).await?;
     Ok(vec![answers as f64 / phases.counted().as_secs_f64()])

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,11 +45,13 @@ impl Payload {
 struct Frames {
     socket: OwnedReadHalf,
     buffer: BytesMut,
+    /// Memory for the next large payload.
+    spare: Vec<u8>,
 }
 
 impl Frames {
     fn new(socket: OwnedReadHalf) -> Self {
-        Frames { socket, buffer: BytesMut::new() }
+        Frames { socket, buffer: BytesMut::new(), spare: Vec::new() }
     }
 
     /// Waits for a frame. Returns `None` when the socket is closed.
@@ -79,7 +82,9 @@ impl Frames {
 
     /// Reads a large payload into the vector that keeps it.
     async fn large(&mut self, length: usize) -> io::Result<Vec<u8>> {
-        let mut payload = Vec::with_capacity(length);
+        let mut payload = mem::take(&mut self.spare);
+        payload.clear();
+        payload.reserve_exact(length);
         let here = self.buffer.len().min(length);
         payload.extend_from_slice(&self.buffer[..here]);
         self.buffer.advance(here);
@@ -90,6 +95,15 @@ impl Frames {
             }
         }
         Ok(payload)
+    }
+
+    /// Keeps the memory of a payload that was handled for the next large one.
+    fn reuse(&mut self, payload: Payload) {
+        if let Payload::Bytes(bytes) = payload
+            && bytes.capacity() > self.spare.capacity()
+        {
+            self.spare = bytes;
+        }
     }
 
     /// Returns true if a whole frame is here already.
@@ -171,13 +185,14 @@ async fn answer(socket: TcpStream) -> io::Result<()> {
     let mut handled = 0_u64;
     while let Some((header, payload)) = frames.next().await? {
         let number = header.number(handled);
-        let payload = number.as_ref().map_or(payload.bytes(), |number| number);
+        let said = number.as_ref().map_or(payload.bytes(), |number| number);
         if header.kind == Kind::Tell {
             handled += 1;
         } else {
-            let header = Header { kind: Kind::Answer, id: header.id, payload: payload.len() };
-            batch.push(header, payload).await?;
+            let header = Header { kind: Kind::Answer, id: header.id, payload: said.len() };
+            batch.push(header, said).await?;
         }
+        frames.reuse(payload);
         if !frames.is_ready() {
             batch.write().await?;
         }
