@@ -1,9 +1,0 @@
-//! A message owns its data.
-use ringpost::prelude::*;
-
-#[message]
-pub struct Line<'a> {
-    pub text: &'a str,
-}
-
-fn main() {}
