@@ -26,7 +26,7 @@ use judge::{Event, Judge, Key, Kind};
 use plan::{Deed, Deeds, MANY, Order, Plan};
 use reached::STATES;
 
-const SEEDS: u64 = 5_000;
+const SEEDS: u64 = 1_000;
 
 /// What the actor of one seed wrote down, in all its incarnations, and who put messages into its
 /// mailbox.

@@ -30,7 +30,7 @@ use plan::{Order, Recipe, Step, Targets, Type};
 use reached::STATES;
 use world::World;
 
-const SEEDS: u64 = 20_000;
+const SEEDS: u64 = 4_000;
 
 /// The time by which something may happen later than by the model, in milliseconds: each pause of
 /// 0 ms may take one.

@@ -67,3 +67,11 @@ pub mod wire;
 
 pub use endpoint::{Config, Endpoint, RemoteSender};
 pub use host::{Host, Inbox};
+
+/// Returns how many seeds, or rounds, a test runs: what `RINGPOST_TEST_CASES` says, or else
+/// `by_day`, as many as each commit can wait for.
+#[cfg(test)]
+pub(crate) fn cases(by_day: u64) -> u64 {
+    let said = std::env::var("RINGPOST_TEST_CASES").ok();
+    said.map_or(by_day, |count| count.parse().expect("RINGPOST_TEST_CASES is a number"))
+}

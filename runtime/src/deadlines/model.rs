@@ -12,8 +12,7 @@ use loom::thread::{self, JoinHandle};
 
 use super::*;
 
-/// How often a thread may be interrupted where it could go on, as in the model of what wakes a
-/// link's driver.
+/// How often a thread may be interrupted where it could go on: loom's own advice is two or three.
 const PREEMPTIONS: usize = 3;
 
 /// The primitives of loom.

@@ -20,9 +20,10 @@ const BYTES: u32 = 4;
 /// Messages that wait when a model begins; each taker takes one.
 const TAKERS: u32 = 2;
 
-/// How often a thread may be interrupted where it could go on: with more than this the orders are
-/// too many to try, and hardly any error needs more (loom's own advice is two or three).
-const PREEMPTIONS: usize = 3;
+/// How often a thread may be interrupted where it could go on, unless `LOOM_MAX_PREEMPTIONS` says
+/// how often: with three there are too many orders for each commit, with more too many to try, and
+/// hardly any error needs more (loom's own advice is two or three).
+const PREEMPTIONS: usize = 2;
 
 /// The state that the takers and the driver share.
 struct Shared {
@@ -70,7 +71,7 @@ fn model(messages: u32, driver: fn(&Shared)) -> u64 {
     let orders = Arc::new(AtomicU64::new(0));
     let count = orders.clone();
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.preemption_bound.get_or_insert(PREEMPTIONS);
     builder.check(move || {
         count.fetch_add(1, Ordering::Relaxed);
         let shared = Shared::new(messages);

@@ -142,7 +142,7 @@ pub(crate) async fn both_directions_at_once(pairs: &impl Pairs) {
     for end in [&pair.a, &pair.b] {
         assert_eq!(end.sent(), [Status::Success; 64]);
         for (i, frame) in end.frames().into_iter().enumerate() {
-            assert!(frame.len() == BYTES && frame.iter().all(|&byte| byte == i as u8));
+            assert!(*frame == vec![i as u8; BYTES], "frame {i}");
         }
     }
 }

@@ -9,6 +9,9 @@ use crate::limits::VIEWED_BYTES_MAX;
 
 const MIB: usize = 1024 * 1024;
 
+/// With fewer seeds memory at random is seldom kept until it is too old.
+const SEEDS_FOR_ALL: u64 = 800;
+
 fn landing(budget: u64) -> Landing {
     of(&Account::new(&Arc::new(Budget::new(budget))))
 }
@@ -177,7 +180,8 @@ async fn the_links_of_a_node_share_its_landing_memory() {
 async fn landing_at_random() {
     let (mut refused, mut used_again, mut aged, mut pressed) = (0, 0, 0, 0);
     let (mut views, mut not_viewed) = (0, 0);
-    for seed in 0..800 {
+    let seeds = crate::cases(100);
+    for seed in 0..seeds {
         let mut chance = fastrand::Rng::with_seed(seed);
         let budget = [chance.u64(1..64), 256, 1024][chance.usize(0..3)] * MIB as u64;
         let budget = Arc::new(Budget::new(budget));
@@ -238,7 +242,8 @@ async fn landing_at_random() {
     println!("{used_again} used again, {refused} refused, {aged} aged, {pressed} given up");
     println!("{views} viewed, {not_viewed} not");
     assert!(views > 500 && not_viewed > 500);
-    assert!(used_again > 100 && refused > 100 && aged > 100 && pressed > 100);
+    let all = used_again > 100 && refused > 100 && aged > 100 && pressed > 100;
+    assert!(seeds < SEEDS_FOR_ALL || all);
 }
 
 /// ME-11, of peers whose queue pairs end while messages that came by them are read: what they
@@ -247,7 +252,7 @@ async fn landing_at_random() {
 #[tokio::test(start_paused = true)]
 async fn what_came_by_earlier_queue_pairs_counts_on() {
     let (mut refused, mut made_room, mut full) = (0, 0, 0);
-    for seed in 0..300 {
+    for seed in 0..crate::cases(60) {
         let mut chance = fastrand::Rng::with_seed(seed);
         let budget = [chance.u64(32..256), 4096][chance.usize(0..2)] * MIB as u64;
         let budget = Arc::new(Budget::new(budget));

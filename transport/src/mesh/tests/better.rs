@@ -85,7 +85,7 @@ const BACK: [&str; 3] = [
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_goes_back_to_the_best_fabric_after_a_while() {
-    for seed in 0..20 {
+    for seed in 0..crate::cases(4) {
         sim::run(seed, |world| async move {
             let gate = Gate::new("first", false, false);
             let [alpha, beta] = two(&world, &gate).await;

@@ -33,8 +33,11 @@ fn lines_of_alpha(lines: &[String]) -> usize {
 fn a_thousand_nodes_that_dial_one_at_once_are_linked_and_fill_no_log() {
     let log = Recorder::new(Level::INFO);
     let _guard = tracing::subscriber::set_default(log.clone());
-    for (latency, within) in [(0, 1), (1, 5), (50, 60)]
+    let latencies = [(50, 60), (0, 1), (1, 5)];
+    for (latency, within) in latencies
         .map(|(millis, seconds)| (Duration::from_millis(millis), Duration::from_secs(seconds)))
+        .into_iter()
+        .take(crate::cases(1) as usize)
     {
         let log = log.clone();
         sim::run_for(1, 2 * within + Duration::from_secs(60), |world| async move {

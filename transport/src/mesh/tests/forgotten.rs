@@ -24,6 +24,10 @@ async fn names_that_nobody_uses_are_forgotten_and_no_others() {
     for number in 2..3 * PEERS_KNOWN_MAX {
         drop(alpha.mesh.peer(&name(number)));
         assert!(known() <= PEERS_KNOWN_MAX);
+        if number % 64 == 0 {
+            // The link to beta is found alive, however long all this takes.
+            tokio::time::sleep(Duration::ZERO).await;
+        }
     }
     assert_eq!(known(), PEERS_KNOWN_MAX);
     assert!(Arc::ptr_eq(&held, &alpha.mesh.peer(&name(0))), "it is held");
@@ -39,14 +43,14 @@ async fn names_that_nobody_uses_are_forgotten_and_no_others() {
 /// MS-9: a message may bring any number of references to nodes, all held until it is read.
 #[tokio::test]
 async fn many_names_that_are_held_cost_a_few_looks_each() {
-    const NAMES: usize = 20 * PEERS_KNOWN_MAX;
+    let names = crate::cases(4).min(20) as usize * PEERS_KNOWN_MAX;
     let alpha = Node::start(config("alpha", Network::tcp(), &[])).await.unwrap();
-    let held: Vec<_> = (0..NAMES).map(|number| alpha.mesh.peer(&name(number))).collect();
+    let held: Vec<_> = (0..names).map(|number| alpha.mesh.peer(&name(number))).collect();
     let looks = alpha.mesh.table.peers.lock().looks;
-    assert!(looks <= 10 * NAMES, "{looks} looks for {NAMES} names");
+    assert!(looks <= 10 * names, "{looks} looks for {names} names");
     drop(held);
     let known = || alpha.mesh.table.each(|_| Some(())).len();
-    for number in NAMES..2 * NAMES {
+    for number in names..2 * names {
         drop(alpha.mesh.peer(&name(number)));
     }
     assert_eq!(known(), PEERS_KNOWN_MAX);

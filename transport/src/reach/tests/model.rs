@@ -473,9 +473,8 @@ async fn user(
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn links_by_two_devices_do_what_a_model_says() {
-    let cases = std::env::var("RINGPOST_TEST_CASES").ok().and_then(|count| count.parse().ok());
     let first = std::env::var("RINGPOST_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let (seeds, first): (u64, u64) = (cases.unwrap_or(SEEDS), first.unwrap_or(0));
+    let (seeds, first): (u64, u64) = (crate::cases(SEEDS), first.unwrap_or(0));
     let mut all: BTreeMap<_, usize> = STATES.map(|state| (state, 0)).into();
     for seed in first..first + seeds {
         let runtime = tokio::runtime::Builder::new_current_thread()

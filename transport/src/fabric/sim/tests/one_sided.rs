@@ -77,8 +77,7 @@ impl Planned {
 /// Each side has memory of its own, on which the other one operates: so there is one order.
 #[test]
 fn operations_do_what_a_model_does_whatever_fails() {
-    let cases = std::env::var("RINGPOST_TEST_CASES").ok().and_then(|count| count.parse().ok());
-    let seeds: u64 = cases.unwrap_or(SEEDS);
+    let seeds = crate::cases(SEEDS);
     let mut met = Met::default();
     for seed in 0..seeds {
         run(seed, |world| by_chance(world, seed, &mut met));
