@@ -72,3 +72,10 @@ prepare() {
     ((${#absent[@]} == 0)) ||
         give_up "missing here; on Debian 12, as root: apt-get install ${absent[*]}"
 }
+
+# Returns true if nothing is missing here.
+is_prepared() {
+    PATH=$PATH:/usr/sbin:/sbin
+    local absent
+    [[ $(uname -m) == x86_64 ]] && find_absent && ((${#absent[@]} == 0))
+}
