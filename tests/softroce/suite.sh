@@ -73,7 +73,7 @@ one_guest() {
     cp "$unit_tests" "$scratch/transport"
     give_program one "$scratch/transport"
     needs_unit_tests_alone || give_programs
-    run_guest one 1200 | tee "$output" || status=$?
+    run_guest one 1800 | tee "$output" || status=$?
     passed=$((passed + $(grep -c '^ok ' "$output" || true)))
     failed=$((failed + $(grep -c '^FAILED ' "$output" || true)))
     expect "$status" 0
