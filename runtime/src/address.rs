@@ -118,7 +118,7 @@ impl fmt::Debug for Address {
 }
 
 /// A text that cannot be an actor's name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not an actor's name: use 1 to {max} bytes without `/` and control characters, and \
     not `#` first",
@@ -126,6 +126,8 @@ impl fmt::Debug for Address {
     max = limits::ACTOR_NAME_BYTES_MAX
 )]
 pub struct InvalidActorName(pub String);
+
+ringpost_transport::debug_by_display!(InvalidActorName);
 
 /// Checks an actor's name.
 pub(crate) fn check_name(name: &str) -> Result<Arc<str>, InvalidActorName> {

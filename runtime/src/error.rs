@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ringpost_transport::cause::{LinkCause, NodeDown};
 use ringpost_transport::id::InvalidNodeName;
+use ringpost_transport::limits::archive_bytes_max;
 
 use crate::address::{Address, InvalidActorName};
 
@@ -25,7 +26,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// Why a message was not sent. A failed `tell` or `try_send` returns the message beside it; an
 /// `ask` that was awaited has dropped its message. [`is_retryable`](Cause::is_retryable) says
 /// whether trying again can help.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// The mailbox has no room. Only from `try_tell` and `try_send`, and from a `tell` of an actor
@@ -75,8 +76,9 @@ pub enum Cause {
     NotAccepted,
     /// The archive is larger than the limit.
     #[error(
-        "the message is {bytes} bytes, more than the limit of {limit}: split it, or raise \
-        `message_bytes_max` in the profiles of both nodes"
+        "the archive of the message has {bytes} bytes, and a `message_bytes_max` of {limit} leaves \
+        it {}: split the message, or raise that in the profiles of both nodes",
+        archive_bytes_max(u32::try_from(*.limit).unwrap_or(u32::MAX))
     )]
     TooLarge {
         /// Bytes of the archive: those of the user, and what lengths, pointers and padding add.
@@ -194,12 +196,6 @@ impl<M> TellError<M> {
     }
 }
 
-impl<M> fmt::Debug for TellError<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TellError").field("cause", &self.cause).finish_non_exhaustive()
-    }
-}
-
 impl<M> fmt::Display for TellError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not sent: {}", self.cause)
@@ -213,7 +209,7 @@ impl<M> Error for TellError<M> {
 }
 
 /// An ask got no answer: which one, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AskError {
     /// Why there is no answer.
     pub cause: AskCause,
@@ -286,7 +282,7 @@ impl Error for AskError {
 ///
 /// [`NotSent`](AskCause::NotSent) and [`NotBegun`](AskCause::NotBegun) say that the message was
 /// certainly never handled. All others leave that open, or say that it was.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskCause {
     /// The message was not sent.
@@ -353,7 +349,7 @@ impl AskCause {
 }
 
 /// Why an actor never begins an ask that was sent to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotBegun {
     /// The actor ended while the message waited in its mailbox, or was on its way there; or the
@@ -387,7 +383,7 @@ impl NotBegun {
 }
 
 /// An actor was not spawned.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
     /// An actor of this name lives on the node.
@@ -418,7 +414,7 @@ pub enum SpawnError {
 }
 
 /// An actor was not found.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
     /// The part before the `/` is not a node's name.
@@ -454,6 +450,16 @@ pub enum LookupError {
         cause: Box<Cause>,
     },
 }
+
+ringpost_transport::debug_by_display!(
+    Cause,
+    TellError<M>,
+    AskError,
+    AskCause,
+    NotBegun,
+    SpawnError,
+    LookupError
+);
 
 impl LookupError {
     /// Returns true if looking again can help: the node may be back, or the actor spawned, later.

@@ -18,7 +18,7 @@ pub enum Fate {
 }
 
 /// The cause of a link's end.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkCause {
     /// Both sides said goodbye.
@@ -69,7 +69,7 @@ impl LinkCause {
 }
 
 /// The cause for which a node is down.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeDownCause {
     /// It said goodbye.
@@ -96,7 +96,7 @@ pub enum NodeDownCause {
 }
 
 /// Why and since when a node is down, as senders are told that do not wait for it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{}{cause}", since(*down_ms))]
 pub struct NodeDown {
     /// The cause for which it is down.
@@ -106,10 +106,26 @@ pub struct NodeDown {
     pub down_ms: u64,
 }
 
+crate::debug_by_display!(LinkCause, NodeDownCause, NodeDown);
+
 /// Returns how long ago it was found to be down, for people.
 fn since(down_ms: u64) -> String {
     match down_ms {
         0 => "just found to be down: ".to_owned(),
         _ => format!("down for {down_ms} ms: "),
     }
+}
+
+/// Implements `Debug` of error types by their `Display`: a program whose `main` returns an error
+/// prints its `Debug`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_by_display {
+    ($($error:ident $(<$of:ident>)?),+) => {$(
+        impl $(<$of>)? ::core::fmt::Debug for $error $(<$of>)? {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, f)
+            }
+        }
+    )+};
 }

@@ -380,7 +380,7 @@ pub enum Work {
 }
 
 /// How a work request ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Status {
     /// It did what it should.
@@ -423,7 +423,7 @@ pub enum Status {
 }
 
 /// Why a post was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
     /// The queue holds no more (PV-9).
@@ -450,7 +450,7 @@ pub enum PostError {
 }
 
 /// Why a fabric could not do something.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {
     /// More was asked for than the fabric can.
@@ -498,3 +498,5 @@ pub enum FabricError {
     #[error("cannot connect the queue pair: {0}")]
     Connect(#[source] io::Error),
 }
+
+crate::debug_by_display!(Status, PostError, FabricError);

@@ -12,13 +12,15 @@ use crate::limits;
 pub struct NodeName(Arc<str>);
 
 /// A text that cannot be a node's name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a node name: use 1 to {max} ASCII letters, digits, `.`, `_` or `-`",
     .0.escape_debug(),
     max = limits::NODE_NAME_BYTES_MAX
 )]
 pub struct InvalidNodeName(pub String);
+
+crate::debug_by_display!(InvalidNodeName);
 
 impl NodeName {
     /// Parses a name.

@@ -12,9 +12,11 @@ pub struct IpNetwork {
 }
 
 /// A text that is no range of IP addresses.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a range of IP addresses: write 10.0.0.0/8 or fd00::/8", .0.escape_debug())]
 pub struct InvalidNetwork(pub String);
+
+crate::debug_by_display!(InvalidNetwork);
 
 impl IpNetwork {
     /// Returns true if `ip` is in the range. An IPv4 address that is written as an IPv6 one is
@@ -49,7 +51,7 @@ impl FromStr for IpNetwork {
             let prefix = prefix.map_or(Some(bits), |prefix| prefix.parse().ok())?;
             (prefix <= bits).then_some(IpNetwork { address, prefix })
         };
-        parsed().ok_or_else(|| InvalidNetwork(text.into()))
+        parsed().ok_or_else(|| InvalidNetwork(text.chars().take(80).collect()))
     }
 }
 

@@ -131,7 +131,7 @@ impl Default for Profile {
 }
 
 /// A profile that cannot work.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {value}, but must be {must}")]
 pub struct InvalidProfile {
     /// Which setting.
@@ -141,6 +141,8 @@ pub struct InvalidProfile {
     /// The condition that it has to meet.
     pub must: String,
 }
+
+crate::debug_by_display!(InvalidProfile);
 
 impl Profile {
     /// Half the slot size, for machines with little lockable memory.

@@ -158,12 +158,14 @@ impl Awaited {
 
 /// A group has as many members as it may have.
 #[message]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the group has {members_max} members, as many as it may have: see `Group::members_max`")]
 pub struct GroupFull {
     /// How many it may have.
     pub members_max: u64,
 }
+
+ringpost_transport::debug_by_display!(GroupFull);
 
 impl<M: Message + Wire + Clone> Group<M> {
     /// A group without members.

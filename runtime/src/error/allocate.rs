@@ -16,7 +16,7 @@ use super::AskCause;
 /// [`Node::region`]: crate::Node::region
 /// [`Node::region_of`]: crate::Node::region_of
 /// [`Peer::region`]: crate::Peer::region
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocateError {
     /// No memory has so many bytes.
@@ -113,7 +113,7 @@ impl AllocateError {
 
 /// It is not known that the memory of a [`PeerRegion`](crate::PeerRegion) is back at its node. It
 /// goes back all the same: when that node learns of it, or finds this one down.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the memory of {node} is given back, and it is not known when it is there: {cause}; there is \
     nothing to do"
@@ -126,3 +126,5 @@ pub struct ReleaseError {
     #[source]
     pub cause: AskCause,
 }
+
+ringpost_transport::debug_by_display!(AllocateError, ReleaseError);

@@ -1,6 +1,5 @@
 //! The errors of operations on regions.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -46,11 +45,11 @@ use super::TellError;
 /// [`ReleaseError`]: super::ReleaseError
 /// [`RemoteRegion`]: crate::RemoteRegion
 /// [`RemoteRegion::slice`]: crate::RemoteRegion::slice
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
     /// The elements do not lie in the region.
-    #[error("elements {}..{} are not in a region of {len} elements", .range.start, .range.end)]
+    #[error("elements {} are not in a region of {len} elements", named(.range, *.len))]
     OutOfRange {
         /// The elements that were asked for.
         range: Range<usize>,
@@ -134,6 +133,11 @@ pub enum RegionError {
     Shutdown,
 }
 
+/// Returns a range as its caller wrote it: an open range has got the end of the region.
+fn named(Range { start, end }: &Range<usize>, len: usize) -> String {
+    if start > end && *end == len { format!("{start}..") } else { format!("{start}..{end}") }
+}
+
 impl RegionError {
     /// Returns true if trying again can help, and cannot do it twice. It cannot help where the run
     /// of the node is over that had the region: ask the next one for its region. After
@@ -187,6 +191,8 @@ pub enum WriteAndTellError<M> {
     NotTold(TellError<M>),
 }
 
+ringpost_transport::debug_by_display!(RegionError, WriteAndTellError<M>);
+
 impl<M> WriteAndTellError<M> {
     /// Returns true if trying again can help: both after [`NotWritten`](Self::NotWritten), and
     /// after [`NotTold`](Self::NotTold) to tell. The actor was certainly not told.
@@ -203,17 +209,6 @@ impl<M> WriteAndTellError<M> {
         match self {
             WriteAndTellError::NotWritten { error, .. } => error.may_be_done(),
             WriteAndTellError::NotTold(_) => true,
-        }
-    }
-}
-
-impl<M> fmt::Debug for WriteAndTellError<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WriteAndTellError::NotWritten { error, .. } => {
-                f.debug_tuple("NotWritten").field(error).finish()
-            }
-            WriteAndTellError::NotTold(error) => f.debug_tuple("NotTold").field(error).finish(),
         }
     }
 }

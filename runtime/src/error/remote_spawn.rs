@@ -10,7 +10,7 @@ use super::{AskCause, Cause};
 use crate::address::InvalidActorName;
 
 /// A type was not offered to other nodes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
     /// Another type that is offered has the same name.
@@ -25,7 +25,7 @@ pub enum OfferError {
 }
 
 /// An actor was not spawned on another node, or it is not known whether it was: which one, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RemoteSpawnError {
     /// Why there is no reference to it.
     pub cause: RemoteSpawnCause,
@@ -88,7 +88,7 @@ impl Error for RemoteSpawnError {
 ///
 /// After all but [`Unanswered`](RemoteSpawnCause::Unanswered) there is certainly no such actor that
 /// runs or will.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteSpawnCause {
     /// The text cannot be a node's name.
@@ -152,6 +152,8 @@ pub enum RemoteSpawnCause {
     #[error("it may have been spawned, or may be later, so look its name up: {0}")]
     Unanswered(#[source] AskCause),
 }
+
+ringpost_transport::debug_by_display!(OfferError, RemoteSpawnError, RemoteSpawnCause);
 
 impl RemoteSpawnCause {
     /// Returns true if the actor was certainly not spawned, and trying again can help: at once on

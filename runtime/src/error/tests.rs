@@ -98,6 +98,29 @@ fn of_spawns_only_those_that_were_certainly_not_made_may_be_tried_again() {
     }
 }
 
+/// A program whose `main` returns an error prints its `Debug`. `tests/tidy` looks at all types.
+#[test]
+fn errors_read_as_sentences_where_a_program_ends_with_them() {
+    let asked = Address::by_name("beta".into(), "teller".into());
+    let ask = AskError::new(AskCause::NotSent(Cause::Timeout), asked, "Deposit");
+    let told = TellError { message: vec![7_u8; 3], cause: Cause::MailboxFull };
+    for error in [BoxError::from(ask), told.into()] {
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
+}
+
+#[test]
+fn limits_and_ranges_are_named_as_they_were_set() {
+    let large = Cause::TooLarge { bytes: 67_174_657, limit: 67_108_864 }.to_string();
+    assert!(large.contains("67174657 bytes, and a `message_bytes_max` of 67108864"), "{large}");
+    assert!(large.contains("leaves it 67174656: "), "{large}");
+    let outside = |range| RegionError::OutOfRange { range, len: 8 }.to_string();
+    let backwards = |start, end| std::ops::Range { start, end };
+    assert_eq!(outside(backwards(9, 8)), "elements 9.. are not in a region of 8 elements");
+    assert_eq!(outside(backwards(5, 4)), "elements 5..4 are not in a region of 8 elements");
+    assert_eq!(outside(7..9), "elements 7..9 are not in a region of 8 elements");
+}
+
 /// Complete: the match of [`RegionError::is_retryable`] has no arm for others.
 // Promised in docs/SEMANTICS.md.
 #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use super::AskError;
 
 /// Of the asks of an [`AskSet`](crate::AskSet) fewer were answered than were waited for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooFewAnswers {
     /// How many answers were waited for.
@@ -16,6 +16,8 @@ pub struct TooFewAnswers {
     /// The asks that had failed, by their numbers, and why. (Others may be on their way.)
     pub failed: Vec<(usize, AskError)>,
 }
+
+ringpost_transport::debug_by_display!(TooFewAnswers);
 
 impl fmt::Display for TooFewAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

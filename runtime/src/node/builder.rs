@@ -1,6 +1,5 @@
 //! The settings that a node is started with.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use crate::remote::{
 use crate::residents::Residents;
 use crate::shared::Totals;
 
-/// A node that could not start. `Debug` writes its text, too: a `main` that returns it prints that.
+/// A node that could not start.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -51,11 +50,7 @@ pub enum StartError {
     Network(#[from] crate::remote::StartError),
 }
 
-impl fmt::Debug for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+ringpost_transport::debug_by_display!(StartError);
 
 /// Describes a node; [`start`](NodeBuilder::start) starts it.
 #[derive(Debug)]

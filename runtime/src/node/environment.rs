@@ -285,6 +285,7 @@ mod tests {
         for (variable, value) in [
             ("RINGPOST_NAME", "two words"),
             ("RINGPOST_LISTEN", "7700"),
+            ("RINGPOST_LISTEN", "127.0.0.1:+1"),
             ("RINGPOST_ADVERTISE", "alpha:7700,"),
             ("RINGPOST_SEEDS", "beta"),
             ("RINGPOST_DOWN_AFTER", "8"),
@@ -303,6 +304,12 @@ mod tests {
             let error = built(&[(variable, value)]).expect_err(variable).to_string();
             assert!(error.contains(variable) && error.contains(value), "{error}");
         }
+        let error = built(&[("RINGPOST_NAME", &"\n".repeat(100_000))]).expect_err("too long");
+        assert!(
+            error.to_string().contains("\\n`.. (100000 bytes), but must be 1 to 64"),
+            "{error}"
+        );
+        assert!(error.to_string().len() < 400, "{error}");
         for variable in ["RINGPOST_SECRET", "RINGPOST_ALSO_ACCEPT"] {
             let error = built(&[(variable, "hunter2")]).expect_err(variable).to_string();
             assert!(error.contains(variable) && !error.contains("hunter2"), "{error}");

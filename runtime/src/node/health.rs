@@ -18,7 +18,7 @@ pub struct Health {
 }
 
 /// A reason for concern about a node.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HealthReason {
     /// Handlers hold all threads of the node's runtime: not live. Only of a node with a network,
@@ -40,6 +40,8 @@ pub enum HealthReason {
     #[error("no other node is linked")]
     Unlinked,
 }
+
+ringpost_transport::debug_by_display!(HealthReason);
 
 impl Node {
     /// Returns whether it can do its work. Takes a look at each link: for a probe, not for every

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::time::Duration;
 
 use ringpost_transport::log;
@@ -11,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::remote::{InvalidProfile, Profile, Secret};
 
 /// A variable of the environment that cannot be used. Its text names the variable and its value,
-/// but never that of a secret. `Debug` writes this text, too: a `main` that returns it prints that.
+/// and shows nothing of a secret.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the environment variable {variable} is {value}, but must be {must}")]
 pub struct InvalidEnvironment {
@@ -23,16 +22,14 @@ pub struct InvalidEnvironment {
     pub must: String,
 }
 
-impl fmt::Debug for InvalidEnvironment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+ringpost_transport::debug_by_display!(InvalidEnvironment);
 
 const PREFIX: &str = "RINGPOST_";
 pub(super) const NAME: &str = "1 to 64 ASCII letters, digits, `.`, `_` and `-`";
 /// Edits that make a misspelled variable another one, at most.
 const EDITS_MAX: usize = 3;
+/// Characters of a value that an error shows, at most.
+const VALUE_CHARS_SHOWN: usize = 80;
 
 /// The settings that a node has from the environment, kept until it starts: by then the program may
 /// have said more, and it has a log. Owned by a `NodeBuilder`.
@@ -191,6 +188,14 @@ fn edits(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
+/// Returns the beginning of a value in quotation marks, and how long it is if that is not all of it.
+fn shown(value: &str) -> String {
+    let start: String = value.chars().take(VALUE_CHARS_SHOWN).collect();
+    let more =
+        if start.len() < value.len() { format!(".. ({} bytes)", value.len()) } else { "".into() };
+    format!("`{}`{more}", start.escape_debug())
+}
+
 /// A variable that is set. Its value is wiped when it is dropped.
 pub(super) struct Variable {
     name: &'static str,
@@ -210,7 +215,7 @@ impl Variable {
             let hint = if self.value.contains("$(") { unfilled } else { "" };
             InvalidEnvironment {
                 variable: self.name,
-                value: format!("`{}`", self.value.escape_debug()),
+                value: shown(&self.value),
                 must: format!("{must}{hint}"),
             }
         })

@@ -26,7 +26,7 @@ pub struct Failure {
 }
 
 /// Why a run failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FailureCause {
     /// The body panicked, so it may be that an assertion failed.
@@ -40,6 +40,8 @@ pub enum FailureCause {
     #[error("the body has not ended within its limit of {0:?} of virtual time")]
     OverLimit(Duration),
 }
+
+ringpost_transport::debug_by_display!(Failure, FailureCause);
 
 impl Failure {
     pub(super) fn new(seed: u64, cause: FailureCause, log: String, waits: Vec<String>) -> Self {
@@ -96,12 +98,6 @@ impl fmt::Display for Failure {
 fn write_last(f: &mut fmt::Formatter<'_>, lines: &[&str], most: usize) -> fmt::Result {
     let last = &lines[lines.len().saturating_sub(most)..];
     last.iter().try_for_each(|line| writeln!(f, "  {line}"))
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 impl std::error::Error for Failure {}

@@ -6,7 +6,7 @@
 //! Each rule has its own check with tests that plant what it looks for. In reading order: `tree`
 //! and `tokens` (what there is), `finding` (what is reported), then the checks: `cycles` (on
 //! `modules` and `imports`), `layers`, `sizes`, `safety`, `sharing`, `invariants`, `promises`,
-//! `logs`, `docs`, `bans`, `manifests`, `reserved`, `budget` (on `counts` and `english`).
+//! `logs`, `docs`, `bans`, `errors`, `manifests`, `reserved`, `budget` (on `counts` and `english`).
 
 mod bans;
 mod budget;
@@ -14,6 +14,7 @@ mod counts;
 mod cycles;
 mod docs;
 mod english;
+mod errors;
 mod finding;
 mod imports;
 mod invariants;
@@ -38,7 +39,7 @@ use crate::english::HardLine;
 use crate::finding::{Finding, Rule};
 use crate::tree::Tree;
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     Rule {
         name: "no import cycles",
         why: "A module can be read and tested after those it uses, and before those that use it.",
@@ -138,6 +139,11 @@ const RULES: [Rule; 22] = [
         name: "names of references are reserved",
         why: "A handler that is called like a method of every reference could not be called.",
         check: reserved::reserved,
+    },
+    Rule {
+        name: "errors read as sentences",
+        why: "A `main` that returns an error prints its `Debug`, which people have to understand.",
+        check: errors::errors,
     },
     Rule {
         name: "manifests",

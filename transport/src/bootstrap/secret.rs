@@ -27,7 +27,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A text or bytes that are too easy to guess.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSecret {
     /// There are too few bytes.
@@ -49,6 +49,8 @@ pub enum InvalidSecret {
     #[error("a secret of {0} different bytes is not random: use what `{GENERATE}` prints")]
     Repeated(usize),
 }
+
+crate::debug_by_display!(InvalidSecret);
 
 impl Secret {
     /// Takes 32 random bytes, or a text that stands for as many: at least 64 hex digits or 43 other

@@ -95,7 +95,7 @@ impl Deref for Fetched {
 }
 
 /// The reason for which shared memory was not read or written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
     /// It is not in the share. Nothing was done.
@@ -137,6 +137,8 @@ pub enum AccessError {
     #[error("the link gives no access to the memory: {0}")]
     Unable(String),
 }
+
+crate::debug_by_display!(AccessError);
 
 impl AccessError {
     /// Returns the error of an operation of which a part `may_be_done`: all others say that nothing

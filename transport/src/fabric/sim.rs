@@ -143,7 +143,7 @@ pub fn try_run<T>(
 }
 
 /// Why a scenario cannot end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stall {
     /// Nothing can happen any more.
@@ -153,6 +153,8 @@ pub enum Stall {
     #[error("over its limit of {} ns of virtual time", .0.as_nanos())]
     OverLimit(Duration),
 }
+
+crate::debug_by_display!(Stall);
 
 /// Ends the log with its scenario, before the tasks that are left end (SI-2), and names the seed of
 /// one that panics.

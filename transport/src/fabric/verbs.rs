@@ -143,7 +143,7 @@ impl VerbsConfig {
 }
 
 /// Why there is no verbs fabric.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum NoVerbs {
     /// Nothing that was found can be used.
@@ -160,6 +160,8 @@ pub enum NoVerbs {
         limit: u8,
     },
 }
+
+crate::debug_by_display!(NoVerbs);
 
 /// The verbs fabric.
 ///

@@ -18,7 +18,7 @@ use crate::cause::{LinkCause, Refusal};
 use crate::memory::Payload;
 
 /// The cause for which a committed ask will not be answered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyLoss {
     /// It never left this node: its time was over before.
@@ -38,6 +38,8 @@ pub enum ReplyLoss {
     #[error("the peer answered with code {0}")]
     Failed(u16),
 }
+
+crate::debug_by_display!(ReplyLoss);
 
 type Answer = Result<Payload, ReplyLoss>;
 

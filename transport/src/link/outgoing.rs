@@ -104,7 +104,7 @@ impl SendKind {
 }
 
 /// The cause for which nothing was sent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsent {
     /// The node is down.
@@ -135,7 +135,7 @@ pub enum Unsent {
     #[error("the peer was built with another layout of this message")]
     SchemaMismatch,
     /// The archive is larger than the limit.
-    #[error("the message is {bytes} bytes, more than the limit of {limit}")]
+    #[error("an archive of {bytes} bytes is more than a `message_bytes_max` of {limit} takes")]
     TooLarge {
         /// Bytes of the archive.
         bytes: usize,
@@ -155,6 +155,8 @@ pub enum Unsent {
     #[error("the link is being shut down")]
     Leaving,
 }
+
+crate::debug_by_display!(Unsent);
 
 impl Unsent {
     /// Returns the cause for a mailbox whose opening was refused, or which closed.

@@ -78,9 +78,11 @@ impl Deref for Payload {
 }
 
 /// The error of bytes that are not an archive of the expected type.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid archive: {0}")]
 pub struct InvalidArchive(pub String);
+
+crate::debug_by_display!(InvalidArchive);
 
 /// An archive of type `T` in a [`Payload`], validated once; dereferences to it in place (ME-4).
 pub struct Checked<T> {

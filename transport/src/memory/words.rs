@@ -27,7 +27,7 @@ pub struct Words {
 struct Page([AtomicU64; PAGE_WORDS]);
 
 /// A place that does not lie in the memory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bytes {} to {} are not in a memory of {bytes} bytes", .wanted.start, .wanted.end)]
 pub struct OutOfRange {
     /// The bytes that were asked for.
@@ -35,6 +35,8 @@ pub struct OutOfRange {
     /// The bytes that there are.
     pub bytes: u64,
 }
+
+crate::debug_by_display!(OutOfRange);
 
 impl Words {
     /// Returns zeroed memory of so many bytes, rounded up to whole words. It takes whole pages of 4

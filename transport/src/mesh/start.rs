@@ -26,7 +26,7 @@ use super::table::{Table, dial_permits};
 use super::tasks::Tasks;
 
 /// The cause for which a node cannot start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// A size or window that cannot work.
@@ -100,6 +100,8 @@ pub enum StartError {
         address: String,
     },
 }
+
+crate::debug_by_display!(StartError);
 
 /// Checks what can be checked before listening.
 pub(crate) fn check(config: &Config) -> Result<(), StartError> {

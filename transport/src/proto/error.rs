@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::limits::KIND_NAME_BYTES_MAX;
 
 /// A breach of the protocol by a peer. The link ends; the node lives on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
     /// A frame's header does not describe the bytes that arrived.
@@ -54,6 +54,8 @@ pub enum Violation {
     #[error("too many unanswered requests")]
     Flood,
 }
+
+crate::debug_by_display!(Violation);
 
 /// The cause for which a message that arrived was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -57,7 +57,7 @@ impl Preface {
 }
 
 /// Why the first bytes of a connection are not a preface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrefaceError {
     /// Something else than a node dialled this port, or this node dialled something else.
@@ -70,6 +70,8 @@ pub enum PrefaceError {
     #[error("reserved bytes of the preface are not zero")]
     Reserved,
 }
+
+crate::debug_by_display!(PrefaceError);
 
 #[cfg(test)]
 mod tests {

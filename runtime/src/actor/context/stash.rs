@@ -17,11 +17,7 @@ pub struct StashFull<T> {
     pub message: T,
 }
 
-impl<T> fmt::Debug for StashFull<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StashFull").finish_non_exhaustive()
-    }
-}
+ringpost_transport::debug_by_display!(StashFull<T>);
 
 impl<T> fmt::Display for StashFull<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -95,7 +95,7 @@ type Stage = Option<Result<(), MembershipEnded>>;
 struct Steps(Mutex<Option<BoxFuture<'static, ()>>>);
 
 /// Why a [`Membership`] is over.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MembershipEnded {
     /// The group has ended, and the reference leads to no other one.
@@ -121,6 +121,8 @@ pub enum MembershipEnded {
     #[error("the group cannot be joined: {0}")]
     Refused(#[source] AskError),
 }
+
+ringpost_transport::debug_by_display!(MembershipEnded);
 
 impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// Has an actor be a member of this group, as [`Join`] does, and stay one, until the returned

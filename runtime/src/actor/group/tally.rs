@@ -33,7 +33,7 @@ pub struct Missed<M: Message> {
 
 /// Why a member of a [`Group`](super::Group) missed a message: in a form that can cross nodes.
 #[message]
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Miss {
     /// It has no room: for a `try_broadcast`, none now; otherwise as many messages wait for it as
@@ -53,6 +53,8 @@ pub enum Miss {
     #[error("it cannot take this message: {0}")]
     Refused(String),
 }
+
+ringpost_transport::debug_by_display!(Miss);
 
 impl Miss {
     /// Returns true if the member may be told such a message later, while it is a member.
