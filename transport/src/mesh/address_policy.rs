@@ -7,7 +7,7 @@
 //!   link alone, as the metadata of many clouds do. Seeds are the user's own: they are not asked
 //!   about.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::bootstrap::ADDRESS_BYTES_MAX;
 use crate::ip_network::IpNetwork;
@@ -106,15 +106,21 @@ fn reach(ip: IpAddr) -> Reach {
 }
 
 /// Returns true if an address is one of a host and a port, which may be 0 unless it is needed. A
-/// host is a name of ASCII letters, digits, `-`, `_` and `.`, or an IP address. So a variable that
-/// nothing has filled in, as `$(POD_IP)`, is no host.
+/// host is a name of ASCII letters, digits, `-`, `_` and `.`, or an IP address, whose scope may be
+/// an interface: `[fe80::1%eth0]`. So a variable that nothing has filled in, as `$(POD_IP)`, is no
+/// host.
 pub fn is_host_and_port(address: &str, port_needed: bool) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
     // With brackets it is known which colon is the last of an IPv6 address.
-    let is_name =
-        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-    let is_host = is_name || address.parse::<SocketAddr>().is_ok();
-    let is_port = port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
+    let scoped = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')?.split_once('%'));
+    let is_scoped =
+        scoped.is_some_and(|(ip, scope)| ip.parse::<Ipv6Addr>().is_ok() && is_name(scope));
+    let is_host = is_name(host) || is_scoped || address.parse::<SocketAddr>().is_ok();
+    let is_number = port.bytes().all(|b| b.is_ascii_digit());
+    let is_port = is_number && port.parse::<u16>().is_ok_and(|port| port != 0 || !port_needed);
     is_host && is_port && address.len() <= ADDRESS_BYTES_MAX
 }
 
@@ -171,7 +177,14 @@ mod tests {
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_host_has_the_characters_of_a_name_or_is_an_address() {
-        for address in ["alpha:7700", "alpha_1.bank-2.example.:7700", "10.0.0.1:1", "[::1]:7700"] {
+        for address in [
+            "alpha:7700",
+            "alpha_1.bank-2.example.:7700",
+            "10.0.0.1:1",
+            "[::1]:7700",
+            "[fe80::1%2]:7700",
+            "[fe80::1%eth0.7]:7700",
+        ] {
             assert!(is_host_and_port(address, true), "{address}");
         }
         for address in [
@@ -186,6 +199,11 @@ mod tests {
             "caf\u{e9}:7700",
             "::1:7700",
             "[alpha]:7700",
+            "[alpha%eth0]:7700",
+            "[fe80::1%]:7700",
+            "fe80::1%eth0:7700",
+            "alpha:+1",
+            "[fe80::1%eth0]:+1",
             ":7700",
             "alpha:77000",
             "alpha:0",

@@ -31,7 +31,21 @@ use crate::limits;
 /// # Cancel safety
 /// Dropping the future leaves the look-up to the next caller.
 pub(super) async fn look_up(address: &str, told: bool) -> io::Result<Vec<SocketAddr>> {
-    look_up_by(&LOOKUPS, address, told, |address| Ok(address.to_socket_addrs()?.collect())).await
+    look_up_by(&LOOKUPS, address, told, |address| Ok(parts(address)?.to_socket_addrs()?.collect()))
+        .await
+}
+
+/// Returns the host and the port of an address, as the system's resolver takes them: it knows no
+/// brackets, and finds the interface of `[fe80::1%eth0]`.
+///
+/// # Errors
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not of the form `host:port`.
+pub(super) fn parts(address: &str) -> io::Result<(&str, u16)> {
+    let parts = address.rsplit_once(':').and_then(|(host, port)| {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        Some((bare.unwrap_or(host), port.parse().ok()?))
+    });
+    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is not host:port"))
 }
 
 /// The addresses that a look-up found, or why it found none.
@@ -180,5 +194,10 @@ mod tests {
         assert!(!found.is_empty() && found.iter().all(|a| a.ip().is_loopback() && a.port() == 7));
         let error = look_up("no-such-node.invalid:7", false).await.unwrap_err().to_string();
         assert!(error.starts_with("the name `no-such-node.invalid` "), "{error}");
+        // The first interface of each network of Linux is `lo`.
+        let found = look_up("[fe80::1%lo]:7", false).await.unwrap();
+        assert_eq!(found, ["[fe80::1%1]:7".parse::<SocketAddr>().unwrap()]);
+        let error = look_up("[fe80::1%nope]:7", false).await.unwrap_err().to_string();
+        assert!(error.starts_with("the name `[fe80::1%nope]` does not resolve: "), "{error}");
     }
 }

@@ -17,7 +17,7 @@ use socket2::{SockRef, Socket};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::lookup::look_up;
+use super::lookup::{look_up, parts};
 #[cfg(feature = "srv")]
 use super::service::look_up as services;
 use super::{DataSocket, Detached, Listener, Stream, UNKNOWN_ADDRESS, Wire, is_service};
@@ -29,7 +29,7 @@ pub struct TcpWire;
 impl Wire for TcpWire {
     fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
         async move {
-            let listener = TcpListener::bind(address).await?;
+            let listener = TcpListener::bind(parts(&address)?).await?;
             let address = listener.local_addr()?.to_string();
             Ok(Box::new(TcpPort { listener, address }) as Box<dyn Listener>)
         }
