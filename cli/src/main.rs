@@ -4,6 +4,8 @@
 //! (a link to the other side, or why there is none), `service` (what the serving side does), then
 //! the subcommands: `doctor`, and `perf` with `counters`.
 
+#![deny(clippy::print_stderr, clippy::print_stdout, reason = "they panic when nobody reads")]
+
 mod counters;
 mod dial;
 mod doctor;
@@ -14,6 +16,8 @@ mod reasons;
 mod service;
 mod settings;
 
+use std::fmt::Arguments;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -31,7 +35,7 @@ use crate::reasons::Reasons;
 /// see that links work, and `ringpost perf ADDR`, to see how fast they are.
 #[derive(Debug, Parser)]
 #[command(name = "ringpost", version, after_help = AFTER_HELP)]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -50,10 +54,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = CommandLine::parse();
     let reasons = Reasons::default();
-    let links = Targets::new().with_target("ringpost_transport", LevelFilter::INFO);
-    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let links = Targets::new()
+        .with_target("ringpost_transport", LevelFilter::INFO)
+        .with_target("ringpost::node", LevelFilter::WARN);
+    // Told to write colours, it would not heed NO_COLOR any more. Where standard error cannot be
+    // written there is no place to say so, and to try would panic.
+    let log = tracing_subscriber::fmt::layer().with_writer(io::stderr).log_internal_errors(false);
+    let log = if io::stderr().is_terminal() { log } else { log.with_ansi(false) };
     tracing_subscriber::registry()
         .with(reasons.clone().with_filter(links))
         .with(log.with_filter(EnvFilter::from_default_env()))
@@ -61,11 +70,18 @@ fn main() -> ExitCode {
     match run(arguments.command, reasons) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
+        // A reader such as `head` has seen what it wanted.
+        Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("ringpost: {failure}");
+            note(format_args!("ringpost: {failure}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a line on standard error, if that can be written.
+fn note(line: Arguments<'_>) {
+    drop(writeln!(io::stderr(), "{line}"));
 }
 
 /// Runs a command. Returns true if all is well.

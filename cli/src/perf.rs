@@ -16,6 +16,7 @@ use ringpost::Network;
 use crate::counters;
 use crate::dial::Link;
 use crate::failure::Failure;
+use crate::note;
 use crate::reasons::Reasons;
 use crate::service::SINKS_MAX;
 use crate::settings;
@@ -130,7 +131,8 @@ impl Client {
             let plural = if senders == 1 { "" } else { "s" };
             let by = if measurement.is_of_region() { "task" } else { "sender" };
             let name = measurement.name;
-            eprintln!("{name}: {bytes} bytes, {senders} {by}{plural}, {:?}", self.seconds);
+            let time = self.seconds;
+            note(format_args!("{name}: {bytes} bytes, {senders} {by}{plural}, {time:?}"));
             let row = self.measure(link, measurement, bytes, senders).await?;
             printer.row(measurement, row)?;
         }
@@ -189,12 +191,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
-    let (number, unit) = match text.to_ascii_lowercase() {
-        text if text.ends_with('k') => (text.trim_end_matches('k').parse::<usize>(), 1 << 10),
-        text if text.ends_with('m') => (text.trim_end_matches('m').parse(), 1 << 20),
-        text => (text.parse(), 1),
-    };
-    let bytes = number.ok().and_then(|number| number.checked_mul(unit));
+    let text = text.to_ascii_lowercase();
+    let units = [('k', 1 << 10), ('m', 1 << 20)];
+    let of = units.iter().find_map(|(name, unit)| Some((text.strip_suffix(*name)?, *unit)));
+    let (number, unit) = of.unwrap_or((&text, 1));
+    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
     let in_range = |bytes: &usize| (1..=BYTES_MAX).contains(bytes);
     bytes.filter(in_range).ok_or_else(|| {
         "a size is a number of bytes from 1 to 64m, where `k` is 1024 and `m` 1024k".into()

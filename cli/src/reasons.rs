@@ -20,6 +20,9 @@ const FAILED: [(&str, &str); 2] = [
 /// The lines that say which fabrics were tried in vain before.
 const PASSED_OVER: [&str; 2] = ["no fabric could be connected", "a better fabric did not come up"];
 
+/// The line of the log about a variable of the environment that no node knows.
+const UNKNOWN: &str = "an environment variable is unknown: it says nothing";
+
 /// The reasons of the dial that is under way. Clones are the same; one of them listens to the log.
 #[derive(Clone, Default)]
 pub(crate) struct Reasons(Arc<Shared>);
@@ -34,12 +37,18 @@ struct Shared {
 struct Heard {
     failure: Option<String>,
     passed_over: Vec<String>,
+    unknown: Vec<(String, Option<String>)>,
 }
 
 impl Reasons {
     /// Forgets the reasons of an earlier dial.
     pub(crate) fn forget(&self) {
         *self.heard() = Heard::default();
+    }
+
+    /// Returns the variables that the last node did not know, and the names that may be meant.
+    pub(crate) fn unknown(&self) -> Vec<(String, Option<String>)> {
+        self.heard().unknown.clone()
     }
 
     /// Returns, of each fabric that was tried in vain, its name and why.
@@ -79,6 +88,9 @@ impl<S: Subscriber> Layer<S> for Reasons {
             heard.passed_over = serde_json::from_str(&list).unwrap_or_else(|_| vec![list]);
             // Each pair of addresses may have had the same one.
             heard.passed_over.dedup();
+        } else if line.text == UNKNOWN {
+            let meant = Some(line.field("meant")).filter(|meant| !meant.is_empty());
+            heard.unknown.push((line.field("variable"), meant));
         } else if let Some((_, field)) = FAILED.iter().find(|(text, _)| *text == line.text) {
             heard.failure = Some(line.field(field));
             // One waits at most, and may not have begun to.

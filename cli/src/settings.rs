@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringpost::{InvalidEnvironment, Network, Node, NodeBuilder};
 
+use crate::failure::Failure;
+
 /// The time that a node has to say goodbye.
 pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -28,6 +30,18 @@ pub(crate) fn client(address: &str, network: Network) -> Result<NodeBuilder, Inv
     Ok(if is_listening { builder.listen("127.0.0.1:0") } else { builder })
 }
 
+/// Starts a node as the environment describes it, at a free port, and ends it: it dials no other.
+///
+/// # Errors
+/// [`Failure::Environment`] or [`Failure::Start`] when such a node does not start.
+pub(crate) async fn check() -> Result<(), Failure> {
+    let listen = std::env::var("RINGPOST_LISTEN").unwrap_or_default();
+    let host = listen.rsplit_once(':').map_or("127.0.0.1", |(host, _)| host);
+    let builder = Node::from_env()?.name(name("doctor")).listen(format!("{host}:0"));
+    builder.seeds(NONE).start().await?.shutdown(GOODBYE).await;
+    Ok(())
+}
+
 /// Returns a name that no other node has: the serving side may know those of many runs.
 fn name(role: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -42,7 +56,8 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
     let (host, port) = text.rsplit_once(':').unwrap_or_default();
     let is_v6 = host.starts_with('[') && host.ends_with(']');
     let is_host = !host.is_empty() && (is_v6 || !host.contains(':'));
-    if is_host && port.parse::<u16>().is_ok() {
+    let is_port = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    if is_host && is_port {
         return Ok(text.to_owned());
     }
     Err("an address has the form `host:port` or `[IPv6]:port`, such as `10.0.0.1:7700`".into())

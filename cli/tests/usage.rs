@@ -1,6 +1,10 @@
 //! The command line: what is refused, and what `--help` says.
 
-use crate::process::run;
+use std::fs::File;
+
+use tokio::process::Command;
+
+use crate::process::{Ended, Serving, command, run, within};
 
 #[tokio::test]
 async fn a_wrong_command_line_is_refused_with_a_sentence() {
@@ -13,6 +17,8 @@ async fn a_wrong_command_line_is_refused_with_a_sentence() {
         (&["perf", "a:1", "--seconds", "NaN"], "seconds are a number above 0"),
         (&["perf", "a:1", "--sizes", "32,0"], "a size is a number of bytes"),
         (&["perf", "a:1", "--sizes", "65m"], "a size is a number of bytes"),
+        (&["perf", "a:1", "--sizes", "32kk"], "a size is a number of bytes"),
+        (&["perf", "a:+1"], "an address has the form `host:port`"),
         (&["perf", "a:1", "--senders", "65"], "a number of senders is 1 to 64"),
         (&["perf", "a:1", "--only", "cas"], "possible values: ask, rate, bandwidth, region, read,"),
         (&["perf", "a:1", "--threads", "0"], "a number of threads is 1 to 1024"),
@@ -28,14 +34,48 @@ async fn a_wrong_command_line_is_refused_with_a_sentence() {
 
 #[tokio::test]
 async fn an_environment_that_cannot_be_used_is_named() {
-    for arguments in
-        [&["perf", "127.0.0.1:1"][..], &["perf", "serve"], &["doctor", "--peer", "a:1"]]
-    {
+    for arguments in [&["perf", "127.0.0.1:1"][..], &["perf", "serve"]] {
         let ended = run(arguments, &[("RINGPOST_SECRET", "short")]).await;
         assert_eq!(ended.code, Some(1), "{arguments:?}: {ended:?}");
         let error = ended.error();
         assert!(error.contains("RINGPOST_SECRET") && !error.contains("short,"), "{error}");
     }
+}
+
+/// Runs a command whose streams are its own.
+async fn ended(mut command: Command) -> Ended {
+    Ended::of(within(command.spawn().unwrap().wait_with_output()).await.unwrap())
+}
+
+#[tokio::test]
+async fn output_that_is_not_read_panics_nowhere() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let serving = Serving::start(&[]).await;
+    let arguments = ["perf", &serving.address, "--seconds", "0.05", "--only", "ask"];
+    // Its own notes and those of the log.
+    let mut perf = command(&arguments, &[("RUST_LOG", "info")]);
+    perf.stderr(full());
+    let perf = ended(perf).await;
+    assert!(perf.code == Some(0) && perf.out.contains("t_typical"), "{perf:?}");
+
+    let mut doctor = command(&["doctor"], &[]);
+    doctor.stdout(full());
+    let doctor = ended(doctor).await;
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    assert!(doctor.error().contains("No space left"), "{doctor:?}");
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut doctor = command(&["doctor"], &[]);
+    doctor.stdout(writer);
+    let doctor = ended(doctor).await;
+    assert_eq!((doctor.code, &*doctor.err), (Some(0), ""), "as before `head`");
+}
+
+#[tokio::test]
+async fn a_log_that_is_no_terminal_has_no_colours() {
+    let ended = run(&["doctor"], &[("RUST_LOG", "info")]).await;
+    assert!(ended.err.contains("a node starts") && !ended.err.contains('\u{1b}'), "{}", ended.err);
 }
 
 #[tokio::test]

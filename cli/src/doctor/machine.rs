@@ -3,47 +3,50 @@
 //! Useful without RDMA, and without the feature `verbs`, too.
 
 use std::fs::{read_dir, read_to_string};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use ringpost::Profile;
 
-/// Prints the report.
+use super::report::{Line, Report};
+
+/// Reports all of it. Returns what links would use, in words.
 ///
 /// # Errors
 /// When standard output is closed.
-pub(super) fn report() -> io::Result<()> {
-    section("devices of this machine", &devices())?;
-    section("kernel", &kernel())?;
-    section("limits of this process", &limits())?;
+pub(super) fn examine(report: &mut Report) -> io::Result<String> {
     let (found, verdict) = verbs();
-    section("what ringpost finds", &found)?;
-    writeln!(io::stdout(), "links would use {verdict}")?;
-    caveat(&verdict).map_or(Ok(()), |line| writeln!(io::stdout(), "{line}"))?;
-    section("which of them are encrypted", &encryption(&verdict))
-}
-
-fn section(title: &str, lines: &[String]) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{title}")?;
-    lines.iter().try_for_each(|line| writeln!(stdout, "  {line}"))?;
-    writeln!(stdout)
+    let verdict = format!("links would use {verdict}");
+    for (title, lines) in [
+        ("devices of this machine", devices()),
+        ("kernel", kernel()),
+        ("limits of this process", limits()),
+        ("what ringpost finds", found),
+        (&verdict, caveat(&verdict)),
+        ("which of them are encrypted", encryption(&verdict)),
+    ] {
+        report.section(title)?;
+        lines.into_iter().try_for_each(|line| report.line(line))?;
+    }
+    Ok(verdict)
 }
 
 /// Returns what a reader of this verdict has to know before links by verbs are relied upon.
-fn caveat(verdict: &str) -> Option<&'static str> {
-    verdict.starts_with("verbs").then_some(
-        "  Ringpost's verbs were run on SoftRoCE only, never on an adapter: before a program \
-         relies on one, run the steps of docs/RDMA.md",
-    )
+fn caveat(verdict: &str) -> Vec<Line> {
+    let caveat = "Ringpost's verbs were run on SoftRoCE only, never on an adapter: before a \
+                  program relies on one, run the steps of docs/RDMA.md";
+    is_by_verbs(verdict).then(|| caveat.into()).into_iter().collect()
+}
+
+fn is_by_verbs(verdict: &str) -> bool {
+    verdict.starts_with("links would use verbs")
 }
 
 /// Returns the fabrics that a node uses here, by where the other node is, and whether each of them
 /// is encrypted.
-fn encryption(verdict: &str) -> Vec<String> {
+fn encryption(verdict: &str) -> Vec<Line> {
     let setting = std::env::var("RINGPOST_ENCRYPTION").unwrap_or_default();
-    let verbs = verdict.starts_with("verbs").then_some("verbs: not encrypted; ");
-    let verbs = verbs.unwrap_or_default();
+    let verbs = if is_by_verbs(verdict) { "verbs: not encrypted; " } else { "" };
     let (here, there) = match setting.as_str() {
         "required" => ("tcps: encrypted".into(), "tcps: encrypted".into()),
         "off" => (
@@ -57,15 +60,10 @@ fn encryption(verdict: &str) -> Vec<String> {
         set => set,
     };
     vec![
-        format!("RINGPOST_ENCRYPTION: {says} (`NodeBuilder::encryption` comes before it)"),
-        format!("to a node on this machine, over loopback: {here}"),
-        format!("to a node on another machine: {there}"),
+        format!("RINGPOST_ENCRYPTION: {says} (`NodeBuilder::encryption` comes before it)").into(),
+        format!("to a node on this machine, over loopback: {here}").into(),
+        format!("to a node on another machine: {there}").into(),
     ]
-}
-
-/// A trouble and its remedy.
-pub(super) fn trouble(what: impl std::fmt::Display, remedy: &str) -> String {
-    format!("! {what}\n    -> {remedy}")
 }
 
 /// The names in a folder, sorted; none where it does not exist.
@@ -78,7 +76,7 @@ fn names(folder: &str) -> Vec<String> {
 }
 
 /// What the kernel says of its devices: this needs no library.
-fn devices() -> Vec<String> {
+fn devices() -> Vec<Line> {
     const FOLDER: &str = "/sys/class/infiniband";
     let mut lines = Vec::new();
     for device in names(FOLDER) {
@@ -88,24 +86,24 @@ fn devices() -> Vec<String> {
                 read_to_string(path).unwrap_or_default().trim().to_owned()
             };
             let [layer, state, rate] = ["link_layer", "state", "rate"].map(read);
-            lines.push(format!("{device} port {port}: {layer}, {state}, {rate}"));
+            lines.push(format!("{device} port {port}: {layer}, {state}, {rate}").into());
         }
     }
     if lines.is_empty() {
         let remedy = "an adapter and its driver; or, to try it, software: \
                       `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`";
-        lines.push(trouble("no RDMA device", remedy));
+        lines.push(Line::lack("no RDMA device", remedy));
     }
     lines
 }
 
-fn kernel() -> Vec<String> {
+fn kernel() -> Vec<Line> {
     let mut lines = Vec::new();
     for (module, why) in [("ib_core", "RDMA at all"), ("ib_uverbs", "RDMA for programs")] {
         if Path::new("/sys/module").join(module).exists() {
-            lines.push(format!("{module}: loaded ({why})"));
+            lines.push(format!("{module}: loaded ({why})").into());
         } else {
-            lines.push(trouble(
+            lines.push(Line::lack(
                 format!("{module} is not loaded ({why})"),
                 &format!("`modprobe {module}`; in a container, on its host"),
             ));
@@ -116,15 +114,15 @@ fn kernel() -> Vec<String> {
     for node in &nodes {
         let path = format!("/dev/infiniband/{node}");
         match std::fs::OpenOptions::new().read(true).write(true).open(&path) {
-            Ok(_) => lines.push(format!("{path}: may be opened")),
-            Err(error) => lines.push(trouble(
+            Ok(_) => lines.push(format!("{path}: may be opened").into()),
+            Err(error) => lines.push(Line::lack(
                 format!("{path}: {error}"),
                 "the package rdma-core brings the udev rules that let every user open it",
             )),
         }
     }
     if nodes.is_empty() {
-        lines.push(trouble(
+        lines.push(Line::lack(
             "no /dev/infiniband/uverbs*",
             "a device and ib_uverbs make it; a container needs `--device /dev/infiniband`",
         ));
@@ -137,7 +135,7 @@ fn locked_bytes(profile: &Profile) -> u64 {
     3 * u64::from(profile.ring_slots) * u64::from(profile.slot_bytes)
 }
 
-fn limits() -> Vec<String> {
+fn limits() -> Vec<Line> {
     let text = read_to_string("/proc/self/limits").unwrap_or_default();
     let soft = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -156,21 +154,22 @@ fn limits() -> Vec<String> {
             );
             let remedy = "`ulimit -l unlimited`, `LimitMEMLOCK=infinity` in systemd, or \
                           /etc/security/limits.conf";
-            lines.push(if peers[0] < 16 { trouble(fits, remedy) } else { fits });
+            lines.push(if peers[0] < 16 { Line::lack(fits, remedy) } else { fits.into() });
         }
-        Err(_) => lines.push(format!("memory that may be locked: {memory}")),
+        Err(_) => lines.push(format!("memory that may be locked: {memory}").into()),
     }
-    lines.push(format!("open files: {} (a link over RDMA takes four)", soft("Max open files")));
+    let files = soft("Max open files");
+    lines.push(format!("open files: {files} (a link over RDMA takes four)").into());
     lines
 }
 
 #[cfg(feature = "verbs")]
-fn verbs() -> (Vec<String>, String) {
+fn verbs() -> (Vec<Line>, String) {
     use ringpost::{Entropy, Survey, VerbsConfig, VerbsFabric};
 
     let config = VerbsConfig::default();
     let survey = Survey::new(&config);
-    let found = survey.to_string().lines().map(str::to_owned).collect();
+    let found = survey.to_string().lines().map(Line::from).collect();
     let verdict = match VerbsFabric::new(config, Entropy::os()) {
         Ok(fabric) => {
             format!("verbs on {}, and tcp where the peer has none", fabric.devices().join(", "))
@@ -181,9 +180,9 @@ fn verbs() -> (Vec<String>, String) {
 }
 
 #[cfg(not(feature = "verbs"))]
-fn verbs() -> (Vec<String>, String) {
+fn verbs() -> (Vec<Line>, String) {
     let remedy = "install libibverbs-dev librdmacm-dev libclang-14-dev clang-14 pkg-config, and \
                   build with `--features verbs`";
-    let missing = trouble("this build has no feature `verbs`", remedy);
+    let missing = Line::lack("this build has no feature `verbs`", remedy);
     (vec![missing], "tcp: this build has no feature `verbs`".into())
 }

@@ -1,13 +1,13 @@
 //! Links to another machine, tried one after the other with messages of every size class.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ringpost::Network;
 use ringpost::prelude::*;
 
-use super::machine::trouble;
+use super::report::{Line, Report};
 use crate::dial::{Link, remedy};
 use crate::failure::Failure;
 use crate::networks::{self, Rail};
@@ -33,39 +33,42 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Tries<'a> {
     address: &'a str,
     reasons: &'a Reasons,
+    report: &'a mut Report,
     made: usize,
-    failed: usize,
 }
 
-/// Tries each way to link to the serving side. Returns true if all of them work.
+/// Tries each way to link to the serving side, and reports how it went. Returns how many ways there
+/// were.
 ///
 /// # Errors
-/// [`Failure`] when no node of this machine can start, or standard output is closed.
-pub(super) async fn examine(address: &str, reasons: &Reasons) -> Result<bool, Failure> {
-    say(&format!("links to {address}"))?;
-    let mut tries = Tries { address, reasons, made: 0, failed: 0 };
-    let first = match Link::dial(address, Network::best(), reasons).await {
-        Ok(first) => first,
-        Err(failure @ (Failure::Unreached { .. } | Failure::NotServing { .. })) => {
+/// When standard output is closed.
+pub(super) async fn examine(
+    address: &str,
+    reasons: &Reasons,
+    report: &mut Report,
+) -> io::Result<usize> {
+    let mut tries = Tries { address, reasons, report, made: 0 };
+    match tries.all().await {
+        Ok(()) => {}
+        Err(Failure::System(error)) => return Err(error),
+        Err(failure) => {
             let (what, remedy) = told(&failure);
-            say(&indented(&trouble(what, &remedy)))?;
-            return Ok(false);
+            tries.report.line(Line::fault(what, &remedy))?;
         }
-        Err(failure) => return Err(failure),
-    };
-    let encrypted = if first.encrypted { "encrypted" } else { "not encrypted" };
-    say(&format!("  a link to {} uses {}, {encrypted}", first.peer, first.fabric))?;
-    tries.fabrics(&first).await?;
-    first.end().await;
-    let Tries { made, failed, .. } = tries;
-    match failed {
-        0 => say(&format!("\nall well: {made} ways were tried, and work"))?,
-        _ => say(&format!("\n{failed} of {made} ways failed"))?,
     }
-    Ok(failed == 0)
+    Ok(tries.made)
 }
 
 impl Tries<'_> {
+    async fn all(&mut self) -> Result<(), Failure> {
+        let first = Link::dial(self.address, Network::best(), self.reasons).await?;
+        let encrypted = if first.encrypted { "encrypted" } else { "not encrypted" };
+        self.say(format!("a link to {} uses {}, {encrypted}", first.peer, first.fabric))?;
+        self.fabrics(&first).await?;
+        first.end().await;
+        Ok(())
+    }
+
     async fn fabrics(&mut self, first: &Link) -> Result<(), Failure> {
         let setting = std::env::var("RINGPOST_ENCRYPTION").unwrap_or_default();
         let is_near = is_loopback(self.address).await;
@@ -77,18 +80,18 @@ impl Tries<'_> {
                 _ => Some("links to other machines are encrypted (RINGPOST_ENCRYPTION)"),
             };
             match (unused, networks::only(fabric)) {
-                (Some(why), _) => say(&format!("  {fabric}: not tried: {why}"))?,
+                (Some(why), _) => self.say(format!("{fabric}: not tried: {why}"))?,
                 (None, Some(network)) => self.attempt(fabric, self.address, network).await?,
                 (None, None) => {}
             }
         }
         if setting == "required" {
-            return say("  verbs: not tried: encryption is required (RINGPOST_ENCRYPTION)");
+            return self.say("verbs: not tried: encryption is required (RINGPOST_ENCRYPTION)");
         }
         match (networks::rails(), first.desk.rails().await?) {
             (Ok(ours), Ok(theirs)) => self.pairs(first, &ours, &theirs).await,
             (Err(here), Err(there)) => {
-                say(&format!("  verbs: not tried: here, {here}; there, {there}"))
+                self.say(format!("verbs: not tried: here, {here}; there, {there}"))
             }
             (here, there) => {
                 let why = match (here, there) {
@@ -114,7 +117,7 @@ impl Tries<'_> {
         for (here, there) in pairs {
             let way = format!("verbs, {here} to {there}");
             if here.kind != there.kind {
-                say(&format!("  {way}: not tried: {} and {}", here.kind, there.kind))?;
+                self.say(format!("{way}: not tried: {} and {}", here.kind, there.kind))?;
                 continue;
             }
             let port = first.desk.pair(there.clone()).timeout(PATIENCE).await?;
@@ -147,7 +150,7 @@ impl Tries<'_> {
         match outcome {
             Ok(times) => {
                 self.made += 1;
-                say(&format!("  {way}: linked in {took}; {}", times.join("; ")))
+                self.say(format!("{way}: linked in {took}; {}", times.join("; ")))
             }
             Err(failure) => {
                 let why = format!("linked in {took}, but a message ({class}) failed: {failure}");
@@ -158,8 +161,11 @@ impl Tries<'_> {
 
     fn failed(&mut self, way: &str, why: &str, remedy: &str) -> Result<(), Failure> {
         self.made += 1;
-        self.failed += 1;
-        say(&indented(&trouble(format!("{way}: {why}"), remedy)))
+        self.say(Line::fault(format!("{way}: {why}"), remedy))
+    }
+
+    fn say(&mut self, line: impl Into<Line>) -> Result<(), Failure> {
+        Ok(self.report.line(line)?)
     }
 }
 
@@ -217,12 +223,4 @@ fn shown(time: Duration) -> String {
         micros if micros < 1000.0 => format!("{micros:.1} us"),
         micros => format!("{:.2} ms", micros / 1000.0),
     }
-}
-
-fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-}
-
-fn say(line: &str) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{line}")?)
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
+use crate::note;
 use crate::service::{DESK, Desk};
 use crate::settings::{self, GOODBYE};
 
@@ -47,7 +48,8 @@ pub(super) async fn run(options: Options) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     if ["127.", "[::1]", "localhost"].iter().any(|loopback| listen.starts_with(loopback)) {
-        eprintln!("no other machine reaches {host}: for those give --listen and RINGPOST_SECRET");
+        let remedy = "for those give --listen and RINGPOST_SECRET";
+        note(format_args!("no other machine reaches {host}: {remedy}"));
     }
     writeln!(io::stdout(), "serving at {}", node.addresses().join(" "))?;
     tokio::select! {
