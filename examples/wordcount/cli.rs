@@ -70,9 +70,9 @@ pub(crate) struct Args {
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 the result is complete (and verified, with --verify); 1 --verify found a difference;
-2 the command line, a path or the secret is wrong; 3 the result is incomplete: a file could not be
-read, a node was lost or could not be started, or the run was interrupted. What is missing is said
-at the end.
+2 the command line, a path or the secret is wrong; 3 the result is incomplete: there was no text, a
+file could not be read, a node was lost or could not be started, or the run was interrupted. What is
+missing is said at the end.
 
 RUST_LOG=debug logs what the nodes do.
 

@@ -3,7 +3,7 @@
 //! Symbolic links below a path are not followed; a path that is one itself is.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ impl Skipped {
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.path.display())?;
+        write!(f, "{:?}: ", self.path)?;
         match &self.why {
             Why::Unreadable(error) => write!(f, "it cannot be read: {error}"),
             Why::NamedButNotText | Why::NotText => f.write_str("it is not UTF-8 text"),
@@ -88,9 +88,9 @@ impl fmt::Display for Skipped {
 /// A path that is no input.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PathError {
-    #[error("cannot count the words of {}: {error}", path.display())]
+    #[error("cannot count the words of {path:?}: {error}")]
     Unusable { path: PathBuf, error: io::Error },
-    #[error("cannot count the words of {}: it is neither a file nor a directory", path.display())]
+    #[error("cannot count the words of {path:?}: it is neither a file nor a directory")]
     Special { path: PathBuf },
 }
 
@@ -131,15 +131,23 @@ impl Listing {
     fn walk(&mut self, root: &Path) {
         let mut pending = vec![root.to_owned()];
         while let Some(path) = pending.pop() {
-            if let Err(error) = self.visit(&path, &mut pending) {
+            // Only the directory that was named may be a link.
+            let found =
+                if path == root { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
+            let visited = found.and_then(|metadata| self.visit(&path, metadata, &mut pending));
+            if let Err(error) = visited {
                 self.skipped.push(Skipped { path, why: Why::Unreadable(error) });
             }
         }
     }
 
     /// Adds a file; puts what is in a directory on `pending`, the first name on top.
-    fn visit(&mut self, path: &Path, pending: &mut Vec<PathBuf>) -> io::Result<()> {
-        let metadata = fs::symlink_metadata(path)?;
+    fn visit(
+        &mut self,
+        path: &Path,
+        metadata: Metadata,
+        pending: &mut Vec<PathBuf>,
+    ) -> io::Result<()> {
         if metadata.is_file() {
             let (path, bytes) = (path.to_owned(), metadata.len());
             self.sources.push(Source { path, bytes, named: false });

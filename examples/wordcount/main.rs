@@ -139,7 +139,7 @@ async fn run(args: &Args, listing: Listing, secret: &Secret) -> Result<ExitCode,
     let complete = run.is_complete();
     if args.verify && !run.is_whole() {
         print::note("not verified: text was lost");
-    } else if args.verify {
+    } else if args.verify && !run.is_empty() {
         let (words, bytes) = (run.tally.words, run.tally.bytes);
         let verified = task::spawn_blocking(move || verify(&run.tally, &run.fed.sources));
         let verified = tokio::select! {

@@ -60,18 +60,25 @@ impl Run {
         self.losses.is_empty() && self.fed.unread == 0 && !self.fed.skipped.iter().any(changed)
     }
 
+    /// Returns true if there was no text file to count.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fed.sources.is_empty()
+    }
+
     /// Whether it is whole and every file that was asked for could be read.
     pub(crate) fn is_complete(&self) -> bool {
-        self.is_whole() && !self.fed.skipped.iter().any(Skipped::is_loss)
+        self.is_whole() && !self.is_empty() && !self.fed.skipped.iter().any(Skipped::is_loss)
     }
 
     /// What is not in the result, one line each.
     pub(crate) fn gaps(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let nothing = "nothing was counted: there is no text file below the paths";
+        let mut lines = Vec::from_iter(self.is_empty().then(|| nothing.to_owned()));
         let not_text: Vec<_> = self.fed.skipped.iter().filter(|s| !s.is_loss()).collect();
         if let Some(first) = not_text.first() {
-            let (count, path) = (not_text.len(), first.path.display());
-            lines.push(format!("passed over {count} files that are not UTF-8 text, first {path}"));
+            let (count, path) = (not_text.len(), &first.path);
+            lines
+                .push(format!("passed over {count} files that are not UTF-8 text, first {path:?}"));
         }
         let lost: Vec<_> = self.fed.skipped.iter().filter(|s| s.is_loss()).collect();
         lines.extend(lost.iter().take(NAMED).map(|s| format!("not counted: {s}")));

@@ -15,7 +15,7 @@ pub(crate) struct Secret(Vec<u8>);
 /// Why there is no usable secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
-    #[error("the secret file {} cannot be read: {error}", path.display())]
+    #[error("the secret file {path:?} cannot be read: {error}")]
     File { path: PathBuf, error: io::Error },
     #[error("{origin} must have at least {} hexadecimal digits and nothing else", 2 * BYTES_MIN)]
     Malformed { origin: String },
@@ -34,7 +34,7 @@ impl Secret {
         let (origin, digits) = if let Some(path) = file {
             let text = fs::read_to_string(path)
                 .map_err(|error| SecretError::File { path: path.to_owned(), error })?;
-            (format!("the secret file {}", path.display()), text)
+            (format!("the secret file {path:?}"), text)
         } else if let Some(value) = env::var_os(VARIABLE) {
             (VARIABLE.to_owned(), value.to_string_lossy().into_owned())
         } else {

@@ -1,14 +1,17 @@
-//! Counts the files again: one thread, whole files, character by character, none of the code that
-//! the nodes count with.
+//! Counts the files again: one thread, character by character, none of the code that the nodes count
+//! with.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use crate::files::Source;
 use crate::tally::Tally;
 use crate::text::WORD_CHARS;
+
+/// Bytes of a file that are read at once.
+const PART_BYTES: usize = 64 * 1024;
 
 /// How the second count differs from the first.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +23,7 @@ pub(crate) enum Difference {
     Word { word: String, counted: u64, found: u64, words: usize },
     #[error("the files have {found} bytes and {counted} bytes were counted")]
     Bytes { counted: u64, found: u64 },
-    #[error("{} was counted and cannot be read again: {error}", path.display())]
+    #[error("{path:?} was counted and cannot be read again: {error}")]
     Gone { path: PathBuf, error: io::Error },
 }
 
@@ -29,14 +32,12 @@ pub(crate) enum Difference {
 /// # Errors
 /// What differs first: a file that went away, the alphabetically first word, the bytes.
 pub(crate) fn verify(tally: &Tally, sources: &[Source]) -> Result<(), Difference> {
-    let mut found = HashMap::new();
-    let mut bytes = 0;
+    let mut counter = Counter::default();
     for source in sources {
         let gone = |error| Difference::Gone { path: source.path.clone(), error };
-        let text = fs::read_to_string(&source.path).map_err(gone)?;
-        bytes += text.len() as u64;
-        add_words(&text, &mut found);
+        counter.add_file(&source.path).map_err(gone)?;
     }
+    let Counter { found, bytes, .. } = counter;
     compare_words(&tally.table, &found)?;
     if bytes != tally.bytes {
         return Err(Difference::Bytes { counted: tally.bytes, found: bytes });
@@ -44,32 +45,67 @@ pub(crate) fn verify(tally: &Tally, sources: &[Source]) -> Result<(), Difference
     Ok(())
 }
 
-fn add_words(text: &str, found: &mut HashMap<String, u64>) {
-    let mut word = String::new();
-    let mut chars = 0;
-    for c in text.chars() {
+/// Counts of words, and the word that is being read.
+#[derive(Default)]
+struct Counter {
+    found: HashMap<String, u64>,
+    bytes: u64,
+    word: String,
+    chars: usize,
+}
+
+impl Counter {
+    /// Adds the words of a file, of which never more than a part is in memory.
+    fn add_file(&mut self, path: &Path) -> io::Result<()> {
+        let mut file = BufReader::with_capacity(PART_BYTES, File::open(path)?);
+        // Bytes of a character whose others are in the next part.
+        let mut held = Vec::new();
+        loop {
+            let part = file.fill_buf()?;
+            let (read, is_last) = (part.len(), part.is_empty());
+            held.extend_from_slice(part);
+            file.consume(read);
+            let whole = match str::from_utf8(&held) {
+                Ok(text) => text,
+                Err(error) if error.error_len().is_none() && !is_last => {
+                    str::from_utf8(&held[..error.valid_up_to()]).map_err(io::Error::other)?
+                }
+                Err(error) => return Err(io::Error::new(ErrorKind::InvalidData, error)),
+            };
+            whole.chars().for_each(|c| self.add(c));
+            let bytes = whole.len();
+            self.bytes += bytes as u64;
+            held.drain(..bytes);
+            if is_last {
+                self.end_word();
+                return Ok(());
+            }
+        }
+    }
+
+    fn add(&mut self, c: char) {
         let inside = matches!(c, '_' | 'a'..='z' | 'A'..='Z' | '0'..='9')
             || (!c.is_ascii() && (c.is_alphabetic() || c.is_numeric()));
         if inside {
-            word.extend(c.to_lowercase());
-            chars += 1;
+            self.word.extend(c.to_lowercase());
+            self.chars += 1;
         }
-        if (!inside && chars > 0) || chars == WORD_CHARS {
-            add_word(&word, found);
-            word.clear();
-            chars = 0;
+        if !inside || self.chars == WORD_CHARS {
+            self.end_word();
         }
     }
-    if chars > 0 {
-        add_word(&word, found);
-    }
-}
 
-fn add_word(word: &str, found: &mut HashMap<String, u64>) {
-    if let Some(count) = found.get_mut(word) {
-        *count += 1;
-    } else {
-        found.insert(word.to_owned(), 1);
+    fn end_word(&mut self) {
+        if self.chars == 0 {
+            return;
+        }
+        if let Some(count) = self.found.get_mut(&self.word) {
+            *count += 1;
+        } else {
+            self.found.insert(self.word.clone(), 1);
+        }
+        self.word.clear();
+        self.chars = 0;
     }
 }
 

@@ -50,11 +50,11 @@ async fn every_word_is_counted_once() {
 }
 
 #[tokio::test]
-async fn no_input_is_a_complete_result() {
+async fn no_input_ends_with_an_empty_result() {
     let folder = Folder::new("none");
     let (node, members) = members(1).await;
     let run = count(&members, list(&folder)).await;
-    assert!(run.is_complete() && run.tally.words == 0 && run.tally.table.is_empty());
+    assert!(run.is_whole() && run.is_empty() && run.tally.words == 0 && run.tally.table.is_empty());
     node.shutdown(Duration::from_secs(5)).await;
 }
 

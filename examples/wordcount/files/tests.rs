@@ -56,6 +56,12 @@ fn files_are_listed_in_order_and_links_are_not_followed() {
     assert_eq!(listing.bytes(), 9);
     assert!(listing.skipped.is_empty());
 
+    let outside = Folder::new("link");
+    let link = outside.0.join("link");
+    std::os::unix::fs::symlink(&folder.0, &link).unwrap();
+    let named = Listing::below(&[link], None).unwrap();
+    assert_eq!(names(&named), ["1", "2", "b", "c"], "a path that is a link is followed");
+
     let limited = Listing::below(std::slice::from_ref(&folder.0), Some(2)).unwrap();
     assert_eq!(names(&limited), ["1", "2", "b"], "the file that reaches the limit is the last");
     assert!(Listing::below(std::slice::from_ref(&folder.0), Some(0)).unwrap().sources.is_empty());
@@ -65,11 +71,11 @@ fn files_are_listed_in_order_and_links_are_not_followed() {
 fn a_path_that_is_no_input_is_named() {
     let missing = Listing::below(&["/no/such/path".into()], None).unwrap_err().to_string();
     assert!(
-        missing.starts_with("cannot count the words of /no/such/path: No such file"),
+        missing.starts_with("cannot count the words of \"/no/such/path\": No such file"),
         "{missing}"
     );
     let device = Listing::below(&["/dev/null".into()], None).unwrap_err().to_string();
-    assert!(device.ends_with("/dev/null: it is neither a file nor a directory"), "{device}");
+    assert!(device.ends_with("/dev/null\": it is neither a file nor a directory"), "{device}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::*;
+use crate::files::Source;
 use crate::text::ReadError;
 
 fn skipped(name: &str, why: Why) -> Skipped {
@@ -11,13 +12,16 @@ fn skipped(name: &str, why: Why) -> Skipped {
 }
 
 fn run(skipped: Vec<Skipped>, losses: Vec<Loss>) -> Run {
-    Run { fed: Fed { skipped, ..Fed::default() }, losses, ..Run::default() }
+    let sources = vec![Source { path: "text".into(), bytes: 0, named: true }];
+    Run { fed: Fed { sources, skipped, ..Fed::default() }, losses, ..Run::default() }
 }
 
 #[test]
-fn a_run_without_input_is_complete() {
-    let run = run(Vec::new(), Vec::new());
-    assert!(run.is_whole() && run.is_complete() && run.gaps().is_empty());
+fn a_run_without_input_is_not_complete_and_says_so() {
+    assert!(run(Vec::new(), Vec::new()).is_complete(), "a file may have no words");
+    let run = Run::default();
+    assert!(run.is_whole() && !run.is_complete());
+    assert_eq!(run.gaps(), ["nothing was counted: there is no text file below the paths"]);
     assert!(run.to_string().contains("words  0, 0 different\nbytes  0 in 0 files\n"));
 }
 
@@ -25,7 +29,7 @@ fn a_run_without_input_is_complete() {
 fn files_that_are_no_text_are_said_and_no_loss() {
     let run = run(vec![skipped("a.png", Why::NotText), skipped("b.o", Why::NotText)], Vec::new());
     assert!(run.is_whole() && run.is_complete());
-    assert_eq!(run.gaps(), ["passed over 2 files that are not UTF-8 text, first a.png"]);
+    assert_eq!(run.gaps(), ["passed over 2 files that are not UTF-8 text, first \"a.png\""]);
 }
 
 #[test]
@@ -38,10 +42,10 @@ fn what_was_asked_for_and_cannot_be_read_makes_a_run_incomplete() {
     assert!(run.is_whole() && !run.is_complete());
     let gaps = run.gaps();
     assert_eq!(gaps.len(), 6);
-    assert_eq!(gaps[0], "not counted: f0: it cannot be read: permission denied");
+    assert_eq!(gaps[0], "not counted: \"f0\": it cannot be read: permission denied");
     assert_eq!(gaps[5], "not counted: 2 more that cannot be read");
-    let named = super::tests::run(vec![skipped("x", Why::NamedButNotText)], Vec::new());
-    assert_eq!(named.gaps(), ["not counted: x: it is not UTF-8 text"]);
+    let named = super::tests::run(vec![skipped("x\u{1b}[m", Why::NamedButNotText)], Vec::new());
+    assert_eq!(named.gaps(), ["not counted: \"x\\u{1b}[m\": it is not UTF-8 text"]);
     assert!(!named.is_complete());
 }
 
