@@ -156,13 +156,14 @@ fn start(run: Run) -> Result<ExitCode, Failure> {
             rounds::run(&Plan { selection, seconds, rounds, actors, peers })?
         }
     };
-    print!("{}", if readme { report::readme(&results) } else { report::text(&results) });
     if let Some(path) = run.json {
         results.write(&path)?;
     }
     if let Some(path) = run.svg {
         picture::draw(&results, &path)?;
     }
+    // Last: it panics where nobody reads it, and then the files are written.
+    print!("{}", if readme { report::readme(&results) } else { report::text(&results) });
     let failures = results.failures();
     failures.iter().for_each(|failure| eprintln!("bench: FAILED: {failure}"));
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
