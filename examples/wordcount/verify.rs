@@ -1,5 +1,4 @@
-//! Counts the files again: one thread, character by character, none of the code that the nodes count
-//! with.
+//! Counts the files again: one thread, character by character, none of the code of the nodes.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -404,8 +404,7 @@ pub enum Status {
     /// The peer refused the frame (PV-6).
     #[error("the peer refused the frame")]
     RemoteInvalidRequest,
-    /// The connection brought bytes that no queue pair of the peer has written: on an encrypted
-    /// fabric, they were changed on their way.
+    /// Bytes came that no queue pair of the peer has written: they were changed on their way.
     #[error("the connection brought bytes that the peer did not send")]
     Corrupt,
     /// The device failed.
@@ -498,5 +497,4 @@ pub enum FabricError {
     #[error("cannot connect the queue pair: {0}")]
     Connect(#[source] io::Error),
 }
-
 crate::debug_by_display!(Status, PostError, FabricError);

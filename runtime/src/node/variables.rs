@@ -188,7 +188,7 @@ fn edits(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// Returns the beginning of a value in quotation marks, and how long it is if that is not all of it.
+/// Returns the beginning of a value in quotation marks, and its length if that is not all of it.
 fn shown(value: &str) -> String {
     let start: String = value.chars().take(VALUE_CHARS_SHOWN).collect();
     let more =
