@@ -10,6 +10,8 @@ mod waiter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use crate::cause::LinkCause;
 use crate::fabric::one_sided::Access;
 use crate::host::Host;
@@ -55,10 +57,15 @@ impl Endpoint {
 
     /// Starts listening and dialling the seeds; returns when it listens.
     ///
+    /// The future is boxed here, so that the mesh is not compiled again in the crate that awaits it.
+    ///
     /// # Errors
     /// [`StartError`] when the configuration is wrong or the address cannot be listened on.
-    pub async fn start(config: Config, host: Arc<dyn Host>) -> Result<Self, StartError> {
-        Ok(Endpoint { mesh: Mesh::start(config, host).await? })
+    pub fn start(
+        config: Config,
+        host: Arc<dyn Host>,
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(async move { Ok(Endpoint { mesh: Mesh::start(config, host).await? }) })
     }
 
     /// Returns this node.
@@ -166,8 +173,8 @@ impl Endpoint {
     ///
     /// # Cancel safety
     /// When the future is dropped the node is closing, and its links end without having waited.
-    pub async fn shutdown(&self, deadline: Duration) {
-        self.mesh.shutdown(deadline).await;
+    pub fn shutdown(&self, deadline: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.mesh.shutdown(deadline))
     }
 
     /// Closes at once, without a goodbye.
