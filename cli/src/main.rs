@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     match run(arguments.command, reasons) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // A reader such as `head` has seen what it wanted.
+        // A reader such as `head` has seen enough.
         Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             note(format_args!("ringpost: {failure}"));

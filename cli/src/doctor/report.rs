@@ -1,4 +1,4 @@
-//! What `doctor` has found: printed line by line, or as one JSON object at the end.
+//! The findings of `doctor`: printed line by line, or as one JSON object at the end.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -51,7 +51,7 @@ impl Line {
 }
 
 impl Report {
-    /// Returns an empty one, which says first if the times in it are those of a debug build.
+    /// Returns an empty report, after a line that warns of the times of a debug build.
     pub(super) fn new(json: bool) -> io::Result<Self> {
         let report = Report {
             json,
