@@ -252,6 +252,7 @@ impl<S: Fallible<Error: Source> + Writer + ?Sized> Serialize<S> for Address {
 impl Schema for Address {
     const TYPE: u128 = Hash::new("Address").end();
     const LAYOUT: u128 = Hash::new("Address 1").num(FORMAT).end();
+    const IN_PLACE: bool = true;
 }
 
 impl<D: Fallible + ?Sized> Deserialize<Address, D> for ArchivedAddress {

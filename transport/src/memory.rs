@@ -7,7 +7,8 @@
 //! - **ME-3 leases**: a leased slot is only read; it returns to its pool when the last lease is
 //!   dropped, on any thread.
 //! - **ME-4 checked once**: a [`Checked`] archive was validated where it lies, and nothing writes
-//!   there while it lives (ME-3).
+//!   there while it lives (ME-3). rkyv's check of maps and sets has gaps (docs/SAFETY.md): those
+//!   that a peer wrote are read back into values, and no other method of theirs is called.
 //! - **ME-5 shared pointers**: a deserialiser's pool is handed a pointer that it may drop with the
 //!   function beside it; the [`Unarchiver`] passes both on as rkyv gave them.
 //! - **ME-9 room for a root**: the root of an archive is written over zeros of its own size,

@@ -52,6 +52,9 @@ pub(super) struct Layout {
     parameters: Vec<Ident>,
     /// Some field contains the message itself, seen or said.
     pub(super) recursive: bool,
+    /// Its archive has a part that no schema describes: a field is opaque or recursive, or an
+    /// attribute of rkyv changes the archive.
+    is_undescribed: bool,
     /// Its fields, in order of declaration; of an enum, those of all variants.
     pub(super) fields: Vec<Taken>,
     /// Errors about fields whose types were replaced: all else goes on.
@@ -149,6 +152,20 @@ impl Layout {
         }}
     }
 
+    /// Returns an expression of type `bool`: whether its archive may be read where it arrived.
+    pub(super) fn in_place(&self, root: &Root) -> TokenStream {
+        if self.is_undescribed {
+            return quote!(false);
+        }
+        let fields = self.parts.iter().filter_map(|part| {
+            let Part::LayoutOf { ty, .. } = part else { return None };
+            let at = spans::at(ty.span());
+            let private = root.private(at);
+            Some(quote_spanned!(at=> && <#ty as #private::Schema>::IN_PLACE))
+        });
+        quote!(true #(#fields)*)
+    }
+
     /// Returns the type of a field as one of a message whose fields have schemas: where one has
     /// none, this is no type at all.
     fn known(&self, ty: &Type, root: &Root) -> Type {
@@ -240,11 +257,13 @@ impl Layout {
         }
         if said == FieldLayout::Recursive || mentions_itself(&ty, message) {
             self.recursive = true;
+            self.is_undescribed = true;
             self.text(squeezed(&ty));
             if self.has_archive {
                 field.attrs.push(parse_quote!(#[rkyv(omit_bounds)]));
             }
         } else if said == FieldLayout::Opaque {
+            self.is_undescribed = true;
             self.text(squeezed(&ty));
             if !replaced {
                 self.parts.push(Part::SizeOf(ty));
@@ -275,6 +294,7 @@ impl Layout {
                 }
                 Ok(())
             });
+            self.is_undescribed |= !kept.is_empty();
             // What does not read like this is an error of rkyv's derive, which says more about it.
             match read {
                 Ok(()) => self.parts.extend(kept.into_iter().map(Part::Text)),

@@ -43,6 +43,7 @@ impl Inspect for ArchivedWhereabouts {
 impl<T: Schema> Schema for RemoteRegion<T> {
     const TYPE: u128 = Hash::new("RemoteRegion").num(T::TYPE).end();
     const LAYOUT: u128 = Hash::new("RemoteRegion 1").num(T::LAYOUT).num(FORMAT).end();
+    const IN_PLACE: bool = true;
 }
 
 impl<T> Archive for RemoteRegion<T> {

@@ -56,7 +56,7 @@ struct Depot {
 impl Depot {
     /// Takes a parcel.
     #[handler]
-    async fn parcel(&mut self, msg: View<Parcel>) {
+    async fn parcel(&mut self, msg: Parcel) {
         self.gate.acquire().await.unwrap().forget();
         assert!(usize::from(msg.tally.place) < ARCHIVED.len());
     }

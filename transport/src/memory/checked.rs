@@ -84,7 +84,8 @@ pub struct InvalidArchive(pub String);
 
 crate::debug_by_display!(InvalidArchive);
 
-/// An archive of type `T` in a [`Payload`], validated once; dereferences to it in place (ME-4).
+/// An archive of type `T` in a [`Payload`], validated once; dereferences to it in place (ME-4). Of a
+/// peer's archive with a map or set in it nothing is safe but to read it back.
 pub struct Checked<T> {
     payload: Payload,
     _archive: PhantomData<T>,

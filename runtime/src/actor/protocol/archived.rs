@@ -39,6 +39,7 @@ impl<P> ArchivedRef<P> {
 impl<P: Protocol> Schema for Ref<P> {
     const TYPE: u128 = Hash::new("Ref").str(P::NAME).end();
     const LAYOUT: u128 = Hash::new("Ref 1").str(P::NAME).num(FORMAT).end();
+    const IN_PLACE: bool = true;
 }
 
 impl<P: Protocol> Archive for Ref<P> {

@@ -40,6 +40,7 @@ impl<M, R> ArchivedRecipient<M, R> {
 impl<M: Message, R: Schema> Schema for Recipient<M, R> {
     const TYPE: u128 = Hash::new("Recipient").num(M::ID).num(R::TYPE).end();
     const LAYOUT: u128 = Hash::new("Recipient 1").num(M::ID).num(R::TYPE).num(FORMAT).end();
+    const IN_PLACE: bool = true;
 }
 
 impl Schema for Unasked {

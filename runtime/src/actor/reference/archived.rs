@@ -39,6 +39,7 @@ impl<A> ArchivedActorRef<A> {
 impl<A: Handlers> Schema for ActorRef<A> {
     const TYPE: u128 = Hash::new("ActorRef").str(<A as Actor>::NAME).end();
     const LAYOUT: u128 = Hash::new("ActorRef 1").str(<A as Actor>::NAME).num(FORMAT).end();
+    const IN_PLACE: bool = true;
 }
 
 impl<A: Handlers> Archive for ActorRef<A> {
