@@ -1,6 +1,11 @@
 //! Bytes taken for the archives of messages, and archives with bytes changed.
 
+mod look;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::OnceLock;
+
+use look::Look;
 
 use ringpost::prelude::*;
 use ringpost::{Input, Wire};
@@ -79,8 +84,69 @@ impl Anyone {
     pub fn nothing(&mut self) {}
 }
 
+/// Hash tables.
+#[message]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tables {
+    /// A map.
+    pub map: HashMap<u32, String>,
+    /// A set.
+    pub set: HashSet<String>,
+}
+
+/// B-trees.
+#[message]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trees {
+    /// A map.
+    pub map: BTreeMap<u32, String>,
+    /// A set.
+    pub set: BTreeSet<String>,
+}
+
+/// Maps in lists, and in each other.
+#[message]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mixed {
+    /// Trees of tables.
+    pub trees: Vec<BTreeMap<u32, HashSet<String>>>,
+    /// A table of trees.
+    pub table: Option<HashMap<u32, BTreeSet<String>>>,
+}
+
+/// A message, in whose views all maps and sets are looked at.
+trait Seen: Message + Wire {
+    fn look(_: &Self::Archived) {}
+}
+
+impl Seen for Nested {}
+impl Seen for Tree {}
+impl Seen for Parties {}
+
+impl Seen for Tables {
+    fn look(archive: &Self::Archived) {
+        archive.map.look();
+        archive.set.look();
+    }
+}
+
+impl Seen for Trees {
+    fn look(archive: &Self::Archived) {
+        archive.map.look();
+        archive.set.look();
+    }
+}
+
+impl Seen for Mixed {
+    fn look(archive: &Self::Archived) {
+        archive.trees.look();
+        archive.table.look();
+    }
+}
+
 /// Reads `input` as a message of a shape that the first byte chooses: bytes as they are, or, when
-/// the second is odd, a good archive with bytes changed, each by three: where (two) and how.
+/// the second is odd, a good archive with changes of three bytes each: where (two) and how. The
+/// second byte also says whether a change is of one byte or copies four bytes from another place.
 pub fn archives(input: &[u8]) {
     let Some((&[shape, how], rest)) = input.split_first_chunk() else { return };
     let Stage { node, archives, .. } = stage();
@@ -91,23 +157,34 @@ pub fn archives(input: &[u8]) {
     } else {
         bytes.extend_from_slice(&archives[shape]);
         for &[low, high, change] in rest.as_chunks().0 {
-            let at = usize::from(u16::from_le_bytes([low, high])) % bytes.len();
-            bytes[at] ^= change;
+            let at = usize::from(u16::from_le_bytes([low, high]));
+            if how & 2 == 0 {
+                let at = at % bytes.len();
+                bytes[at] ^= change;
+            } else {
+                let words = bytes.len() / 4;
+                let (from, to) = (usize::from(change) % words * 4, at % words * 4);
+                bytes.copy_within(from..from + 4, to);
+            }
         }
     }
     match shape {
         0 => read::<Nested>(&bytes, node),
         1 => read::<Tree>(&bytes, node),
-        _ => read::<Parties>(&bytes, node),
+        2 => read::<Parties>(&bytes, node),
+        3 => read::<Tables>(&bytes, node),
+        4 => read::<Trees>(&bytes, node),
+        _ => read::<Mixed>(&bytes, node),
     }
 }
 
-/// Both ways to take a message that arrived come to the same end.
-fn read<M: Message + Wire>(bytes: &AlignedVec<16>, node: &Node) {
+/// Both ways to take a message that arrived come to the same end, and a view shows checked bytes.
+fn read<M: Seen>(bytes: &AlignedVec<16>, node: &Node) {
     let view = View::<M>::from_remote(&mut Payload::owned(bytes.clone()), node, 0);
     let owned = M::from_remote(&mut Payload::owned(bytes.clone()), node, 0);
     assert_eq!(view.is_ok(), owned.is_ok());
     if let Ok(view) = view {
+        M::look(&view);
         drop(view.to_owned());
     }
 }
@@ -116,7 +193,7 @@ fn read<M: Message + Wire>(bytes: &AlignedVec<16>, node: &Node) {
 struct Stage {
     node: Node,
     /// A good archive of each shape.
-    archives: [AlignedVec<16>; 3],
+    archives: [AlignedVec<16>; 6],
     /// The node lives in it.
     _runtime: Runtime,
 }
@@ -141,7 +218,22 @@ fn stage() -> &'static Stage {
         let leaf = Tree::Chain(Box::new(Tree::Leaf(7)));
         let tree = Tree::Fork(vec![leaf.clone(), Tree::Fork(Vec::new()), leaf]);
         let parties = Parties { all: vec![anyone.clone(), anyone.clone()], first: Some(anyone) };
-        let archives = [archive(&nested), archive(&tree), archive(&parties)];
+        let text = |number: u32| "abcdefg"[..number as usize % 8].to_owned();
+        let pairs = || (0..14).map(|number| (number, text(number)));
+        let tables = Tables { map: pairs().collect(), set: ["b".into()].into() };
+        let trees = Trees { map: pairs().take(6).collect(), set: (0..6).map(text).collect() };
+        let mixed = Mixed {
+            trees: vec![BTreeMap::from([(1, tables.set.clone())]), BTreeMap::new()],
+            table: Some(HashMap::from([(2, trees.set.clone())])),
+        };
+        let archives = [
+            archive(&nested),
+            archive(&tree),
+            archive(&parties),
+            archive(&tables),
+            archive(&trees),
+            archive(&mixed),
+        ];
         Stage { node, archives, _runtime: runtime }
     })
 }
