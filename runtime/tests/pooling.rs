@@ -223,6 +223,27 @@ async fn the_least_loaded_worker_is_told() {
     assert_eq!(desk.done_by(&workers[2]), [0, 1, 2, 3, 4]);
 }
 
+/// Else a node that chooses keys could have all its messages meet at one worker.
+#[tokio::test]
+async fn the_worker_of_a_key_is_another_one_in_another_pool() {
+    let node = node().await;
+    let mut seen: Vec<Vec<usize>> = Vec::new();
+    for name in ["first", "second"] {
+        let (_desk, builder) = builder();
+        let builder = builder.size(4).by_key(|job: &Job| job.key);
+        let pool = builder.spawn(&node, name).await.unwrap();
+        let workers = pool.workers();
+        let place = |name: &str| workers.iter().position(|to| to.address().to_string() == name);
+        let mut places = Vec::new();
+        for key in 0..64 {
+            let worker = pool.ask(Job { key, number: 0 }).await.unwrap();
+            places.push(place(&worker).unwrap());
+        }
+        seen.push(places);
+    }
+    assert_ne!(seen[0], seen[1]);
+}
+
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_key_has_one_worker_while_the_size_stays_and_few_change_it_with_the_size() {

@@ -49,7 +49,8 @@ impl<A: Handlers> PoolBuilder<A> {
     }
 
     /// Has messages `M` of equal keys go to the same worker, in the order in which one sender sends
-    /// them, while the size of the pool stays. They wait for that one, and for no other.
+    /// them, while the size of the pool stays. They wait for that one, and for no other. Another
+    /// pool has other workers for the same keys, so that nobody can choose keys that all meet.
     pub fn by_key<M: Message, K: Hash>(
         mut self,
         key: impl Fn(&M) -> K + Send + Sync + 'static,

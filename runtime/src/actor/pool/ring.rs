@@ -41,30 +41,29 @@ pub enum Routing {
 /// The workers in their places.
 pub(super) type Ring<A> = [ActorRef<A>];
 
-/// The hash of a message's key, by the type of the message. In each box is a [`KeyOf`] of it.
+/// Functions that hash the key of a message, by its type. In each box is a [`KeyOf`] of it.
 #[derive(Default)]
 pub(super) struct Keys(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
-type KeyOf<M> = Box<dyn Fn(&M) -> u64 + Send + Sync>;
+type KeyOf<M> = Box<dyn Fn(&M, &mut DefaultHasher) + Send + Sync>;
 
 impl Keys {
     pub(super) fn add<M: Message, K: Hash>(
         &mut self,
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) {
-        let hash: KeyOf<M> = Box::new(move |message| {
-            // Its keys are fixed: the same in every run of one build.
-            let mut hasher = DefaultHasher::new();
-            key(message).hash(&mut hasher);
-            hasher.finish()
-        });
+        let hash: KeyOf<M> = Box::new(move |message, hasher| key(message).hash(hasher));
         self.0.insert(TypeId::of::<M>(), Box::new(hash));
     }
 
-    fn of<M: Message>(&self, message: &M) -> Option<u64> {
-        let key = self.0.get(&TypeId::of::<M>())?.downcast_ref::<KeyOf<M>>()?;
+    fn of<M: Message>(&self, message: &M, mut hasher: DefaultHasher) -> Option<u64> {
+        let hash = self.0.get(&TypeId::of::<M>())?.downcast_ref::<KeyOf<M>>()?;
+        let hashed = shield::run(|| {
+            hash(message, &mut hasher);
+            hasher.finish()
+        });
         // Messages whose key panics have one key.
-        Some(shield::run(|| key(message)).unwrap_or_default())
+        Some(hashed.unwrap_or_default())
     }
 }
 
@@ -73,6 +72,8 @@ pub(super) struct Shared<A: Handlers> {
     pub(super) node: Node,
     routing: Routing,
     keys: Keys,
+    /// Has taken a secret of the pool: who chooses keys cannot choose their worker.
+    hasher: DefaultHasher,
     next: AtomicUsize,
     /// How many workers there are to be, also after the supervisor was made anew.
     size: AtomicUsize,
@@ -92,10 +93,15 @@ pub(super) struct Shared<A: Handlers> {
 
 impl<A: Handlers> Shared<A> {
     pub(super) fn new(node: Node, (routing, keys): (Routing, Keys), size: usize) -> Self {
+        // (Its own keys are fixed. Those of a `RandomState` would differ from run to run where all
+        // else follows from a seed.)
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u128(node.entropy().u128());
         Shared {
             node,
             routing,
             keys,
+            hasher,
             next: AtomicUsize::new(0),
             size: AtomicUsize::new(size),
             ring: RwLock::new(Arc::new([])),
@@ -167,7 +173,7 @@ impl<A: Handlers> Shared<A> {
 
     /// Returns the hash of a message's key, if it has one.
     pub(super) fn key<M: Message>(&self, message: &M) -> Option<u64> {
-        self.keys.of(message)
+        self.keys.of(message, self.hasher.clone())
     }
 
     /// Returns to which worker a message goes (PL-1), and whether it may go to others.
