@@ -5,6 +5,7 @@
 mod block;
 mod correspondent;
 mod garbage;
+mod hasty;
 mod history;
 mod hosts;
 mod idle;

@@ -225,6 +225,10 @@ pub const PENDING_ASKS_MAX: usize = 64 * 1024;
 /// Bytes of answers to one peer that may wait to be sent; with more, no further ask of that peer is
 /// begun. Those being made when the bound is reached come on top: one for each handler that runs.
 pub const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long the last handle of a node, when it is dropped, waits until what was committed has left.
+pub const LINGER: Duration = Duration::from_secs(1);
+/// Longest such time: a program that ends is not to stand still.
+pub const LINGER_MAX: Duration = Duration::from_secs(60);
 /// Bytes of buffers of large messages that a process keeps for the next ones: of two that are as
 /// large as they may be by default, and of others.
 pub const SPARE_BYTES_MAX: usize = 160 * 1024 * 1024;

@@ -64,7 +64,8 @@ pub use peer::{PeerState, PeerStatus, PeerView, Unlinked};
 pub use start::StartError;
 pub(crate) use start::check;
 
-/// All peers of a node. Dropping it closes all links without a goodbye.
+/// All peers of a node. Dropping it closes all links, after a goodbye where other threads drive
+/// them.
 pub(crate) struct Mesh {
     table: Arc<Table>,
 }
@@ -200,15 +201,7 @@ impl Mesh {
     /// Ends the node's part in the network, in this order: no new links; a goodbye on every link;
     /// their ends, until `deadline`; what is left is closed; the end of all tasks.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
-        self.table.close(NodeDownCause::Shutdown);
-        step!(Leaving);
-        for (_, link) in self.table.each(|peer| peer.linked()) {
-            link.goodbye();
-        }
-        // The count only says when to look: a link that is just coming up is not counted yet.
-        let mut linked = self.table.events.linked().subscribe();
-        let none = |_: &usize| self.table.each(|peer| peer.linked()).is_empty();
-        let _ = timeout(deadline, linked.wait_for(none)).await;
+        say_goodbye(&self.table, deadline).await;
         self.abort(LinkCause::Shutdown);
         self.table.tasks.end(2 * limits::DRAIN_TIMEOUT).await;
     }
@@ -219,8 +212,28 @@ impl Mesh {
     }
 }
 
+/// Lets no new link come about, says goodbye on every link, and waits for their ends until
+/// `deadline`.
+async fn say_goodbye(table: &Table, deadline: Duration) {
+    table.close(NodeDownCause::Shutdown);
+    step!(Leaving);
+    for (_, link) in table.each(|peer| peer.linked()) {
+        link.goodbye();
+    }
+    // The count only says when to look: a link that is just coming up is not counted yet.
+    let mut linked = table.events.linked().subscribe();
+    let none = |_: &usize| table.each(|peer| peer.linked()).is_empty();
+    let _ = timeout(deadline, linked.wait_for(none)).await;
+}
+
 impl Drop for Mesh {
+    /// Lingers where other threads drive the links: a program whose `main` returns would drop what
+    /// it has just told.
     fn drop(&mut self) {
+        let (table, linger) = (self.table.clone(), self.table.profile.linger);
+        if !linger.is_zero() && !self.is_closed() && !self.linked().is_empty() {
+            self.table.tasks.linger(linger, async move { say_goodbye(&table, linger).await });
+        }
         self.abort(LinkCause::Shutdown);
     }
 }

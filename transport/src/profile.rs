@@ -61,6 +61,10 @@ pub struct Profile {
     pub spin: Duration,
     /// What this node lends to others of large messages, and reads from them.
     pub lending: Lending,
+    /// How long the last handle of a node, when it is dropped without a shutdown, blocks its thread
+    /// until what was committed has arrived: up to a minute; 1 s by default, zero not at all. It
+    /// works where other threads drive the links: not on a runtime of one thread.
+    pub linger: Duration,
     /// The core, as the system counts from 0, on which the drivers of all links run, on a thread of
     /// their own that stays on it; `None`, the default: they run on the runtime that the node was
     /// started on. So they get on while the application keeps its threads busy, but each message
@@ -125,6 +129,7 @@ impl Default for Profile {
             idle_close: None,
             spin: Duration::ZERO,
             lending: Lending::default(),
+            linger: limits::LINGER,
             pinned_to: None,
         }
     }
@@ -210,6 +215,7 @@ impl Profile {
         let why = format!(": no less than three heartbeats of {heartbeat:?}");
         between("down_after", down_after, bounds, &why)?;
         between("spin", self.spin, (Duration::ZERO, limits::SPIN_MAX), "")?;
+        between("linger", self.linger, (Duration::ZERO, limits::LINGER_MAX), "")?;
         let bounds = (limits::IDLE_CLOSE_MIN, limits::DOWN_AFTER_MAX);
         let why = ": without it no idle link closes";
         self.idle_close.map_or(Ok(()), |idle| between("idle_close", idle, bounds, why))

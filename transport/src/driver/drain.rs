@@ -106,7 +106,15 @@ impl Driver {
         Counters::add(&self.link.counters().fragments_cut, cut as u64);
         let Unsettled { not_sent, doubts, report } = self.link.end(&mut pipe.proto, &cause);
         self.reports.unresolved.keep(self.mailboxes.end());
-        let settled = self.reports.unresolved.end(self.reports.epoch, doubts, report);
+        let unresolved = &self.reports.unresolved;
+        let is_over = cause == LinkCause::Shutdown;
+        // Where the runtime is gone the node has not closed: no report of the peer will be heard.
+        let mut settled = if is_over { unresolved.close() } else { Vec::new() };
+        settled.extend(unresolved.end(self.reports.epoch, doubts, report));
+        let counts = [
+            not_sent.iter().filter(|tell| tell.message != 0).count(),
+            settled.iter().filter(|(tell, fate)| fate.is_err() && tell.message != 0).count(),
+        ];
         for tell in not_sent {
             self.reports.settle(tell, Err(Fate::NotSent));
         }
@@ -115,5 +123,14 @@ impl Driver {
         }
         log::debug!(peer = %self.reports.peer.name, %cause, "link ended");
         self.phase.send_replace(Phase::Ended(cause));
+        if is_over && counts != [0, 0] {
+            let (peer, [not_sent, unknown]) = (&self.reports.peer.name, counts);
+            log::error!(
+                %peer, not_sent, unknown,
+                "this node ended before all that it told a peer had arrived: `not_sent` messages are \
+                 dropped, and of `unknown` ones it is not known; await `Node::shutdown` before the \
+                 last handle of the node is dropped and its runtime ends"
+            );
+        }
     }
 }

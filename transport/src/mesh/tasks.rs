@@ -8,16 +8,17 @@
 //!   (`pinned_to`) they run on a thread of theirs instead. A simulated network stays on one thread.
 
 use std::io;
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle as ThreadHandle};
 use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::net::UnixStream;
-use tokio::runtime::{self, Handle};
+use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{self, JoinHandle, JoinSet};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::pinning;
 use crate::config::Config;
@@ -108,6 +109,48 @@ impl Tasks {
     /// that they cannot tell.
     pub(super) fn sign(&self) -> Option<JoinHandle<()>> {
         (self.own.id() != self.application.id()).then(|| self.application.spawn(async {}))
+    }
+
+    /// Runs a future while the calling thread waits, for so long at most; not at all where the links
+    /// cannot get on meanwhile: this thread drives them, or none does.
+    pub(super) fn linger(
+        &self,
+        patience: Duration,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let is_pinned = self.links.id() != self.application.id();
+        let here = Handle::try_current().ok();
+        let is_here = |runtime: &Handle| here.as_ref().is_some_and(|it| it.id() == runtime.id());
+        let has_one_thread = self.links.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        if (has_one_thread && (!is_pinned || is_here(&self.links)))
+            || is_here(&self.own)
+            || thread::panicking()
+        {
+            return;
+        }
+        let (ending, ended) = mpsc::channel::<()>();
+        let sign = self.links.spawn(async {});
+        self.own.spawn(async move {
+            // An error says that the runtime of the links is gone.
+            let whole = async {
+                if sign.await.is_ok() {
+                    future.await
+                }
+            };
+            let _ = timeout(patience, whole).await;
+            drop(ending);
+        });
+        // Never sent: dropped when it is over.
+        let wait = || _ = ended.recv();
+        let is_worker = here.is_some_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread);
+        if is_worker && task::try_id().is_some() {
+            // The driver may be the next task of this very thread. A task of a `LocalSet` cannot
+            // hand it over, and then just waits.
+            if shield::run(|| task::block_in_place(wait)).is_some() {
+                return;
+            }
+        }
+        wait();
     }
 
     /// Waits for all of them, and ends those that are left after `patience`. None starts from now
