@@ -119,7 +119,7 @@ async fn main() -> Result<(), BoxError> {
     let seeds = alpha.addresses();
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(seeds.clone()).start().await?;
     let gamma = Node::builder("gamma").listen("127.0.0.1:0").seeds(seeds).start().await?;
-    alpha.ready(2).await;
+    alpha.ready(2).await?;
     let hall = alpha.spawn("hall", Hall::default()).await?;
     let ada = guest(&alpha, "ada").await?;
     let bob = guest(&beta, "bob").await?;

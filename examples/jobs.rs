@@ -177,7 +177,7 @@ async fn run(scheduler: &ActorRef<Scheduler>) -> Result<Report, BoxError> {
 async fn main() -> Result<(), BoxError> {
     let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
-    alpha.ready(1).await;
+    alpha.ready(1).await?;
     let (pool, _) = (work(&alpha).await?, work(&beta).await?);
     // Follows the names: leads to the pools of later runs of these nodes, too.
     let pools = vec![alpha.named_recipient("alpha/run")?, alpha.named_recipient("beta/run")?];

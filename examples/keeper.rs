@@ -108,7 +108,7 @@ async fn keep(alpha: &Node, beta: &Node) -> Result<(), BoxError> {
 async fn main() -> Result<(), BoxError> {
     let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
-    alpha.ready(1).await;
+    alpha.ready(1).await?;
     keep(&alpha, &beta).await?;
     beta.shutdown(Duration::from_secs(5)).await;
     alpha.shutdown(Duration::from_secs(5)).await;

@@ -73,7 +73,7 @@ async fn main() -> Result<(), BoxError> {
     let foreman = alpha.spawn("foreman", Foreman { painted: 0, ends }).await?;
     beta.spawn("ada", Painter { ladder_holds: true }).await?;
     beta.spawn("bob", Painter { ladder_holds: false }).await?;
-    alpha.ready(1).await;
+    alpha.ready(1).await?;
 
     let fell = ActorExit::Panicked("the ladder fell".into());
     for (painter, exit) in [("beta/ada", ActorExit::Stopped), ("beta/bob", fell)] {

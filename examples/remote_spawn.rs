@@ -64,7 +64,7 @@ async fn main() -> Result<(), BoxError> {
     let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
     beta.offer::<Counter>()?;
-    alpha.ready(1).await;
+    alpha.ready(1).await?;
     let (ends, mut ended) = mpsc::unbounded_channel();
     let foreman = alpha.spawn("foreman", Foreman { ends }).await?;
     for (name, rest) in [("even", 0), ("odd", 1)] {

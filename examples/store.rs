@@ -140,7 +140,7 @@ async fn main() -> Result<(), BoxError> {
     let client =
         Node::builder("client").seeds([&alpha, &beta, &gamma].map(Node::addresses).concat());
     let client = client.start().await?;
-    client.ready(3).await;
+    client.ready(3).await?;
     let mut store = Store::new(&client)?;
 
     let mut acknowledged = BTreeMap::new();

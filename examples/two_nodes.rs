@@ -48,7 +48,7 @@ async fn main() -> Result<(), BoxError> {
     let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
     let pupil = alpha.spawn("pupil", Pupil).await?;
     beta.spawn("teacher", Teacher::default()).await?;
-    alpha.ready(1).await;
+    alpha.ready(1).await?;
 
     let teacher: ActorRef<Teacher> = alpha.actor("beta/teacher").await?;
     println!("beta/teacher has {} pupil", teacher.teach(pupil).await??);

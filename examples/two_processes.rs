@@ -87,9 +87,9 @@ async fn serve(listen: &str, attached: bool) -> Result<(), BoxError> {
 async fn call(seed: String, account: String, cents: u64) -> Result<(), BoxError> {
     // A node that only dials needs no address. Each has a name of its own.
     let name = format!("caller-{}", std::process::id());
-    let node = Node::from_env()?.name(name).seeds([seed.as_str()]).start().await?;
-    let found = timeout(DEADLINE, node.when_named("bank/teller")).await;
-    let teller: ActorRef<Teller> = found.map_err(|_| format!("no bank answers at {seed}"))??;
+    let (node, bank) = Node::from_env()?.name(name).seeds([seed]).connect().await?;
+    let found = timeout(DEADLINE, node.when_named(&format!("{}/teller", bank.name()))).await;
+    let teller: ActorRef<Teller> = found.map_err(|_| "the bank has no teller")??;
     // Messages of one node to one actor keep their order: the balance has this deposit.
     teller.tell(Deposit { account: account.clone(), cents }).await?;
     let balance = teller.balance(account.clone()).await?.ok_or("the deposit is not there")?;

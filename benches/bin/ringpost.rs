@@ -202,8 +202,7 @@ async fn connect(
 ) -> Result<Remote, Failure> {
     // It does not listen: all that is sent goes by way of that address.
     let builder = Node::builder("client").seeds([address]).encryption(encryption);
-    let node = builder.profile(profile).start().await.map_err(Failure::of)?;
-    node.ready(1).await;
+    let (node, _) = builder.profile(profile).connect().await.map_err(Failure::of)?;
     let scale = node.actor("server/scale").await.map_err(Failure::of)?;
     let giver = node.actor("server/giver").await.map_err(Failure::of)?;
     Ok(Remote { scale, giver, node })

@@ -60,7 +60,10 @@ impl Link {
         let node = settings::client(address, network)?.start().await?;
         let start = Instant::now();
         let why = tokio::select! {
-            () = node.ready(1) => return Link::over(node, address, start.elapsed(), reasons).await,
+            linked = node.ready(1) => match linked {
+                Ok(()) => return Link::over(node, address, start.elapsed(), reasons).await,
+                Err(error) => error.to_string(),
+            },
             why = reasons.failure() => why,
             () = tokio::time::sleep(PATIENCE) => format!("no link within {PATIENCE:?}"),
         };

@@ -5,6 +5,8 @@ use std::time::Duration;
 use ringpost_transport::cause::{LinkCause, NodeDownCause};
 use ringpost_transport::id::NodeId;
 
+use crate::remote::ConnectError;
+
 /// A link or a node came or went, or this node stood still.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,6 +33,13 @@ pub enum NodeEvent {
     NodeLeaving {
         /// The node.
         node: NodeId,
+    },
+    /// A seed refuses this node, or leads to a program that is no node. A person has to change that.
+    /// The node goes on to dial the seed. While the cause is
+    /// [`NameTaken`](crate::ConnectCause::NameTaken), waits for links that it makes vain fail.
+    Refused {
+        /// The seed, and the cause.
+        error: ConnectError,
     },
     /// This node itself did not run for so long: its process was stopped, or its machine. Others
     /// may have found it down meanwhile. It finds no other node down for that time. (A machine that

@@ -30,6 +30,8 @@ pub const CHILD_WAITS_MAX: usize = 1024;
 pub const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
 /// How long an ask waits, unless it says otherwise.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long [`Node::connect`](crate::Node::connect) tries, unless the node was told otherwise.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time-out of an ask or a tell; longer ones are shortened to it: no clock overflows.
 pub const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Memory that a thread keeps between two replies for the archive of the next.

@@ -20,9 +20,9 @@ use crate::busy::Watch;
 use crate::schema::Kind;
 
 pub use ringpost_transport::endpoint::{
-    Encryption, FetchStats, InvalidNetwork, InvalidProfile, InvalidSecret, IpNetwork, Lending,
-    LinkStats, LinkView, LoanStats, Network, PeerState, PeerStatus, PeerView, Profile, RingStats,
-    StartError, Unlinked, WaitStats, Waiting, WaitsFor,
+    ConnectCause, ConnectError, Encryption, FetchStats, InvalidNetwork, InvalidProfile,
+    InvalidSecret, IpNetwork, Lending, LinkStats, LinkView, LoanStats, Network, PeerState,
+    PeerStatus, PeerView, Profile, RingStats, StartError, Unlinked, WaitStats, Waiting, WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
 pub use ringpost_transport::fabric::one_sided::Access;
@@ -79,8 +79,25 @@ impl Remote {
         self.endpoint.addresses()
     }
 
-    pub(crate) fn ready(&self, count: usize) -> BoxFuture<'_, ()> {
+    pub(crate) fn ready(&self, count: usize) -> BoxFuture<'_, Result<(), ConnectError>> {
         Box::pin(self.endpoint.ready(count))
+    }
+
+    /// Returns the refusal of a seed at which another live node has the name of this one.
+    pub(crate) fn refusal(&self) -> Option<ConnectError> {
+        self.endpoint.refusal()
+    }
+
+    pub(crate) fn connect<'a>(
+        &'a self,
+        address: &'a str,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<NodeId, ConnectError>> {
+        Box::pin(self.endpoint.connect(address, within))
+    }
+
+    pub(crate) fn disconnect<'a>(&'a self, name: &'a NodeName) -> BoxFuture<'a, bool> {
+        Box::pin(self.endpoint.disconnect(name))
     }
 
     pub(crate) fn linked(&self) -> Vec<NodeId> {

@@ -55,7 +55,7 @@ async fn a_profile_allows_larger_messages_between_nodes_that_both_have_it() {
     let alpha = start("alpha", 1 << 30).start().await.unwrap();
     let beta = start("beta", 1 << 30).seeds(alpha.addresses()).start().await.unwrap();
     let gamma = start("gamma", 64 << 20).seeds(alpha.addresses()).start().await.unwrap();
-    alpha.ready(2).await;
+    alpha.ready(2).await.unwrap();
     let audit = |bytes| Audit { note: "x".repeat(bytes) };
     let bytes = 100 << 20;
     for node in [&beta, &gamma] {

@@ -120,7 +120,7 @@ fn a_remote_tell_and_ask_allocate_little_on_the_senders_thread() {
         let spawned = there.spawn(listening("beta", &[]));
         let beta = spawned.await.unwrap();
         let alpha = listening("alpha", &[&beta]).await;
-        alpha.ready(1).await;
+        alpha.ready(1).await.unwrap();
         beta.spawn("counter", Counter::default()).await.unwrap();
         let actor = alpha.actor::<Counter>("beta/counter").await.unwrap();
         (alpha, beta, actor)
@@ -143,7 +143,7 @@ fn a_remote_tell_allocates_nothing_on_either_side_and_an_ask_once() {
     let (alpha, beta, actor) = runtime.block_on(async {
         let beta = listening("beta", &[]).await;
         let alpha = listening("alpha", &[&beta]).await;
-        alpha.ready(1).await;
+        alpha.ready(1).await.unwrap();
         beta.spawn("counter", Counter::default()).await.unwrap();
         let actor = alpha.actor::<Counter>("beta/counter").await.unwrap();
         (alpha, beta, actor)

@@ -89,8 +89,8 @@ impl Stranger {
         let alpha = node("alpha").listen("127.0.0.1:0").start().await.unwrap();
         let address = self.listen(alpha.addresses()[0].parse().unwrap()).await;
         let beta = node("beta").seeds([address]).start().await.unwrap();
-        beta.ready(1).await;
-        alpha.ready(1).await;
+        beta.ready(1).await.unwrap();
+        alpha.ready(1).await.unwrap();
         [alpha, beta]
     }
 }

@@ -261,7 +261,7 @@ async fn a_node_that_was_never_linked_is_named_where_memory_or_an_actor_is_asked
     let short = Duration::from_millis(50);
     let gamma = Node::builder("gamma").seeds(alpha.addresses()).ask_timeout(short);
     let gamma = gamma.listen("127.0.0.1:0").start().await.unwrap();
-    gamma.ready(1).await;
+    gamma.ready(1).await.unwrap();
     let hint = "no node `bleta` has been linked yet: check the name, and the seeds";
     let bleta = gamma.peer("bleta");
     let unknown = bleta.region::<u64>(1).await.unwrap_err();

@@ -36,7 +36,7 @@ async fn pair(cluster: Cluster) -> [Node; 2] {
     let alpha = world.builder("alpha", &[]).profile(profile.clone()).start().await.unwrap();
     let beta =
         world.builder("beta", &[]).seeds(["any:7700"]).profile(profile).start().await.unwrap();
-    beta.ready(1).await;
+    beta.ready(1).await.unwrap();
     [alpha, beta]
 }
 

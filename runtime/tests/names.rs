@@ -134,8 +134,8 @@ async fn a_secret_with_a_line_break_at_its_end_is_another_one() {
     let error = beta.actor::<Notebook>("alpha/notebook").await.unwrap_err().to_string();
     assert!(error.contains("secret"), "{error}");
     let gamma = start("gamma", alpha.addresses(), SECRET.into()).await;
-    gamma.ready(1).await;
-    alpha.ready(1).await;
+    gamma.ready(1).await.unwrap();
+    alpha.ready(1).await.unwrap();
     assert_eq!(alpha.linked(), [gamma.id().clone()]);
     beta.shutdown(PATIENCE).await;
     end([alpha, gamma]).await;

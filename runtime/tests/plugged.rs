@@ -66,8 +66,8 @@ fn fragile(made: &Arc<AtomicU64>) -> impl Fn() -> Fragile + Send + Sync + use<> 
 async fn scene() {
     let alpha = listening("alpha", &[]).await;
     let beta = listening("beta", &[&alpha]).await;
-    alpha.ready(1).await;
-    beta.ready(1).await;
+    alpha.ready(1).await.unwrap();
+    beta.ready(1).await.unwrap();
     let mut events = alpha.events();
 
     // A panic is one, whatever its payload does, and restarts the actor.
@@ -120,7 +120,7 @@ async fn scene() {
     beta.shutdown(PATIENCE).await;
     while !matches!(events.recv().await.unwrap(), NodeEvent::NodeDown { .. }) {}
     let beta = listening("beta", &[&alpha]).await;
-    beta.ready(1).await;
+    beta.ready(1).await.unwrap();
     let far: ActorRef<Fragile> = beta.actor("alpha/child").await.unwrap();
     assert_eq!(far.made().await.unwrap(), 4);
     beta.shutdown(PATIENCE).await;

@@ -15,8 +15,8 @@ pub async fn listening(name: &str, seeds: &[&Node]) -> Node {
 pub async fn pair() -> (Node, Node) {
     let alpha = listening("alpha", &[]).await;
     let beta = listening("beta", &[&alpha]).await;
-    alpha.ready(1).await;
-    beta.ready(1).await;
+    alpha.ready(1).await.unwrap();
+    beta.ready(1).await.unwrap();
     (alpha, beta)
 }
 

@@ -163,7 +163,7 @@ async fn a_handler_that_waits_to_reserve_room_is_in_the_log_with_the_mailbox() {
     let gates = (gate(), gate());
     let (alpha, near) = listening("alpha", Vec::new(), gates.clone()).await;
     let (beta, there) = listening("beta", alpha.addresses(), gates.clone()).await;
-    alpha.ready(1).await;
+    alpha.ready(1).await.unwrap();
     let far = alpha.actor::<Sloth>("beta/sloth").await.unwrap();
     for (number, (to, name)) in [(near, "alpha/sloth"), (far, "beta/sloth")].iter().enumerate() {
         to.tell(Hold).await.unwrap();
@@ -287,7 +287,7 @@ fn handlers_of_two_nodes_that_wait_for_each_other_are_named_in_both_logs() {
     let spawned = second.spawn(listening("beta", alpha.addresses(), gates.clone()));
     let (beta, there) = second.block_on(spawned).unwrap();
     first.block_on(async {
-        beta.ready(1).await;
+        beta.ready(1).await.unwrap();
         let far = alpha.actor::<Sloth>("beta/sloth").await.unwrap();
         here.tell(AskOn { to: far }).await.unwrap();
         let back = beta.actor::<Sloth>("alpha/sloth").await.unwrap();

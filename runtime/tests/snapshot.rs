@@ -155,7 +155,7 @@ async fn counting() {
     let there: ActorRef<Notebook> = alpha.actor("beta/held").await.unwrap();
     there.tell(Note { number: 1 }).confirmed().await.unwrap();
     // Messages may come before beta's own thread has noted the link; then it could not leave it.
-    beta.ready(1).await;
+    beta.ready(1).await.unwrap();
     held.actor.kill().await.unwrap();
     held.actor.wait_stopped().await;
     let mut events = alpha.events();

@@ -103,7 +103,7 @@ async fn an_actor_gives_its_thread_back_when_messages_of_another_node_wait_too()
     };
     let alpha = start(Node::builder("alpha")).await;
     let beta = start(Node::builder("beta").seeds(alpha.addresses())).await;
-    beta.ready(1).await;
+    beta.ready(1).await.unwrap();
     let tally = Tally::new();
     let (handled, gate) = (tally.handled.clone(), tally.gate.clone());
     let near = beta.spawn_with(roomy(), tally).await.unwrap();

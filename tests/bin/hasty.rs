@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     runtime.worker_threads(threads).enable_all().build()?.block_on(async {
         let node = Node::builder("hasty").seeds([seed.clone()]).start().await?;
-        node.ready(1).await;
+        node.ready(1).await?;
         let notary = node.actor::<Notary>("beta/notary").await?;
         println!("linked");
         tokio::task::spawn_blocking(|| stdin().read_line(&mut String::new())).await??;

@@ -4,13 +4,14 @@
 //! on standard error. The flavour
 //! of its runtime is `current_thread`, a number of threads, or `default`; with `-latency` behind it
 //! the node's links spin, with `-pinned` on a core of their own, too; with `-small` or `-giant` it
-//! has such a profile.
+//! has such a profile. `node client ADDRESS` connects a client, and prints the cause for which it
+//! could not, how many milliseconds that took, and the error.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringpost::prelude::*;
-use ringpost::{MemoryOffer, NodeEvent, Profile};
+use ringpost::{MemoryOffer, NodeEvent, Profile, StartError};
 use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary, giant};
 use ringpost_tests::builds::hosted::Drifter;
 use ringpost_tests::planted::plant_named;
@@ -19,6 +20,10 @@ use tokio::io::AsyncReadExt;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::broadcast::Receiver;
 use tracing_subscriber::EnvFilter;
+
+const SECRET: &str = "a secret of the tests, at least 32 bytes long";
+/// Longer than a dial may take, and than a connection may take to prove itself.
+const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 
 fn main() -> ExitCode {
     plant_named();
@@ -42,6 +47,10 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
+    if flavour == "client" {
+        runtime.block_on(connect(&name));
+        return ExitCode::SUCCESS;
+    }
     match runtime.block_on(host(&name, arguments.collect(), profile)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -62,10 +71,10 @@ fn pinned() -> Profile {
 /// A runtime of this flavour.
 fn runtime(flavour: &str) -> Option<Runtime> {
     let mut builder = match flavour {
-        "current_thread" => Builder::new_current_thread(),
+        "current_thread" | "client" => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
-    if !["current_thread", "default"].contains(&flavour) {
+    if !["current_thread", "default", "client"].contains(&flavour) {
         builder.worker_threads(flavour.parse().ok().filter(|threads| *threads > 0)?);
     }
     builder.enable_all().build().ok()
@@ -80,6 +89,19 @@ async fn tell(mut events: Receiver<NodeEvent>) {
             NodeEvent::Paused { lasted } => eprintln!("seen: a pause of {} s", lasted.as_secs()),
             _ => {}
         }
+    }
+}
+
+/// Connects a client, which has a secret: the address need not be of loopback.
+async fn connect(address: &str) {
+    let started = Instant::now();
+    let builder = Node::client(address).secret(SECRET).connect_timeout(CONNECT_WITHIN);
+    match builder.connect().await {
+        Ok((_, peer)) => println!("linked to {}", peer.name()),
+        Err(StartError::Connect(error)) => {
+            println!("{:?} {} {error}", error.cause, started.elapsed().as_millis());
+        }
+        Err(error) => println!("not started: {error}"),
     }
 }
 

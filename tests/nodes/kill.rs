@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ringpost::NodeEvent;
 use ringpost::prelude::*;
+use ringpost::{NodeDownCause, NodeEvent, Profile};
 use ringpost_tests::actors::Counter;
 use tokio::task::JoinSet;
 
-use crate::process::{PATIENCE, Process, event, linked, unanswered_asks, within};
+use crate::process::{PATIENCE, Process, event, linked, linked_with, unanswered_asks, within};
 
 const ASKS: u64 = 1000;
 
@@ -75,7 +75,7 @@ async fn an_actor_that_tells_a_dead_node_a_thousand_times_is_done_in_a_second() 
     let said = |cause: &String| {
         let since = ["is unreachable, down for ", "is unreachable, just found to be down: "];
         since.iter().any(|since| cause.contains(since))
-            && cause.contains("nothing was heard from it")
+            && cause.contains("its connection was closed, and its host refuses another one")
     };
     assert!(causes.iter().all(said), "{:?}", causes.first());
     // So does all else, and the time-out of an ask is not waited for.
@@ -186,6 +186,62 @@ async fn a_peer_that_is_killed_ends_its_link_with_one_cause_whatever_is_on_its_w
     println!("{KILLS} kills of a peer: {causes:?}");
     assert_eq!(causes.get("link: Closed"), Some(&KILLS));
     assert!(causes.keys().all(|cause| cause.ends_with(": Closed")), "{causes:?}");
+    alpha.shutdown(PATIENCE).await;
+}
+
+/// The time in which a killed process is known to be gone, on a machine where tests run.
+const GONE_WITHIN: Duration = Duration::from_millis(300);
+
+/// Whichever side had dialled.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_process_is_gone_is_down_at_once() {
+    let mut took = Vec::new();
+    for kill in 0..KILLS {
+        let dials = kill % 2 == 0;
+        let profile = Profile { down_after: Duration::from_secs(60), ..Profile::default() };
+        let (alpha, beta) = if dials {
+            let beta = Process::start("beta", &[]).await;
+            (linked_with("alpha", &[&beta], profile).await, beta)
+        } else {
+            let alpha = linked_with("alpha", &[], profile).await;
+            let beta = Process::start("beta", &alpha.addresses()).await;
+            within(alpha.ready(1)).await.unwrap();
+            (alpha, beta)
+        };
+        let mut events = alpha.events();
+        let started = Instant::now();
+        beta.kill().await;
+        let down = |event: &NodeEvent| match event {
+            NodeEvent::NodeDown { cause, .. } => Some(cause.clone()),
+            _ => None,
+        };
+        let cause = event(&mut events, down).await;
+        took.push(started.elapsed());
+        assert!(matches!(cause, NodeDownCause::Gone { .. }), "{cause}");
+        alpha.shutdown(PATIENCE).await;
+    }
+    took.sort();
+    let (median, most) = (took[KILLS / 2], took[KILLS - 1]);
+    println!("down after kill -9 of its process: median {median:?}, most {most:?}");
+    assert!(median < GONE_WITHIN, "{took:?}");
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_says_nothing_where_the_profile_says_so() {
+    let beta = Process::start("beta", &[]).await;
+    let down_after = Duration::from_secs(3);
+    let profile = Profile { down_after, down_when_refused: false, ..Profile::default() };
+    let alpha = linked_with("alpha", &[&beta], profile).await;
+    let mut events = alpha.events();
+    beta.kill().await;
+    let down = |event: &NodeEvent| match event {
+        NodeEvent::NodeDown { cause, .. } => Some(cause.clone()),
+        _ => None,
+    };
+    let cause = event(&mut events, down).await;
+    assert!(matches!(cause, NodeDownCause::Silent { .. }), "{cause}");
     alpha.shutdown(PATIENCE).await;
 }
 

@@ -9,6 +9,7 @@ mod hasty;
 mod history;
 mod hosts;
 mod idle;
+mod joining;
 mod kill;
 mod leave;
 mod names;

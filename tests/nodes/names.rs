@@ -59,7 +59,7 @@ async fn nodes_meet_by_names_in_seeds_and_in_what_is_advertised() {
     // The first leads nowhere.
     let advertised = [format!("nowhere.invalid:{}", port(&listen)), listen.clone()];
     let beta = node("beta", &listen, &advertised, std::slice::from_ref(&seed)).await;
-    within(alpha.ready(1)).await;
+    within(alpha.ready(1)).await.unwrap();
     let gamma = node("gamma", "localhost:0", &[], &[seed]).await;
     answers(&gamma, "beta/counter").await;
     for node in [alpha, beta, gamma] {

@@ -113,7 +113,7 @@ pub(crate) async fn listening(name: &str, profile: Profile) -> Node {
 /// link.
 pub(crate) async fn dialling(name: &str, address: &str, profile: Profile) -> Node {
     let node = Node::builder(name).seeds([address]).profile(profile).start().await.unwrap();
-    within(node.ready(1)).await;
+    within(node.ready(1)).await.unwrap();
     node
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn dialling(name: &str, address: &str, profile: Profile) -> Nod
 pub(crate) async fn pair(profile: Profile) -> (Node, Node) {
     let beta = listening("beta", profile.clone()).await;
     let alpha = dialling("alpha", &beta.addresses()[0], profile).await;
-    within(beta.ready(1)).await;
+    within(beta.ready(1)).await.unwrap();
     (alpha, beta)
 }
 

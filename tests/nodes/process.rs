@@ -180,7 +180,7 @@ pub(crate) async fn linked_with(name: &str, to: &[&Process], profile: Profile) -
     let seeds = to.iter().map(|process| process.address.clone());
     let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds).profile(profile);
     let node = builder.start().await.unwrap();
-    within(node.ready(to.len())).await;
+    within(node.ready(to.len())).await.unwrap();
     node
 }
 

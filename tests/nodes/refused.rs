@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::process::{PATIENCE, Process, linked, within};
 
 /// What a node of protocol version 9 alone sends first.
-const VERSION_NINE: &[u8; 14] = b"RINGPOST\x01\x01\0\0\x09\x09";
+pub(crate) const VERSION_NINE: &[u8; 14] = b"RINGPOST\x01\x01\0\0\x09\x09";
 
 /// A node that cannot link with what is at `seeds`.
 async fn stranger(name: &str, seeds: &[&str], secret: Option<&str>) -> Node {
@@ -125,7 +125,7 @@ async fn a_node_among_its_own_seeds_is_passed_over_in_silence() {
     let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
     let builder = Node::builder("alpha").listen(free.as_str()).profile(profile);
     let alpha = builder.seeds([&free, &beta.address]).start().await.unwrap();
-    within(alpha.ready(1)).await;
+    within(alpha.ready(1)).await.unwrap();
     assert_eq!(alpha.linked()[0].name.as_str(), "beta");
     let why = within(alpha.actor::<Counter>("nobody/counter")).await.unwrap_err().to_string();
     assert!(why.contains("(no address is known: add it to the seeds)"), "{why}");

@@ -54,7 +54,7 @@ async fn rogue(seed: &str) -> (Endpoint, Arc<Nothing>) {
     };
     let host = Arc::new(Nothing::default());
     let endpoint = Endpoint::start(config, host.clone()).await.unwrap();
-    within(endpoint.ready(1)).await;
+    within(endpoint.ready(1)).await.unwrap();
     (endpoint, host)
 }
 

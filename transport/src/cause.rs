@@ -1,5 +1,6 @@
 //! Causes: why messages, mailboxes, links and nodes ended.
 
+use crate::connect_error::ConnectError;
 use crate::fabric::Status;
 
 pub use crate::proto::error::{OpenRefusal, Refusal, Violation};
@@ -32,6 +33,9 @@ pub enum LinkCause {
     /// which is made at once.
     #[error("it gives way to a link by a better fabric")]
     Better,
+    /// This node [disconnected](crate::Endpoint::disconnect) the peer.
+    #[error("this node disconnected the peer")]
+    Disconnected,
     /// This node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,
@@ -75,9 +79,23 @@ pub enum NodeDownCause {
     /// It said goodbye.
     #[error("it left")]
     Left,
+    /// This node [disconnected](crate::Endpoint::disconnect) it.
+    #[error("this node disconnected it")]
+    Disconnected,
     /// Another run of it answered.
     #[error("it was restarted")]
     Restarted,
+    /// Its connection was closed without a goodbye, and its host refuses another one: its process
+    /// is gone. The text says what the dials met.
+    #[error("its connection was closed, and its host refuses another one ({last})")]
+    Gone {
+        /// The outcome of the last attempt to reach it, in words.
+        last: String,
+    },
+    /// It refuses this node, as another live node has the name of this one; or so does a seed, and
+    /// no address of the node is known.
+    #[error("{0}")]
+    Refused(ConnectError),
     /// Nothing was heard from it for `down_after`; the text says what the last dial met.
     #[error("nothing was heard from it for {silent_ms} ms ({last})")]
     Silent {

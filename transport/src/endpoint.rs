@@ -23,6 +23,7 @@ use crate::open_request::OpenRequest;
 pub use crate::bootstrap::{InvalidSecret, Secret};
 pub use crate::config::{Config, Encryption, Network};
 pub use crate::confirm::Confirmation;
+pub use crate::connect_error::{ConnectCause, ConnectError};
 pub use crate::id::ShareId;
 pub use crate::ip_network::{InvalidNetwork, IpNetwork};
 pub use crate::link::{
@@ -80,10 +81,43 @@ impl Endpoint {
 
     /// Waits until `count` other nodes are linked.
     ///
+    /// # Errors
+    /// [`ConnectError`]: a seed finds that another live node has the name of this one.
+    ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn ready(&self, count: usize) {
-        self.mesh.ready(count).await;
+    pub async fn ready(&self, count: usize) -> Result<(), ConnectError> {
+        tokio::select! {
+            biased;
+            () = self.mesh.ready(count) => Ok(()),
+            error = self.mesh.refused() => Err(error),
+        }
+    }
+
+    /// Returns the refusal of a seed at which another live node has the name of this one.
+    pub fn refusal(&self) -> Option<ConnectError> {
+        self.mesh.refusal()
+    }
+
+    /// Connects this node to the one at `address`, which is a seed from then on.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: at once where trying again cannot help, otherwise the last failure when the
+    /// time is over.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the address is no seed, unless it was one before.
+    pub async fn connect(&self, address: &str, within: Duration) -> Result<NodeId, ConnectError> {
+        self.mesh.connect(address, within).await
+    }
+
+    /// Says goodbye to a peer, and waits until its link has ended. Returns false when it was not
+    /// linked.
+    ///
+    /// # Cancel safety
+    /// The goodbye goes on when the future is dropped.
+    pub async fn disconnect(&self, name: &NodeName) -> bool {
+        self.mesh.disconnect(name).await
     }
 
     /// Returns the nodes that are linked now.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::connect_error::ConnectError;
 use crate::id::{NodeId, NodeName};
 use crate::link::{CloseNotice, Receipt, Replier};
 use crate::memory::Payload;
@@ -163,6 +164,12 @@ pub enum PeerEvent {
     NodeLeaving {
         /// The peer.
         peer: NodeId,
+    },
+    /// A seed refuses this node, or leads to a program that is no node. A person has to change that.
+    /// The node goes on to dial the seed.
+    Refused {
+        /// The seed, and the cause.
+        error: ConnectError,
     },
     /// This node itself did not run for so long: its process was stopped, or its machine. Other
     /// nodes may have found it down meanwhile; it does not count that time as their silence.

@@ -15,7 +15,7 @@
 //! - [`wire`]: where nodes meet: TCP, or the simulated one.
 //! - [`memory`]: registered memory, slots, leases, checked archives.
 //! - `config`, `ip_network` and `profile`: what a node is started with; [`open_request`],
-//!   [`note`] and [`cause`]: plain values.
+//!   [`note`], [`cause`] and `connect_error`: plain values.
 //! - [`limits`], [`id`], [`entropy`], `noise`, `sync`; for the tests only: `mutants`, planted bugs,
 //!   `steps`, at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as
 //!   functions of any bytes.
@@ -26,6 +26,7 @@ pub mod cause;
 pub mod close_reason;
 mod config;
 mod confirm;
+mod connect_error;
 mod driver;
 mod driver_signals;
 pub mod endpoint;

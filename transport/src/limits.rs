@@ -89,6 +89,8 @@ pub const DIAL_ADDRESSES_MAX: usize = 16;
 /// How long an address may be silent before the next one is tried beside it (the pause that RFC
 /// 8305 recommends).
 pub const DIAL_STAGGER: Duration = Duration::from_millis(250);
+/// How long a peer that is disconnected may take to say goodbye.
+pub const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a failed accept: the process may be out of file descriptors.
 pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// Longest first pause between two rounds of dials; doubles up to [`REDIAL_BACKOFF_MAX`]. Each

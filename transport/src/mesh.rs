@@ -31,6 +31,7 @@ mod liveness;
 mod meter;
 mod peer;
 mod pinning;
+mod seeds;
 mod session;
 mod source;
 mod start;
@@ -47,6 +48,7 @@ use tokio::time::timeout;
 use crate::bootstrap::{Beat, Message};
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::config::{Config, Encryption};
+use crate::connect_error::ConnectError;
 use crate::host::Host;
 use crate::id::{NodeId, NodeName};
 use crate::limits;
@@ -101,6 +103,7 @@ impl Mesh {
             table.spawn_vital("listener", accept::accept(table.clone(), listener));
         }
         for seed in config.seeds {
+            table.events.seeds().add(&seed);
             table.spawn_vital("seed", dial::keep(table.clone(), seed));
         }
         Ok(Arc::new(Mesh { table }))
@@ -131,6 +134,47 @@ impl Mesh {
                 return;
             }
         }
+    }
+
+    /// Waits until another live node is found to have the name of this one.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn refused(&self) -> ConnectError {
+        loop {
+            let version = self.table.events.version();
+            if let Some(error) = self.refusal() {
+                return error;
+            }
+            if !self.table.events.changed(version).await {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Returns the refusal of a seed at which another live node has the name of this one.
+    pub(crate) fn refusal(&self) -> Option<ConnectError> {
+        self.table.events.seeds().refusal().map(|(_, error)| error)
+    }
+
+    /// Connects this node to the one at `address`.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: at once where trying again cannot help, otherwise the last failure.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the address is no seed, unless it was one before.
+    pub(crate) async fn connect(
+        &self,
+        address: &str,
+        within: Duration,
+    ) -> Result<NodeId, ConnectError> {
+        dial::connect(&self.table, address, within).await
+    }
+
+    /// Says goodbye to a peer. Returns false when it was not linked.
+    pub(crate) async fn disconnect(&self, name: &NodeName) -> bool {
+        self.table.peer(name).disconnect(limits::DISCONNECT_TIMEOUT).await
     }
 
     /// Returns the nodes that are linked now, by name.

@@ -45,6 +45,11 @@ pub struct Profile {
     /// year; 8 s by default. Peers are told: of two nodes the longer one counts, as far as it is no
     /// longer than 10 minutes or the node's own.
     pub down_after: Duration,
+    /// True, the default: a node is down at once when its connection was closed without a goodbye
+    /// and its host then refuses a new one at each address of the node. False: after `down_after`.
+    /// Set it to false where proxies, port forwards or address translation between hosts may
+    /// refuse connections to nodes that live.
+    pub down_when_refused: bool,
     /// Time after which a link closes that nothing uses: 1 s to a year; with `None`, the default,
     /// none does. Both nodes have to want it: the longer one counts. A link is used that carries
     /// messages, and one on which a sender, an ask or a wait for an end waits. Links are kept to
@@ -126,6 +131,7 @@ impl Default for Profile {
             links_per_source_max: limits::LINKS_PER_SOURCE_MAX,
             heartbeat_interval: limits::HEARTBEAT_INTERVAL,
             down_after: limits::DOWN_AFTER,
+            down_when_refused: true,
             idle_close: None,
             spin: Duration::ZERO,
             lending: Lending::default(),

@@ -407,7 +407,7 @@ mod tests {
         let start = |name: &str, seeds| Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
         let alpha = start("alpha", vec![]).start().await.unwrap();
         let beta = start("beta", alpha.addresses()).start().await.unwrap();
-        alpha.ready(1).await;
+        alpha.ready(1).await.unwrap();
         let there = beta.spawn("there", Popular).await.unwrap();
         let View::Local(near) = there.destination().view() else { panic!("it is near") };
         for number in 2..limits::LINKS_MAX {

@@ -71,7 +71,7 @@ pub(super) use request::Spawn;
 /// let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
 /// let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
 /// beta.offer::<Counter>()?;
-/// alpha.ready(1).await;
+/// alpha.ready(1).await?;
 ///
 /// let counter: ActorRef<Counter> = alpha.peer("beta").spawn("counter", 40).await?;
 /// assert_eq!(counter.add(2).await?, 42);

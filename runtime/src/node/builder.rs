@@ -16,8 +16,8 @@ use crate::dead_letter::DeadLetters;
 use crate::deadlines::Deadlines;
 use crate::limits;
 use crate::remote::{
-    Config, Encryption, Entropy, InvalidSecret, IpNetwork, LocalShares, Network, Observers,
-    Profile, Remote, Secret,
+    Config, ConnectError, Encryption, Entropy, InvalidSecret, IpNetwork, LocalShares, Network,
+    Observers, Profile, Remote, Secret,
 };
 use crate::residents::Residents;
 use crate::shared::Totals;
@@ -48,6 +48,9 @@ pub enum StartError {
     /// The network could not be started.
     #[error(transparent)]
     Network(#[from] crate::remote::StartError),
+    /// The node was to be [connected](NodeBuilder::connect), and is not.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
 }
 
 ringpost_transport::debug_by_display!(StartError);
@@ -56,7 +59,8 @@ ringpost_transport::debug_by_display!(StartError);
 #[derive(Debug)]
 #[must_use = "a node runs only after `start`"]
 pub struct NodeBuilder {
-    pub(super) name: String,
+    /// `None`: one is invented when the node starts.
+    pub(super) name: Option<String>,
     pub(super) listen: Option<String>,
     pub(super) advertise: Vec<String>,
     pub(super) seeds: Vec<String>,
@@ -69,13 +73,14 @@ pub struct NodeBuilder {
     metrics_by_peer: bool,
     mailbox_capacity: usize,
     ask_timeout: Duration,
+    connect_timeout: Duration,
     reported_after: Duration,
     network: Option<Network>,
     entropy: Entropy,
 }
 
 impl NodeBuilder {
-    pub(super) fn new(name: String) -> Self {
+    pub(super) fn new(name: Option<String>) -> Self {
         NodeBuilder {
             name,
             listen: None,
@@ -90,6 +95,7 @@ impl NodeBuilder {
             metrics_by_peer: false,
             mailbox_capacity: limits::MAILBOX_CAPACITY,
             ask_timeout: limits::ASK_TIMEOUT,
+            connect_timeout: limits::CONNECT_TIMEOUT,
             reported_after: limits::HANDLER_REPORTED,
             network: None,
             entropy: Entropy::os(),
@@ -98,7 +104,7 @@ impl NodeBuilder {
 
     /// Gives the node this name, in place of the one that it was described with.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.name = Some(name.into());
         self
     }
 
@@ -217,6 +223,13 @@ impl NodeBuilder {
         self
     }
 
+    /// How long [`connect`](Node::connect) tries to reach a node that does not answer: 5 seconds
+    /// when not set, and a year at most.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout.min(limits::ASK_TIMEOUT_MAX);
+        self
+    }
+
     /// How long a handler or hook runs, or waits, until the log names it, once, and what it waits
     /// for: 10 seconds when not set. Also how long the tasks of an actor may hold up its end before
     /// the log says so.
@@ -262,8 +275,10 @@ impl NodeBuilder {
     }
 
     async fn begin(self) -> Result<Node, StartError> {
-        self.variables.check(&self.name, &self.profile)?;
-        let name = NodeName::new(&self.name)?;
+        let invented = || format!("client-{:016x}", self.entropy.u128() as u64);
+        let name = self.name.clone().unwrap_or_else(invented);
+        self.variables.check(&name, &self.profile)?;
+        let name = NodeName::new(&name)?;
         if let (None, Some(address)) = (&self.listen, self.advertise.first()) {
             return Err(StartError::NotListening { address: address.clone() });
         }
@@ -278,6 +293,7 @@ impl NodeBuilder {
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
         let (ask_timeout, reported_after) = (self.ask_timeout, self.reported_after);
+        let connect_timeout = self.connect_timeout;
         let has_seeds = !self.seeds.is_empty();
         let entropy = self.entropy.clone();
         let config = self.config(name)?;
@@ -307,6 +323,7 @@ impl NodeBuilder {
                 runtime,
                 deadlines,
                 reported_after,
+                connect_timeout,
                 has_seeds,
                 entropy,
                 _lookout: lookout,

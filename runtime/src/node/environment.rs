@@ -37,6 +37,7 @@ impl NodeBuilder {
     /// | `RINGPOST_ALSO_ACCEPT` | one more secret | [`also_accept`](Self::also_accept) |
     /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
     /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
+    /// | `RINGPOST_DOWN_WHEN_REFUSED` | `true`, `false` | [so](crate::Profile::down_when_refused) |
     /// | `RINGPOST_HEARTBEAT` | `1s` | [`heartbeat_interval`](crate::Profile::heartbeat_interval) |
     /// | `RINGPOST_IDLE_CLOSE` | `10m` | [`idle_close`](crate::Profile::idle_close) |
     /// | `RINGPOST_SPIN` | `20us` | [`spin`](crate::Profile::spin) |
@@ -52,8 +53,9 @@ impl NodeBuilder {
     /// begins with `RINGPOST_`, but for those that Kubernetes sets of a service of that name.
     ///
     /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
-    /// changed: where its `down_after`, `heartbeat_interval`, `idle_close`, `spin` or
-    /// `links_per_source_max` is that of [`Profile::default`](crate::Profile::default), the
+    /// changed: where its `down_after`, `down_when_refused`, `heartbeat_interval`, `idle_close`,
+    /// `spin` or `links_per_source_max` has the value of
+    /// [`Profile::default`](crate::Profile::default), the
     /// variable stays. The name is required, unless the program calls [`name`](Self::name).
     ///
     /// ```no_run
@@ -75,9 +77,10 @@ impl NodeBuilder {
     ) -> Result<Self, InvalidEnvironment> {
         let mut environment = Environment::new(variables);
         let mut get = |variable| environment.take(variable);
-        let mut builder = NodeBuilder::new(String::new());
+        let mut builder = NodeBuilder::new(Some(String::new()));
         if let Some(name) = get("RINGPOST_NAME")? {
-            builder.name = name.form(NAME, |name| Some(NodeName::new(name).ok()?.to_string()))?;
+            let form = |name: &str| Some(NodeName::new(name).ok()?.to_string());
+            builder.name = Some(name.form(NAME, form)?);
         }
         if let Some(listen) = get("RINGPOST_LISTEN")? {
             let must = "of the form host:port";
@@ -141,6 +144,10 @@ impl NodeBuilder {
         let mut get = |variable| environment.take(variable);
         if let Some(time) = get("RINGPOST_DOWN_AFTER")? {
             self.variables.down_after = Some(time.form(TIME, duration)?);
+        }
+        if let Some(when_refused) = get("RINGPOST_DOWN_WHEN_REFUSED")? {
+            self.variables.down_when_refused =
+                Some(when_refused.form("`true` or `false`", parsed)?);
         }
         if let Some(time) = get("RINGPOST_HEARTBEAT")? {
             self.variables.heartbeat_interval = Some(time.form(TIME, duration)?);
@@ -209,6 +216,7 @@ mod tests {
             ("RINGPOST_SECRET", SECRET),
             ("RINGPOST_ALSO_ACCEPT", SECRET),
             ("RINGPOST_DOWN_AFTER", "1m"),
+            ("RINGPOST_DOWN_WHEN_REFUSED", "false"),
             ("RINGPOST_HEARTBEAT", "2500ms"),
             ("RINGPOST_SPIN", "30us"),
             ("RINGPOST_ASK_TIMEOUT", "500ms"),
@@ -229,6 +237,7 @@ mod tests {
         for part in [
             "500ms",
             "spin: Some(30µs)",
+            "down_when_refused: false",
             "mailbox_capacity: 7",
             "metrics_by_peer: true",
             "Required",
@@ -290,6 +299,7 @@ mod tests {
             ("RINGPOST_SEEDS", "beta"),
             ("RINGPOST_DOWN_AFTER", "8"),
             ("RINGPOST_HEARTBEAT", "fast"),
+            ("RINGPOST_DOWN_WHEN_REFUSED", "no"),
             ("RINGPOST_SPIN", "20"),
             ("RINGPOST_ASK_TIMEOUT", "-1s"),
             ("RINGPOST_ASK_TIMEOUT", "0s"),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Node;
+use crate::remote::ConnectError;
 
 /// The health of a node, as [`Node::health`] finds it. Its text is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,10 @@ pub enum HealthReason {
     /// The node is shutting down: not ready.
     #[error("this node is shutting down")]
     Leaving,
+    /// A seed finds that another live node has the name of this one: not ready while no node is
+    /// linked.
+    #[error("{0}")]
+    Refused(ConnectError),
     /// The node has seeds, and no other node is linked. It is ready all the same: it may be the
     /// first, and where probes decide which nodes can be found, those that wait for each other
     /// would wait for ever.
@@ -47,14 +52,18 @@ impl Node {
     /// Returns whether it can do its work. Takes a look at each link: for a probe, not for every
     /// message.
     pub fn health(&self) -> Health {
-        let is_leaving = self.residents().is_closed();
+        let (is_leaving, mut is_refused) = (self.residents().is_closed(), false);
         let mut reasons = Vec::new();
         if let Some(remote) = &self.core.remote {
             reasons.extend(remote.blocked().map(|lasted| HealthReason::Blocked { lasted }));
             if remote.is_closed() && !is_leaving {
                 reasons.push(HealthReason::NetworkEnded);
             }
-            if self.core.has_seeds && remote.linked().is_empty() {
+            let is_unlinked = remote.linked().is_empty();
+            let refusal = remote.refusal();
+            is_refused = is_unlinked && refusal.is_some();
+            reasons.extend(refusal.map(HealthReason::Refused));
+            if self.core.has_seeds && is_unlinked && !is_refused {
                 reasons.push(HealthReason::Unlinked);
             }
         }
@@ -62,7 +71,7 @@ impl Node {
         if is_leaving {
             reasons.insert(0, HealthReason::Leaving);
         }
-        Health { live, ready: live && !is_leaving, reasons }
+        Health { live, ready: live && !is_leaving && !is_refused, reasons }
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) struct Variables {
     pub(super) idle_close: Option<Duration>,
     pub(super) spin: Option<Duration>,
     pub(super) links_per_source_max: Option<u32>,
+    pub(super) down_when_refused: Option<bool>,
     /// Those that say nothing, and the names that may have been meant.
     pub(super) unknown: Vec<(String, Option<&'static str>)>,
 }
@@ -59,6 +60,9 @@ impl Variables {
         if profile.links_per_source_max == default.links_per_source_max {
             let links = self.links_per_source_max;
             profile.links_per_source_max = links.unwrap_or(default.links_per_source_max);
+        }
+        if profile.down_when_refused == default.down_when_refused {
+            profile.down_when_refused = self.down_when_refused.unwrap_or(default.down_when_refused);
         }
         profile.idle_close = profile.idle_close.or(self.idle_close);
         if profile.spin == default.spin {

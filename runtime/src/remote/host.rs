@@ -109,6 +109,7 @@ impl Host for Residents {
             PeerEvent::LinkUp { peer, fabric } => NodeEvent::LinkUp { node: peer, fabric },
             PeerEvent::LinkDown { peer, cause } => NodeEvent::LinkDown { node: peer, cause },
             PeerEvent::NodeLeaving { peer } => NodeEvent::NodeLeaving { node: peer },
+            PeerEvent::Refused { error } => NodeEvent::Refused { error },
             PeerEvent::Paused { lasted } => NodeEvent::Paused { lasted },
             PeerEvent::NodeDown { peer, cause } => NodeEvent::NodeDown { node: peer, cause },
             _ => return,

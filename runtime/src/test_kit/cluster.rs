@@ -398,6 +398,7 @@ fn text_of(event: &NodeEvent) -> String {
         NodeEvent::LinkDown { node, cause } => format!("link to {} lost: {cause}", node.name),
         NodeEvent::NodeLeaving { node } => format!("{} is leaving", node.name),
         NodeEvent::NodeDown { node, cause } => format!("{} is down: {cause}", node.name),
+        NodeEvent::Refused { error } => format!("refused: {error}"),
         NodeEvent::Paused { lasted } => format!("did not run for {lasted:?}"),
     }
 }

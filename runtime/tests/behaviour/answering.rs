@@ -97,7 +97,7 @@ async fn desk(alpha: &Node, beta: &Node) -> ActorRef<Desk> {
 pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world: &World) {
     let [alpha, beta] = world.pair().await;
     let gamma = world.node("gamma", &[&beta]).await;
-    gamma.ready(1).await;
+    gamma.ready(1).await.unwrap();
     gamma.spawn("teller", Teller::default()).await.unwrap();
     let desk = desk(&alpha, &beta).await;
     assert_eq!(desk.slowly(4).await, Ok(8));

@@ -225,7 +225,7 @@ pub async fn a_node_that_asks_for_too_much_takes_it_from_no_other(world: &World)
     alpha.offer_memory(MemoryOffer { bytes_per_node: quota, bytes: 2 * quota }).unwrap();
     let beta = world.node("beta", &[&alpha]).await;
     let gamma = world.node("gamma", &[&alpha]).await;
-    alpha.ready(2).await;
+    alpha.ready(2).await.unwrap();
     let (greedy, modest) = (beta.peer("alpha"), gamma.peer("alpha"));
     let (mut given, mut refused) = (Vec::new(), 0);
     for round in 0..20 {

@@ -70,7 +70,7 @@ async fn pair_of(world: &World, [first, second]: [Lending; 2]) -> [Node; 2] {
     world.adopt(&alpha);
     let beta = builder(world, "beta", &[&alpha], second).start().await.unwrap();
     world.adopt(&beta);
-    alpha.ready(1).await;
+    alpha.ready(1).await.unwrap();
     [alpha, beta]
 }
 

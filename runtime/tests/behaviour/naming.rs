@@ -71,7 +71,7 @@ pub async fn a_client_that_comes_first_waits_for_what_it_knows_by_message_or_pro
         alpha.when_recipient::<Deposit, u64>("beta/bank"),
         async {
             let beta = world.node("beta", &[&alpha]).await;
-            beta.ready(1).await;
+            beta.ready(1).await.unwrap();
             beta.spawn("bank", Teller::default()).await.unwrap();
             beta
         },

@@ -345,7 +345,7 @@ impl Courier {
 pub async fn a_region_goes_on_from_node_to_node(world: &World) {
     let [alpha, beta] = world.pair().await;
     let gamma = world.node("gamma", &[&alpha, &beta]).await;
-    gamma.ready(2).await;
+    gamma.ready(2).await.unwrap();
     let owned = alpha.region_of(&[5u64]).unwrap();
     let shared = owned.share(Access::ALL).unwrap();
     beta.spawn("courier", Courier).await.unwrap();
@@ -375,7 +375,7 @@ pub async fn a_region_of_a_run_that_is_over_is_gone(world: &World) {
     cells.write(0, &[3]).await.unwrap();
     beta.shutdown(PATIENCE).await;
     let again = world.node("beta", &[&alpha]).await;
-    again.ready(1).await;
+    again.ready(1).await.unwrap();
     keeper(&again, 4).await;
     let found: ActorRef<Keeper> = alpha.when_named("beta/keeper").await.unwrap();
     let Shared { cells: new, .. } = found.lend().await.unwrap().unwrap();

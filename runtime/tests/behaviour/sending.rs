@@ -188,7 +188,7 @@ pub async fn try_tell_says_that_an_actor_of_another_node_is_not_there(world: &Wo
 pub async fn references_cross_nodes_and_lead_back(world: &World) {
     let [alpha, beta] = world.pair().await;
     let gamma = world.node("gamma", &[&beta]).await;
-    gamma.ready(1).await;
+    gamma.ready(1).await.unwrap();
     let notebook = alpha.spawn("notebook", Notebook::new()).await.unwrap();
     gamma.spawn("topic", Topic::default()).await.unwrap();
     let by_name = beta.actor::<Notebook>("alpha/notebook").await.unwrap();

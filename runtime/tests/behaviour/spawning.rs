@@ -354,7 +354,7 @@ pub async fn a_node_that_shuts_down_ends_what_it_began_and_spawns_nothing_more(w
 pub async fn of_two_nodes_that_spawn_under_one_name_one_does(world: &World) {
     let [alpha, beta] = world.pair().await;
     let gamma = world.node("gamma", &[&beta]).await;
-    gamma.ready(1).await;
+    gamma.ready(1).await.unwrap();
     beta.offer::<Worker>().unwrap();
     for round in 0..8 {
         let name = format!("worker-{round}");

@@ -70,7 +70,7 @@ impl World {
         let alpha = self.node("alpha", &[]).await;
         let beta = self.node("beta", &[&alpha]).await;
         for node in [&alpha, &beta] {
-            node.ready(1).await;
+            node.ready(1).await.unwrap();
             let links: Vec<_> = node.snapshot().peers.into_iter().flat_map(|p| p.link).collect();
             assert!(links.iter().all(|link| link.fabric == self.fabric()), "{links:?}");
             let encrypted = matches!(self, World::Tcps);

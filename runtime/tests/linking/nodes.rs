@@ -110,13 +110,13 @@ fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
     let alpha = first.block_on(listening("alpha", &[]));
     let beta = second.block_on(listening("beta", &[&alpha]));
     let (makes, is_linked_to) = first.block_on(async {
-        alpha.ready(1).await;
+        alpha.ready(1).await.unwrap();
         let makes = alpha.spawn("makes", Clerk::default()).await.unwrap();
         let linked = alpha.spawn("linked", Clerk::default()).await.unwrap();
         (makes, linked)
     });
     let there = second.block_on(async {
-        beta.ready(1).await;
+        beta.ready(1).await.unwrap();
         beta.spawn("there", Clerk::default()).await.unwrap()
     });
     first.block_on(async {

@@ -34,7 +34,7 @@ async fn three() -> [Node; 3] {
     let beta = listening("beta", &[&alpha]).await;
     let gamma = listening("gamma", &[&alpha, &beta]).await;
     for node in [&alpha, &beta, &gamma] {
-        node.ready(2).await;
+        node.ready(2).await.unwrap();
     }
     alpha.spawn("ledger", Ledger).await.unwrap();
     [alpha, beta, gamma]

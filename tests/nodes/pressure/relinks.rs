@@ -50,7 +50,7 @@ async fn no_more_than_a_window_waits_in_a_mailbox_however_often_the_link_is_lost
         let down = |e: &NodeEvent| matches!(e, NodeEvent::LinkDown { .. }).then_some(());
         event(&mut events, down).await;
         relay.order(Order::Carry);
-        within(alpha.ready(1)).await;
+        within(alpha.ready(1)).await.unwrap();
         for number in 0..3 {
             // Behind what the others sent over the new link. Asks may meet the end of the old one.
             while within(async { live.load(number, vec![0; 10]).await }).await.is_err() {}

@@ -123,7 +123,7 @@ impl Stage {
             let near = node(&host, "mid-a", &far.addresses()).await;
             if run.work == Work::Latecomer {
                 others.push(node(&host, name, &near.addresses()).await);
-                within(near.ready(2)).await;
+                within(near.ready(2)).await.unwrap();
             }
             let relay = relay(run.work, &near.addresses()[0]).await;
             let seed = relay.as_ref().map_or(near.addresses()[0].clone(), |r| r.address.clone());
@@ -246,7 +246,7 @@ impl Stage {
                 });
             }
             Work::Search => self.spawn(async move {
-                near.ready(2).await;
+                near.ready(2).await.unwrap();
                 Ok(near.actor::<Counter>("nobody/counter").await?)
             }),
             Work::Miss => {
@@ -268,13 +268,13 @@ impl Stage {
             Work::Twins => {
                 let seeds = [self.mortal.address.clone()];
                 let twin = node(&self.host, "twin", &seeds).await;
-                within(twin.ready(1)).await;
+                within(twin.ready(1)).await.unwrap();
                 self.mortal.linked(2).await;
                 self.others = vec![twin, node(&self.host, "twin", &seeds).await];
             }
             Work::Relink | Work::HalfLost => {
                 self.mortal.linked(1).await;
-                within(near.ready(2)).await;
+                within(near.ready(2)).await.unwrap();
                 let half = self.run.work == Work::HalfLost;
                 let relay = self.relay.as_ref().unwrap();
                 relay.order(if half { Order::CutFar } else { Order::Cut });
@@ -285,7 +285,7 @@ impl Stage {
             }
             Work::Block => {
                 // Before that a node that blocks makes no link.
-                within(near.ready(2)).await;
+                within(near.ready(2)).await.unwrap();
                 self.mortal.linked(1).await;
                 self.mortal.line("block").await;
             }
@@ -305,7 +305,7 @@ impl Stage {
             Work::PeerLeaves => {
                 let peer =
                     node(&self.host, "leaver", std::slice::from_ref(&self.mortal.address)).await;
-                within(peer.ready(1)).await;
+                within(peer.ready(1)).await.unwrap();
                 self.mortal.linked(2).await;
                 self.others.push(peer.clone());
                 self.spawn(async move { Ok(peer.shutdown(PATIENCE).await) });

@@ -245,7 +245,7 @@ async fn guest_with(
 ) -> Result<Node, Box<dyn Error + Send + Sync>> {
     let builder = Node::builder(name).listen("127.0.0.1:0").seeds([address]);
     let node = builder.profile(profile).start().await?;
-    tokio::time::timeout(PATIENCE, node.ready(1)).await?;
+    tokio::time::timeout(PATIENCE, node.ready(1)).await??;
     Ok(node)
 }
 

@@ -113,7 +113,7 @@ async fn serve(address: &str) -> Outcome {
 async fn watch(address: &str, seed: &str) -> Outcome {
     let node = start("watcher", address, Some(seed)).await?;
     let mut events = node.events();
-    tokio::time::timeout(PATIENCE, node.ready(1)).await?;
+    tokio::time::timeout(PATIENCE, node.ready(1)).await??;
     let mute: ActorRef<Mute> = node.actor("server/mute").await?;
     let mut asks = JoinSet::new();
     for _ in 0..PENDING_ASKS {
@@ -129,7 +129,7 @@ async fn watch(address: &str, seed: &str) -> Outcome {
     println!("all asks ended");
 
     // The new run may be linked before the old one's end has been told of.
-    tokio::time::timeout(PATIENCE, node.ready(1)).await?;
+    tokio::time::timeout(PATIENCE, node.ready(1)).await??;
     let ledger: ActorRef<Ledger> = node.actor("server/ledger").await?;
     let (entries, _) = ledger.account().timeout(PATIENCE).await?;
     println!("joined again with {entries} entries");
@@ -156,7 +156,7 @@ async fn until_down(events: &mut Receiver<NodeEvent>) -> Outcome {
 /// and not reported lost has arrived, in order and once.
 async fn send(address: &str, seed: &str) -> Outcome {
     let node = start("sender", address, Some(seed)).await?;
-    tokio::time::timeout(PATIENCE, node.ready(1)).await?;
+    tokio::time::timeout(PATIENCE, node.ready(1)).await??;
     let ledger: ActorRef<Ledger> = node.actor("server/ledger").await?;
     let mut told = 0;
     let mut end = [0];

@@ -66,6 +66,11 @@ impl Failure {
         }
     }
 
+    /// Returns true if what the peer sent first is not what nodes send.
+    pub(crate) fn is_of_no_node(&self) -> bool {
+        matches!(self, Failure::Malformed(Malformed::Preface(_) | Malformed::NotBootstrap))
+    }
+
     /// Returns it in a word, for metrics: the same for a refusal of this side and of the peer.
     pub(crate) fn label(&self) -> &'static str {
         match self {

@@ -2,8 +2,11 @@
 //!
 //! - **MS-4 down**: a node that was linked is down, and reported so, when it left, when another run
 //!   of it answered, or when nothing was heard of it for `down_after` since its last sign of life
-//!   on a link (this node's, or the longer one that it asked for when it was last met); one that
-//!   was not linked, or idle, when it was dialled for `down_after`. A connection that is being made
+//!   on a link (this node's, or the longer one that it asked for when it was last met); at once when
+//!   its connection was closed without a goodbye, and then a round of dials finds that each of its
+//!   addresses refuses connections, one of them at the host of that connection: its process is gone
+//!   (a host refuses none for a process that stands still, nor where it is cut off); one that was
+//!   not linked, or idle, when it was dialled for `down_after`. A connection that is being made
 //!   into a link is waited for. Then all senders that wait for a link fail, and from then on, until
 //!   there is one, all at once; each has the node dialled for another `down_after`. Only patient
 //!   senders wait on. Time in which this node itself stood still is not counted.
@@ -24,6 +27,7 @@
 //!   that connection counts for nothing.
 
 mod attempt;
+mod connect;
 mod race;
 mod seed;
 
@@ -41,9 +45,11 @@ use crate::mutants::planted;
 
 use super::peer::{Peer, Plan, Target};
 use super::table::{Table, Urgency};
-use attempt::Outcome;
+use attempt::{DialFailure, Outcome};
 use race::{Address, Race, Step};
 use seed::Seed;
+
+pub(super) use connect::connect;
 
 /// Starts a task for each peer that is to be reached.
 pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedReceiver<NodeName>) {
@@ -85,6 +91,10 @@ struct Dialler {
     unknown: bool,
     /// What this round met, by address.
     failures: BTreeMap<String, String>,
+    /// Each address of this round was refused by its host.
+    all_refused: bool,
+    /// An address at the host of the last link, which was closed, was refused.
+    is_gone: bool,
     /// Time at which the next round begins.
     next: Instant,
     /// That time was drawn while there was no haste.
@@ -97,10 +107,22 @@ impl Dialler {
     fn new(table: Arc<Table>, want: Want) -> Self {
         let race = Race::new(table.clone());
         let (extra, unknown, failures, is_far) = Default::default();
+        let (all_refused, is_gone) = (false, false);
         let next = Instant::now();
         let asked = next;
-        let mut dialler =
-            Dialler { table, want, race, extra, unknown, failures, next, is_far, asked };
+        let mut dialler = Dialler {
+            table,
+            want,
+            race,
+            extra,
+            unknown,
+            failures,
+            all_refused,
+            is_gone,
+            next,
+            is_far,
+            asked,
+        };
         if let Want::Peer(peer) = &dialler.want
             && !peer.is_new()
         {
@@ -198,6 +220,7 @@ impl Dialler {
     fn begin(&mut self, targets: Vec<Target>, extra: bool) {
         (self.extra, self.asked) = (extra, Instant::now());
         self.unknown = targets.is_empty();
+        (self.all_refused, self.is_gone) = (true, false);
         self.race.begin(targets, self.urgency());
         self.end_round();
     }
@@ -206,6 +229,7 @@ impl Dialler {
         match step {
             Step::Found(rank, target, found) => {
                 if let Err(error) = &found {
+                    self.all_refused = false;
                     self.note(target.name.clone(), format!("cannot connect: {error}"));
                 }
                 let addresses = match &mut self.want {
@@ -223,14 +247,19 @@ impl Dialler {
                 self.race.add(rank, &target, addresses);
             }
             Step::Over(address, Some(outcome)) => self.handle_outcome(&address, outcome),
-            Step::Over(_, None) => {}
+            Step::Over(_, None) => self.all_refused = false,
         }
         self.end_round();
     }
 
     fn handle_outcome(&mut self, address: &Address, outcome: Outcome) {
+        let is_refused = outcome.result.as_ref().is_err_and(DialFailure::is_refused);
+        self.all_refused &= is_refused;
         let failure = match &mut self.want {
-            Want::Peer(peer) => met(peer, address, outcome),
+            Want::Peer(peer) => {
+                self.is_gone |= is_refused && peer.was_closed_at(&address.address);
+                met(peer, address, outcome)
+            }
             Want::Seed(seed) => seed.met(&address.address, outcome),
         };
         if let Some(failure) = failure {
@@ -262,6 +291,9 @@ impl Dialler {
                 } else if !(self.unknown && peer.is_wanted_lately()) {
                     // Otherwise seeds may be about to lead to it.
                     peer.log_failures();
+                }
+                if self.all_refused && self.is_gone && self.table.profile.down_when_refused {
+                    peer.note_gone();
                 }
                 if self.extra {
                     return;
@@ -300,7 +332,7 @@ impl Want {
     async fn changed(&self) {
         match self {
             Want::Peer(peer) => peer.changed().await,
-            Want::Seed(_) => std::future::pending().await,
+            Want::Seed(seed) => seed.changed().await,
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::shield;
 use crate::unresolved::Settled;
 
 use super::meter;
+use super::seeds::Seeds;
 
 /// The queue of what the layer above is told of peers.
 pub(super) struct EventQueue {
@@ -32,6 +33,7 @@ pub(super) struct EventQueue {
     changes: Changes,
     clock: RunClock,
     wants: mpsc::UnboundedSender<NodeName>,
+    seeds: Seeds,
     down_after: Duration,
     /// How many more lost nodes may be dialled without being wanted (MS-14).
     relinks: Arc<Semaphore>,
@@ -57,6 +59,9 @@ struct Closing {
 #[derive(Default)]
 struct Changes {
     version: Mutex<u64>,
+    /// The version for which tasks were woken last. They are woken for each version once: a task
+    /// that also waits for a link has the peer's task look again whenever it is woken.
+    told_version: Mutex<u64>,
     told: Notify,
 }
 
@@ -90,6 +95,7 @@ impl EventQueue {
             changes: Changes::default(),
             clock: RunClock::new(),
             wants,
+            seeds: Seeds::default(),
             down_after,
             relinks: Arc::new(Semaphore::new(limits::RELINKS_MAX)),
             patience: Arc::new(Semaphore::new(limits::PATIENCE_MAX)),
@@ -102,6 +108,11 @@ impl EventQueue {
     /// Returns the layer above.
     pub(super) fn host(&self) -> &Arc<dyn Host> {
         &self.host
+    }
+
+    /// Returns the seeds of this node.
+    pub(super) fn seeds(&self) -> &Seeds {
+        &self.seeds
     }
 
     /// Returns the silence after which a node is down.
@@ -165,8 +176,13 @@ impl EventQueue {
     /// Queues an event. To be called under the lock of the peer it is about, so that its events
     /// keep their order; [`tell`](Self::tell) has to follow without it.
     pub(super) fn push(&self, event: PeerEvent) {
-        *self.changes.version.lock() += 1;
+        self.bump();
         self.queue.lock().events.push_back(Event::Peer(event));
+    }
+
+    /// Makes the version another one without an event; [`tell`](Self::tell) has to follow.
+    pub(super) fn bump(&self) {
+        *self.changes.version.lock() += 1;
     }
 
     /// Queues the fates of messages to `peer`, as [`push`](Self::push) does an event.
@@ -179,7 +195,10 @@ impl EventQueue {
     /// Tells the layer above what is queued: one task at a time, in order, without any lock. A
     /// panic of it, of a subscriber or of a recorder ends neither this nor the calling task.
     pub(super) fn tell(&self) {
-        self.changes.told.notify_waiters();
+        let version = self.version();
+        if std::mem::replace(&mut *self.changes.told_version.lock(), version) != version {
+            self.changes.told.notify_waiters();
+        }
         let mut queue = self.queue.lock();
         if queue.telling {
             return;
@@ -214,6 +233,7 @@ impl EventQueue {
             PeerEvent::LinkDown { .. } => "links down",
             PeerEvent::NodeDown { .. } => "nodes down",
             PeerEvent::NodeLeaving { .. } => "nodes leaving",
+            PeerEvent::Refused { .. } => "refusals",
             PeerEvent::Paused { lasted } => {
                 return log::warn!(
                     ?lasted,
@@ -234,6 +254,10 @@ impl EventQueue {
             }
             PeerEvent::NodeLeaving { peer } => {
                 log::info!(peer = %peer.name, "a node is shutting down");
+            }
+            PeerEvent::Refused { error } => {
+                let (address, failure) = (&error.address, error.text());
+                log::warn!(address, failure, "a seed refuses this node: it is dialled again");
             }
             PeerEvent::NodeDown { peer, cause } => {
                 let run = peer.incarnation.to_string();

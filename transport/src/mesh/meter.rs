@@ -110,7 +110,7 @@ pub(super) fn count(event: &PeerEvent, by_peer: bool) {
             let labels = labels(peer, &[("cause", label(cause))]);
             metrics::counter!("ringpost_links_down_total", labels).increment(1);
         }
-        PeerEvent::NodeLeaving { .. } => {}
+        PeerEvent::NodeLeaving { .. } | PeerEvent::Refused { .. } => {}
         PeerEvent::Paused { .. } => metrics::counter!("ringpost_pauses_total").increment(1),
         PeerEvent::NodeDown { peer, cause } => {
             let labels = labels(peer, &[("cause", down_label(cause))]);
@@ -136,6 +136,7 @@ fn label(cause: &LinkCause) -> &'static str {
         LinkCause::Left => "left",
         LinkCause::Idle => "idle",
         LinkCause::Better => "better",
+        LinkCause::Disconnected => "disconnected",
         LinkCause::Shutdown => "shutdown",
         LinkCause::Closed => "closed",
         LinkCause::Silent => "silent",
@@ -152,7 +153,10 @@ fn label(cause: &LinkCause) -> &'static str {
 fn down_label(cause: &NodeDownCause) -> &'static str {
     match cause {
         NodeDownCause::Left => "left",
+        NodeDownCause::Disconnected => "disconnected",
         NodeDownCause::Restarted => "restarted",
+        NodeDownCause::Gone { .. } => "gone",
+        NodeDownCause::Refused(_) => "refused",
         NodeDownCause::Silent { .. } => "silent",
         NodeDownCause::Shutdown => "shutdown",
         NodeDownCause::Failed => "failed",

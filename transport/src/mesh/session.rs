@@ -77,6 +77,8 @@ pub(super) struct Session {
     beats: u32,
     /// Time at which the last such one was sent, until the answer comes.
     measured: Option<Instant>,
+    /// This node disconnects the peer.
+    disconnects: bool,
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
     /// have ended, and the cause that it ends with if it has not.
     over: Option<(Instant, LinkCause)>,
@@ -117,6 +119,7 @@ impl Session {
             probes,
             beats: 0,
             measured: None,
+            disconnects: false,
             over: None,
         }
     }
@@ -137,7 +140,7 @@ impl Session {
         }
         let left = cause == LinkCause::Left;
         let parting = match cause {
-            LinkCause::Left => Parting::Left,
+            LinkCause::Left | LinkCause::Disconnected => Parting::Left,
             LinkCause::Idle | LinkCause::Better => Parting::Idle,
             _ => Parting::Lost,
         };
@@ -147,14 +150,19 @@ impl Session {
             self.channel.close(&Message::Bye(parting));
         }
         let closing = self.table.events.is_closing();
-        let cause = if closing && left { LinkCause::Shutdown } else { cause };
+        let cause = match cause {
+            _ if closing && left => LinkCause::Shutdown,
+            _ if self.disconnects => LinkCause::Disconnected,
+            cause => cause,
+        };
         self.guard.link_down(&cause);
     }
 
     /// Says whether this side of a link that rested ended as idle, and hears it of the other one.
     /// Returns the cause of its end.
     async fn part(&mut self) -> LinkCause {
-        let leaving = self.table.events.is_leaving() || self.table.events.is_closing();
+        let events = &self.table.events;
+        let leaving = events.is_leaving() || events.is_closing() || self.disconnects;
         let parting = if leaving { Parting::Left } else { Parting::Idle };
         let _ = self.channel.send(&Message::Bye(parting)).await;
         let heard = async {
@@ -273,6 +281,11 @@ impl Session {
                     self.guard.peer().note_question(name);
                 }
                 self.send(&message).await
+            }
+            Command::Disconnect => {
+                self.disconnects = true;
+                self.carrier.running.link.goodbye();
+                Ok(())
             }
             // A link is there already, or it is ending: there is nothing to be done.
             Command::Probe(_) | Command::Send(_) | Command::Abandon => Ok(()),

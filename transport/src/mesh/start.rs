@@ -228,7 +228,6 @@ pub(super) fn table(
         shares: Shares::new(config.entropy.clone()),
         told_dials: dial_permits(),
         peers: Default::default(),
-        unmet: Default::default(),
         sources: Default::default(),
         peer_warnings: LogLimiter::new(1),
     };

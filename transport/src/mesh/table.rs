@@ -18,6 +18,7 @@ use crate::bootstrap::{Identity, Times};
 use crate::cause::{LinkCause, NodeDownCause};
 use crate::config::{Encryption, Network};
 use crate::fabric::Fabric;
+use crate::host::PeerEvent;
 use crate::id::NodeName;
 use crate::limits;
 use crate::log;
@@ -32,6 +33,7 @@ use crate::shield;
 use super::address_policy::AddressPolicy;
 use super::event_queue::EventQueue;
 use super::peer::{Peer, Search};
+use super::seeds::Met;
 use super::source::Sources;
 use super::tasks::Tasks;
 
@@ -57,8 +59,6 @@ pub(super) struct Table {
     /// any missed node may have, those that any sender's node may have.
     pub(super) told_dials: [Arc<Semaphore>; 3],
     pub(super) peers: Mutex<Peers>,
-    /// Seeds at which no node has proved itself yet, by address: what the last dial met.
-    pub(super) unmet: Mutex<BTreeMap<String, String>>,
     /// The links that other nodes dialled.
     pub(super) sources: Arc<Sources>,
     /// Nodes that proved themselves and got no link, or not the best one.
@@ -311,24 +311,35 @@ impl Table {
         addresses
     }
 
-    /// Records what a dial of a seed met at which no node has proved itself yet. Returns true if it
-    /// is news.
-    pub(super) fn note_unmet(&self, address: &str, failure: &str) -> bool {
-        let earlier = self.unmet.lock().insert(address.into(), failure.into());
-        earlier.as_deref() != Some(failure)
+    /// Records what a seed met. Returns true if that is news. Where it is a refusal that stays,
+    /// that is told, and waits that it makes vain fail.
+    pub(super) fn note_met(&self, address: &str, met: Met) -> bool {
+        let error = match &met {
+            Met::Failed { error, .. } if error.cause.is_refusal() => Some(error.clone()),
+            Met::Failed { .. } | Met::Node(_) => None,
+        };
+        let is_news = self.events.seeds().note(address, met);
+        match error.filter(|_| is_news) {
+            Some(error) => {
+                self.events.push(PeerEvent::Refused { error });
+                for peer in self.each(|peer| Some(peer.clone())) {
+                    peer.fail_refused();
+                }
+            }
+            // For tasks that wait to be connected.
+            None => self.events.bump(),
+        }
+        self.events.tell();
+        is_news
     }
 
     /// Returns why no address of a peer is known, and what can be done: seeds that fail are the
     /// likely cause.
     pub(super) fn why_unknown(&self) -> String {
-        let unmet = self.unmet.lock();
+        let unmet = self.events.seeds().unmet();
         if unmet.is_empty() {
             return "no address is known: add it to the seeds".into();
         }
-        let failures = unmet.iter().map(|(address, failure)| format!("{address}: {failure}"));
-        format!(
-            "no address is known; seeds not reached: {}",
-            failures.collect::<Vec<_>>().join("; ")
-        )
+        format!("no address is known; seeds not reached: {}", unmet.join("; "))
     }
 }

@@ -8,6 +8,8 @@ mod asking;
 #[cfg(feature = "sim")]
 mod better;
 #[cfg(feature = "sim")]
+mod connecting;
+#[cfg(feature = "sim")]
 mod crowd;
 #[cfg(feature = "sim")]
 mod dialling;
@@ -128,7 +130,11 @@ fn text(event: &PeerEvent) -> String {
         PeerEvent::NodeDown { peer, cause: NodeDownCause::Silent { .. } } => {
             format!("{} down: silent", peer.name)
         }
+        PeerEvent::NodeDown { peer, cause: NodeDownCause::Gone { .. } } => {
+            format!("{} down: gone", peer.name)
+        }
         PeerEvent::NodeDown { peer, cause } => format!("{} down: {cause}", peer.name),
+        PeerEvent::Refused { error } => format!("refused: {:?}", error.cause),
         PeerEvent::NodeLeaving { peer } => format!("{} leaves", peer.name),
         PeerEvent::Paused { lasted } => format!("stood still for {} s", lasted.as_secs()),
     }

@@ -154,7 +154,7 @@ async fn no_signal_of_another_node_ends_what_offers_a_type() {
     let start = |name: &str, seeds| Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
     let alpha = start("alpha", vec![]).start().await.unwrap();
     let beta = start("beta", alpha.addresses()).start().await.unwrap();
-    alpha.ready(1).await;
+    alpha.ready(1).await.unwrap();
     beta.offer::<Fragile>().unwrap();
     let address = Address::by_name("beta".into(), offer_name::<Fragile>());
     let spawner = ActorRef::<Spawner<Fragile>>::bind(&alpha, address);

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use crate::bootstrap::{Failure, Handshake, Rejection, meet};
+use crate::connect_error::ConnectCause;
 use crate::fabric::Side;
 use crate::id::NodeId;
 use crate::limits;
@@ -31,7 +32,7 @@ pub(super) enum DialFailure {
     Unreachable(#[source] io::Error),
     #[error("cannot connect within {:?}", limits::DIAL_TIMEOUT)]
     NoAnswer,
-    #[error("without a secret only loopback addresses are dialled")]
+    #[error("without a secret only loopback addresses are dialled: give all nodes the same")]
     NotLoopback,
     #[error("{0}")]
     Failed(#[from] Failure),
@@ -43,6 +44,34 @@ impl DialFailure {
     /// Returns true if the node that answered is on its way out.
     pub(super) fn is_goodbye(&self) -> bool {
         matches!(self, DialFailure::Failed(Failure::RejectedByPeer(Rejection::ShuttingDown)))
+    }
+
+    /// Returns the kind of the failure, for tasks that wait to be connected.
+    pub(super) fn cause(&self) -> ConnectCause {
+        match self {
+            DialFailure::Unreachable(_) => ConnectCause::Unreachable,
+            DialFailure::NoAnswer => ConnectCause::NoAnswer,
+            DialFailure::NotLoopback => ConnectCause::WrongSecret,
+            DialFailure::Closing => ConnectCause::Shutdown,
+            DialFailure::Failed(failure) => match failure {
+                Failure::Rejected(why) | Failure::RejectedByPeer(why) => match why {
+                    Rejection::WrongSecret => ConnectCause::WrongSecret,
+                    Rejection::DuplicateNodeName => ConnectCause::NameTaken,
+                    Rejection::TooSlow => ConnectCause::NoAnswer,
+                    _ => ConnectCause::Failed,
+                },
+                Failure::VersionMismatch { .. } => ConnectCause::Version,
+                Failure::SelfConnection => ConnectCause::Itself,
+                failure if failure.is_of_no_node() => ConnectCause::NotRingpost,
+                _ => ConnectCause::Failed,
+            },
+        }
+    }
+
+    /// Returns true if the host answered that nothing listens there.
+    pub(super) fn is_refused(&self) -> bool {
+        let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        matches!(self, DialFailure::Unreachable(error) if refused(error))
     }
 
     /// Returns the failure in a word, for metrics.

@@ -16,14 +16,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::bootstrap::{Failure, Rejection};
+use crate::connect_error::{ConnectCause, ConnectError};
 use crate::entropy::Entropy;
-use crate::id::Incarnation;
+use crate::id::{Incarnation, NodeName};
 use crate::limits;
 use crate::log;
 use crate::mesh::peer::{Backoff, Peer, Plan, SeedKind, Target};
+use crate::mesh::seeds::Met;
 use crate::mesh::table::Table;
 use crate::mutants::planted;
 
@@ -44,6 +47,17 @@ pub(super) struct Seed {
     backoff: Backoff,
     /// Time since when all its nodes are linked.
     well: Option<Instant>,
+    /// The failure of this round that says most.
+    failure: Option<SeedFailure>,
+    wake: Arc<Notify>,
+}
+
+/// The failure of a dial of a seed.
+struct SeedFailure {
+    /// The node that answered, when it proved itself.
+    by: Option<NodeName>,
+    cause: ConnectCause,
+    text: String,
 }
 
 /// What was met at an address.
@@ -62,12 +76,35 @@ impl Seed {
         let places =
             if is_name { BTreeMap::new() } else { [(address.clone(), Place::Unmet)].into() };
         let (looked_up, led_elsewhere, well) = (None, false, None);
-        let backoff = Backoff::default();
-        Seed { table, address, places, looked_up, led_elsewhere, is_name, backoff, well }
+        let (backoff, failure) = (Backoff::default(), None);
+        let wake = table.events.seeds().wake(&address);
+        Seed {
+            table,
+            address,
+            places,
+            looked_up,
+            led_elsewhere,
+            is_name,
+            backoff,
+            well,
+            failure,
+            wake,
+        }
+    }
+
+    /// Waits until a round is asked for, or the seed was taken out.
+    pub(super) async fn changed(&self) {
+        self.wake.notified().await;
     }
 
     /// Returns what to do now.
     pub(super) fn plan(&mut self, now: Instant) -> Plan {
+        let target = Target { name: self.address.clone(), told: false };
+        match self.table.events.seeds().take_asked(&self.address) {
+            None => return Plan::Stop,
+            Some(true) => return Plan::Dial { targets: vec![target], news: true, until: None },
+            Some(false) => {}
+        }
         let is_final = self.is_own_final() || planted!(OwnNameEnds);
         if is_final && self.places.values().any(|place| matches!(place, Place::Own)) {
             return Plan::Stop;
@@ -81,7 +118,6 @@ impl Seed {
         let often = self.table.is_alone();
         let every = if often { limits::WANTED_BACKOFF_MAX } else { limits::SEED_LOOKUP_INTERVAL };
         let lookup_due = |at: Instant| now >= at + every;
-        let target = Target { name: self.address.clone(), told: false };
         let is_due = self.looked_up.is_some_and(lookup_due);
         if is_due && often && !self.is_name {
             // It is this node's own; behind a load balancer the next dial may reach another node.
@@ -133,6 +169,8 @@ impl Seed {
             for address in found {
                 self.places.entry(address).or_insert(Place::Unmet);
             }
+        } else {
+            self.note_failure(None, ConnectCause::Unreachable, String::new());
         }
         let missing = self.places.iter().filter(|(_, place)| place.is_missing());
         missing.map(|(address, _)| address.clone()).collect()
@@ -156,6 +194,7 @@ impl Seed {
                 }
                 return None;
             }
+            self.note_failure(None, failure.cause(), failure.to_string());
             return Some(failure.to_string());
         };
         self.led_elsewhere = true;
@@ -167,7 +206,9 @@ impl Seed {
         {
             // It is another node that has the name of a peer, not the one that was met there.
             std::mem::replace(place, Place::Unmet).leave(&self.address, address);
-            return Some(failure.to_string());
+            let failure = failure.to_string();
+            self.note_failure(None, ConnectCause::PeerNameTaken, failure.clone());
+            return Some(failure);
         }
         let peer = self.table.peer(&node.name);
         let earlier = std::mem::replace(place, Place::Met(peer.clone(), node.incarnation));
@@ -178,13 +219,39 @@ impl Seed {
         }
         peer.met_at_seed(&self.address, address, self.kind());
         peer.reached_at(address);
-        match outcome.result.err().filter(|failure| !failure.is_dial_race()) {
-            Some(failure) if failure.is_goodbye() => peer.note(format!("{address}: {failure}")),
-            Some(failure) => peer.note_answer(format!("{address}: {failure}")),
-            None => {}
+        let Some(failure) = outcome.result.err().filter(|failure| !failure.is_dial_race()) else {
+            self.table.note_met(&self.address, Met::Node(node));
+            peer.log_failures();
+            return None;
+        };
+        let (cause, text) = (failure.cause(), format!("{address}: {failure}"));
+        if failure.is_goodbye() {
+            peer.note(text)
+        } else {
+            peer.note_answer(text)
         }
-        peer.log_failures();
+        if cause != ConnectCause::NameTaken {
+            peer.log_failures();
+        }
+        self.note_failure(Some(node.name), cause, failure.to_string());
         None
+    }
+
+    /// Records a failure of this round. That the name of this node is taken is told at once.
+    fn note_failure(&mut self, by: Option<NodeName>, cause: ConnectCause, text: String) {
+        let is_told = |failure: &SeedFailure| failure.by.is_some() || !failure.cause.is_retryable();
+        let failure = SeedFailure { by, cause, text };
+        if cause == ConnectCause::NameTaken {
+            let (by, error) = (failure.by.clone(), self.error(cause, &failure.text));
+            self.table.note_met(&self.address, Met::Failed { by, error });
+        }
+        if !self.failure.as_ref().is_some_and(is_told) || !cause.is_retryable() {
+            self.failure = Some(failure);
+        }
+    }
+
+    fn error(&self, cause: ConnectCause, text: &str) -> ConnectError {
+        ConnectError::new(&self.address, cause, text)
     }
 
     /// Draws the conclusions of a round.
@@ -196,17 +263,24 @@ impl Seed {
                 peer.met_at_seed(address, at, kind);
             }
         }
-        let met = self.places.values().any(|place| matches!(place, Place::Met(..)));
-        if failures.is_empty() || met {
-            self.table.unmet.lock().remove(address);
-        } else {
+        let failure = self.failure.take();
+        let mut places = self.places.values();
+        if !self.places.is_empty() && places.all(|place| matches!(place, Place::Own)) {
+            let error = self.error(ConnectCause::Itself, "it is this node itself");
+            self.table.note_met(address, Met::Failed { by: None, error });
+        } else if let Some(SeedFailure { by, cause, text }) = failure
+            && !self.places.values().any(Place::is_well)
+        {
             let each = failures.iter().map(|(at, failure)| match at == address {
                 true => failure.clone(),
                 false => format!("{at}: {failure}"),
             });
-            let failure = each.collect::<Vec<_>>().join("; ");
-            if self.table.note_unmet(address, &failure) {
-                log::info!(address, failure, "a seed is not reached: it is dialled again");
+            let text = if by.is_some() { text } else { each.collect::<Vec<_>>().join("; ") };
+            let is_met = by.is_some();
+            let error = self.error(cause, &text);
+            let is_news = self.table.note_met(address, Met::Failed { by, error });
+            if is_news && !is_met && !cause.is_refusal() {
+                log::info!(address, failure = text, "a seed is not reached: it is dialled again");
             }
         }
     }
@@ -251,9 +325,15 @@ mod tests {
 
     use super::*;
     use crate::fabric::sim;
-    use crate::id::{NodeId, NodeName};
+    use crate::id::NodeId;
+    use crate::mesh::Mesh;
     use crate::mesh::tests::sim_mesh;
     use crate::recorder::Recorder;
+
+    fn added(mesh: &Mesh, address: &str) -> Seed {
+        mesh.table.events.seeds().add(address);
+        Seed::new(mesh.table.clone(), address.into())
+    }
 
     /// As behind a load balancer, or after a machine was given another's address.
     #[test]
@@ -262,7 +342,7 @@ mod tests {
             world.set_name("name:7700", &["place:7700"]);
             let mesh = sim_mesh(&world, "alpha").await;
             for address in ["name:7700", "place:7700"] {
-                let mut seed = Seed::new(mesh.table.clone(), address.into());
+                let mut seed = added(&mesh, address);
                 if seed.is_name {
                     seed.found(Some(vec!["place:7700".into()]));
                 }
@@ -289,12 +369,12 @@ mod tests {
         let _guard = tracing::subscriber::set_default(log.clone());
         sim::run(1, |world| async move {
             let mesh = sim_mesh(&world, "alpha").await;
-            let mut seed = Seed::new(mesh.table.clone(), "place:7700".into());
+            let mut seed = added(&mesh, "place:7700");
             let failure = || DialFailure::Failed(Failure::SelfConnection);
             seed.met("place:7700", Outcome { node: None, result: Err(failure()) });
             assert!(matches!(seed.plan(Instant::now()), Plan::Stop));
             // Not one where another node was met, though that has the name of a peer.
-            let mut seed = Seed::new(mesh.table.clone(), "place:7700".into());
+            let mut seed = added(&mesh, "place:7700");
             let name = NodeName::new("beta").unwrap();
             let node = Some(NodeId { name, incarnation: Incarnation(7) });
             let duplicate = Failure::Rejected(Rejection::DuplicateNodeName);

@@ -17,7 +17,7 @@ use crate::steps::step;
 
 use super::connection_state::{Command, ConnectionState, Owner};
 use super::link_questions::LinkQuestions;
-use super::{NOT_DIALLED, Peer, Presence};
+use super::{NOT_DIALLED, Peer, Presence, host_of};
 
 /// The right to be a peer's one connection. Dropping it gives it up.
 pub(in crate::mesh) struct ConnectionGuard {
@@ -55,7 +55,12 @@ impl ConnectionGuard {
         let (sender, commands) = mpsc::unbounded_channel();
         let incarnation = hello.node.incarnation;
         let asked = hello.times.down_after.min(limits::DOWN_AFTER_TOLD_MAX);
-        state.connection = ConnectionState::Joining(Owner { incarnation, asked, commands: sender });
+        state.connection = ConnectionState::Joining(Owner {
+            incarnation,
+            asked,
+            host: host_of(from),
+            commands: sender,
+        });
         state.reach.addresses.say(&hello.addresses, from);
         let earlier = state.presence.up().filter(|run| run.incarnation != incarnation).cloned();
         if let Some(earlier) = earlier {
@@ -125,6 +130,7 @@ impl ConnectionGuard {
         for name in questions.into_keys() {
             self.peer.ask(&name);
         }
+        self.peer.events.seeds().linked(&self.node);
         self.peer.events.tell();
         self.peer.events.linked().send_modify(|linked| *linked += 1);
         wakers.into_iter().for_each(Waker::wake);

@@ -1,5 +1,6 @@
 //! The one connection that a peer may have, and what may be asked of the task that owns it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(in crate::mesh) struct Owner {
     pub(in crate::mesh) incarnation: Incarnation,
     /// Silence that it asks others to bear, bounded.
     pub(in crate::mesh) asked: Duration,
+    /// The host that the connection is with, where that is an IP address.
+    pub(in crate::mesh) host: Option<IpAddr>,
     /// Closed when the connection is given up and the peer has none.
     pub(in crate::mesh) commands: mpsc::UnboundedSender<Command>,
 }
@@ -40,6 +43,8 @@ pub(in crate::mesh) enum Command {
     Probe(oneshot::Sender<()>),
     /// Send this, when there is a link.
     Send(Message),
+    /// Say goodbye on the link.
+    Disconnect,
     /// Stop making a link.
     Abandon,
 }

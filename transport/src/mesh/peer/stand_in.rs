@@ -20,7 +20,8 @@ impl Peer {
     /// Gives it this link, or none.
     pub(crate) fn set_link(&self, link: Option<Arc<LinkHandle>>) {
         let (commands, _) = tokio::sync::mpsc::unbounded_channel();
-        let owner = Owner { incarnation: Incarnation(1), asked: Duration::ZERO, commands };
+        let (incarnation, asked) = (Incarnation(1), Duration::ZERO);
+        let owner = Owner { incarnation, asked, host: None, commands };
         let linked = |link: &Arc<LinkHandle>| ConnectionState::Linked(owner, link.clone());
         self.state.lock().connection = link.as_ref().map_or(ConnectionState::None, linked);
         self.link.store(link);

@@ -1,6 +1,7 @@
 //! The state of a peer: its connection, what is known of the node, and the search for it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub(in crate::mesh) struct State {
     pub(in crate::mesh) patience: Option<(Duration, OwnedSemaphorePermit)>,
     /// Time since when its link stands.
     pub(in crate::mesh) linked: Option<Instant>,
+    /// The host of its last link, where that was closed without a goodbye.
+    pub(super) closed_at: Option<IpAddr>,
     /// Counts of what links that ended have carried; `None` when there was none yet.
     pub(super) carried: Option<LinkStats>,
     /// Nodes that it is asked for on its link.
@@ -154,6 +157,7 @@ impl State {
             heard: None,
             patience: None,
             linked: None,
+            closed_at: None,
             carried: None,
             link_questions: LinkQuestions::default(),
             waiters: Waiters::default(),
@@ -176,6 +180,11 @@ impl State {
     /// Returns true if this run of it is idle and, as far as is known, there.
     pub(super) fn is_resting(&self, run: Incarnation) -> bool {
         self.resting().is_some_and(|node| node.incarnation == run)
+    }
+
+    /// Returns true if this node disconnected it, and nothing was sent to it since that linked it.
+    pub(super) fn is_disconnected(&self) -> bool {
+        matches!(self.presence, Presence::Down(_, NodeDownCause::Disconnected))
     }
 
     /// Queues an event of the peer `of`, whose state this is.
@@ -209,7 +218,11 @@ impl State {
 
     /// Records what the last attempt to reach it met; those whose sends fail are told the same.
     pub(super) fn note(&mut self, last: String) {
-        if let Presence::Down(_, NodeDownCause::Silent { last: told, .. }) = &mut self.presence {
+        if let Presence::Down(
+            _,
+            NodeDownCause::Silent { last: told, .. } | NodeDownCause::Gone { last: told },
+        ) = &mut self.presence
+        {
             told.clone_from(&last);
         }
         self.reach.last = last;
@@ -310,9 +323,25 @@ impl State {
         let Some(since) = self.silent_since().filter(|since| now >= *since + down_after) else {
             return Vec::new();
         };
-        self.reach.wanted = None;
         let silent_ms = now.saturating_duration_since(since).as_millis() as u64;
         let cause = NodeDownCause::Silent { silent_ms, last: self.reach.last.clone() };
+        self.lose(of, cause, now)
+    }
+
+    /// Records that its process is gone, if it is missed.
+    pub(super) fn lose_gone(&mut self, of: &Peer) -> Vec<Waker> {
+        let is_missed = matches!(self.presence, Presence::Up(_));
+        if !is_missed || !matches!(self.connection, ConnectionState::None) {
+            return Vec::new();
+        }
+        let cause = NodeDownCause::Gone { last: self.reach.last.clone() };
+        self.lose(of, cause, of.events.now())
+    }
+
+    /// Records that it is down, and has it dialled for a while (MS-14). Returns the wakers of those
+    /// whose wait failed.
+    fn lose(&mut self, of: &Peer, cause: NodeDownCause, now: Instant) -> Vec<Waker> {
+        self.reach.wanted = None;
         if matches!(self.presence, Presence::Down(..)) {
             return Vec::new();
         }
@@ -337,6 +366,7 @@ impl State {
         {
             self.carried = Some(total(self.carried, link.stats()));
             of.link.store(None);
+            self.closed_at = owner.host.filter(|_| *cause == LinkCause::Closed);
             self.patience = if was_idle { None } else { of.events.patience(owner.asked) };
             // Of a slow node the last sign of life may be older than what is borne: it is dialled
             // for that long all the same.
@@ -359,13 +389,16 @@ impl State {
             return (false, Vec::new());
         }
         let mut wakers = Vec::new();
-        if *cause == LinkCause::Left
-            && let Some(peer) = self.presence.up().cloned()
-        {
-            self.report_down(of, peer, NodeDownCause::Left);
+        let down = match cause {
+            LinkCause::Left => Some(NodeDownCause::Left),
+            LinkCause::Disconnected => Some(NodeDownCause::Disconnected),
+            _ => None,
+        };
+        if let (Some(cause), Some(peer)) = (down, self.presence.up().cloned()) {
+            self.report_down(of, peer, cause.clone());
             self.reach.wanted = None;
             // A sender that saw the link's end before this was known may wait already.
-            wakers = self.go_down(NodeDownCause::Left, of.events.now());
+            wakers = self.go_down(cause, of.events.now());
         }
         (self.is_wanted() && self.reach.start(), wakers)
     }

@@ -63,7 +63,7 @@ impl PeerState {
                     state
                 });
             }
-            PeerEvent::Paused { .. } => return earlier,
+            PeerEvent::Paused { .. } | PeerEvent::Refused { .. } => return earlier,
         };
         Some(PeerState { node: node.clone(), status, since: Instant::now() })
     }

@@ -106,7 +106,7 @@ async fn a_node_whose_runtime_is_gone_is_gone() {
     alpha.mesh.ready(1).await;
     runtime.shutdown_background();
     let mut count = alpha.watcher.count.subscribe();
-    let down = || alpha.watcher.texts().last().is_some_and(|last| last == "orphan down: silent");
+    let down = || alpha.watcher.texts().last().is_some_and(|last| last == "orphan down: gone");
     let wait = count.wait_for(|_| down());
     tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it is down").unwrap();
     drop(beta);

@@ -1,0 +1,119 @@
+//! Connecting to other nodes, with an end: clients, and links that a program makes and ends.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use ringpost_transport::id::NodeName;
+
+use super::{Node, NodeBuilder, StartError};
+use crate::actor::Peer;
+use crate::remote::{ConnectCause, ConnectError};
+
+/// The time that a node has to end that could not be connected: it has no actors and no links.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Starts to describe a client of the node at `address`: a node that does not listen, of a name
+    /// that it invents when it starts, with that address as its [seed](NodeBuilder::seeds).
+    ///
+    /// ```no_run
+    /// # async fn call() -> Result<(), ringpost::BoxError> {
+    /// use ringpost::Node;
+    ///
+    /// let (node, server) = Node::client("127.0.0.1:7700").connect().await?;
+    /// println!("{} is linked to {}", node.name(), server.name());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn client(address: impl Into<String>) -> NodeBuilder {
+        NodeBuilder::new(None).seeds([address])
+    }
+
+    /// Connects this node to the one at `address`, and returns that node, which is linked then; at
+    /// once where it is linked already. From then on the address is a
+    /// [seed](NodeBuilder::seeds) of this node, which is dialled again when the link is lost.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: at once where trying again cannot help (a name that is taken, another
+    /// secret or version, no node of Ringpost), otherwise the last failure when the
+    /// [time](NodeBuilder::connect_timeout) is over. The address is no seed then, unless it was one
+    /// before.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped it is as after an error.
+    pub async fn connect(&self, address: impl Into<String>) -> Result<Peer, ConnectError> {
+        self.connecting(address.into()).await
+    }
+
+    /// Boxes the future, as the start of a node.
+    fn connecting(&self, address: String) -> BoxFuture<'_, Result<Peer, ConnectError>> {
+        Box::pin(async move {
+            let Some(remote) = &self.core.remote else {
+                return Err(ConnectError::no_network(address));
+            };
+            let node = remote.connect(&address, self.core.connect_timeout).await?;
+            Ok(self.peer(node.name.as_str()))
+        })
+    }
+
+    /// Ends the link to the node of this name in order: messages that were sent are handed over, and
+    /// both sides say goodbye. The other node has 5 s for that. Returns false when it is not linked.
+    ///
+    /// For either node the other one is down then: for this one with the cause
+    /// [`Disconnected`](crate::NodeDownCause::Disconnected), for the other with
+    /// [`Left`](crate::NodeDownCause::Left). Their asks of each other that wait for an answer fail.
+    /// No seed of this node has it linked again, but the next message to it, in either direction,
+    /// has, [`connect`](Self::connect), or a seed of the other node that leads here.
+    ///
+    /// # Cancel safety
+    /// The goodbye goes on when the future is dropped.
+    pub async fn disconnect(&self, peer: &str) -> bool {
+        match (&self.core.remote, NodeName::new(peer)) {
+            (Some(remote), Ok(name)) => remote.disconnect(&name).await,
+            _ => false,
+        }
+    }
+
+    /// Connects to the first of these addresses that answers.
+    async fn connect_first(&self, addresses: Vec<String>) -> Result<Peer, ConnectError> {
+        let mut running: FuturesUnordered<_> =
+            addresses.into_iter().map(|address| self.connecting(address)).collect();
+        let mut failed = ConnectError::no_address();
+        while let Some(outcome) = running.next().await {
+            match outcome {
+                Ok(peer) => return Ok(peer),
+                Err(error) if error.cause == ConnectCause::NameTaken => return Err(error),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+}
+
+impl NodeBuilder {
+    /// Starts the node, connects it to the first of its [`seeds`](Self::seeds) that answers, and
+    /// returns both nodes.
+    ///
+    /// # Errors
+    /// [`StartError`]; [`StartError::Connect`] where no seed could be connected to, as
+    /// [`Node::connect`] says. Nothing is left of the node then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the node.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn connect(self) -> Result<(Node, Peer), StartError> {
+        let seeds = self.seeds.clone();
+        let node = self.start().await?;
+        match Box::pin(node.connect_first(seeds)).await {
+            Ok(peer) => Ok((node, peer)),
+            Err(error) => {
+                node.shutdown(GOODBYE).await;
+                Err(error.into())
+            }
+        }
+    }
+}
