@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::limits::CLOSE_TEXT_BYTES_MAX;
+use crate::text;
 
 /// Why a mailbox closed: a number and a text that mean something to the layer above. Made where the
 /// mailbox was; carried by CLOSED.
@@ -21,11 +22,10 @@ impl CloseReason {
         &text.as_bytes()[..text.floor_char_boundary(CLOSE_TEXT_BYTES_MAX)]
     }
 
-    /// Reads what a peer sent; what is no text, or too long, is made one that is not. It is one
-    /// line, whatever the peer sent: it reaches the log.
+    /// Reads what a peer sent; what is no text, or too long, is made one that is not.
     pub(crate) fn read(code: u16, text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(&text[..text.len().min(CLOSE_TEXT_BYTES_MAX)]);
-        let text = text.replace(char::is_control, " ");
+        let text = text::of_peer(&text, usize::MAX);
         CloseReason { code, text: (!text.is_empty()).then(|| text.into()) }
     }
 }

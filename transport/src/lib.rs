@@ -63,6 +63,7 @@ pub mod steps;
 #[cfg(not(feature = "steps"))]
 mod steps;
 mod sync;
+pub mod text;
 mod unresolved;
 pub mod wire;
 

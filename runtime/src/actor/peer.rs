@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, maybe_done};
 use futures::{FutureExt, poll};
 use ringpost_transport::id::NodeName;
+use ringpost_transport::text;
 use tokio::time::Instant;
 
 use super::destination::View;
@@ -19,6 +20,7 @@ use super::{Accepts, ActorRef, Context, Down, Handlers, Recipient};
 use crate::address::{Address, InvalidActorName, check_name};
 use crate::error::{AskCause, AskError, Cause, NotBegun, RemoteSpawnCause, RemoteSpawnError};
 use crate::exit::ActorExit;
+use crate::limits;
 use crate::message::Message;
 use crate::mutants::planted;
 use crate::node::Node;
@@ -375,9 +377,9 @@ impl Asker<'_> {
             Refusal::NameTaken => RemoteSpawnCause::NameTaken(name()),
             Refusal::InvalidName => RemoteSpawnCause::InvalidName(InvalidActorName(name())),
             Refusal::TooMany(most) => RemoteSpawnCause::TooMany(most),
-            Refusal::Refused(text) => RemoteSpawnCause::Refused(text),
-            Refusal::NotStarted(text) => RemoteSpawnCause::Start(text),
-            Refusal::Panicked(text) => RemoteSpawnCause::Panicked(text),
+            Refusal::Refused(text) => RemoteSpawnCause::Refused(shown(&text)),
+            Refusal::NotStarted(text) => RemoteSpawnCause::Start(shown(&text)),
+            Refusal::Panicked(text) => RemoteSpawnCause::Panicked(shown(&text)),
             Refusal::Killed => RemoteSpawnCause::Killed,
             Refusal::Leaving if *self.peer.name == *self.peer.node.name() => {
                 RemoteSpawnCause::NotSent(Cause::Shutdown)
@@ -386,6 +388,11 @@ impl Asker<'_> {
             Refusal::Released => RemoteSpawnCause::NotSent(Cause::Timeout),
         }
     }
+}
+
+/// Returns a text of the other node as it is shown.
+fn shown(text: &str) -> String {
+    text::of_peer(text, limits::REFUSAL_TEXT_BYTES_MAX)
 }
 
 fn unanswered(error: AskError) -> RemoteSpawnCause {

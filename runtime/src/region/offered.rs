@@ -12,12 +12,14 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use ringpost_transport::cause::{NodeDown, NodeDownCause};
+use ringpost_transport::text;
 
 use super::range::element_bytes;
 use super::{BYTES_MAX, Region, RemoteRegion, remote::Whereabouts};
 use crate::actor::{Actor, ActorRef, Context, Down, Peer, Recipient, ReplyTo};
 use crate::address::{Address, RESERVED};
 use crate::error::{AllocateError, AskCause, AskError, Cause, OfferError, ReleaseError};
+use crate::limits;
 use crate::node::Node;
 use crate::remote::Access;
 use crate::resident::{Halt, Resident};
@@ -248,6 +250,7 @@ impl Peer {
                 return Err(AllocateError::OverQuota { node: peer, left });
             }
             Err(NotAllocated::Refused(reason)) => {
+                let reason = text::of_peer(&reason, limits::REFUSAL_TEXT_BYTES_MAX);
                 return Err(AllocateError::Refused { node: peer, reason });
             }
         };

@@ -3,6 +3,7 @@
 
 use crate::id::NodeName;
 use crate::limits;
+use crate::text;
 use crate::wire::PrefaceError;
 
 /// Longest address, in bytes.
@@ -113,7 +114,7 @@ impl<'a> Reader<'a> {
         let length = self.u8()?;
         let bytes = self.bytes(length.into())?;
         let text = str::from_utf8(bytes).map_err(|_| Malformed::Text(what))?;
-        if text.chars().any(char::is_control) {
+        if text.chars().any(text::is_control) {
             return Err(Malformed::Text(what));
         }
         Ok(text.into())

@@ -9,6 +9,7 @@ use crate::id::{Incarnation, NodeId, NodeName};
 use crate::limits;
 use crate::proto::error::Refusal;
 use crate::proto::fate::Refused;
+use crate::text;
 
 use super::codec::{self, Malformed, Reader};
 use super::rejection::Rejection;
@@ -223,7 +224,7 @@ impl Message {
                 out.push(kind::PASS);
                 codec::put_text(&mut out, fabric);
                 out.push(u8::from(*again));
-                codec::put_text(&mut out, &reason.replace(char::is_control, " "));
+                codec::put_text(&mut out, &text::of_peer(reason, usize::MAX));
             }
             Message::Ready { fabric } => {
                 out.push(kind::READY);

@@ -9,6 +9,7 @@ use super::codec::{self, Malformed, Reader};
 use crate::fabric::one_sided::{Access, Key};
 use crate::id::ShareId;
 use crate::limits;
+use crate::text;
 
 /// A message about shared memory, as part of SHARING.
 #[derive(Clone, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl Sharing {
             Sharing::Unable { number, reason } => {
                 out.push(kind::UNABLE);
                 out.extend(number.to_le_bytes());
-                codec::put_text(out, &reason.replace(char::is_control, " "));
+                codec::put_text(out, &text::of_peer(reason, usize::MAX));
             }
             Sharing::Ask(share) => put(out, kind::ASK, share),
             Sharing::Granted { share, key, bytes, access, is_elsewhere } => {
@@ -151,7 +152,7 @@ impl Sharing {
             }
             Sharing::Denied { share, reason } => {
                 put(out, kind::DENIED, share);
-                codec::put_text(out, &reason.replace(char::is_control, " "));
+                codec::put_text(out, &text::of_peer(reason, usize::MAX));
             }
             Sharing::Revoke(share) => put(out, kind::REVOKE, share),
             Sharing::Revoked(share) => put(out, kind::REVOKED, share),

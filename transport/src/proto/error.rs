@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::limits::KIND_NAME_BYTES_MAX;
+use crate::text;
 
 /// A breach of the protocol by a peer. The link ends; the node lives on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -105,8 +106,8 @@ impl OpenRefusal {
             1 => Ok(OpenRefusal::NoSuchMailbox),
             2 if payload.len() <= KIND_NAME_BYTES_MAX => {
                 let found = std::str::from_utf8(payload).map_err(|_| Violation::Opening)?;
-                // One line, whatever the peer sent: it reaches the log.
-                Ok(OpenRefusal::WrongKind { found: found.replace(char::is_control, " ").into() })
+                let found = text::of_peer(found, KIND_NAME_BYTES_MAX).into();
+                Ok(OpenRefusal::WrongKind { found })
             }
             _ => Err(Violation::Opening),
         }
