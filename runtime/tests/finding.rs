@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, future};
 use ringpost::prelude::*;
-use ringpost::{Inbox, NodeBuilder};
+use ringpost::{DeadLetterCause, Inbox, NodeBuilder};
 use tokio::time::Instant;
 
 use crate::actors::{Note, Notebook, Notes, held, node};
@@ -110,6 +110,22 @@ async fn an_inbox_is_a_stream_of_what_it_is_told_and_bounded() {
         tokio::task::yield_now().await;
     }
     assert_eq!(recipient.tell(Note { number: 1 }).await.unwrap_err().cause, Cause::Stopped);
+}
+
+#[tokio::test]
+async fn what_an_inbox_did_not_receive_when_it_is_dropped_is_a_dead_letter() {
+    let node = node().await;
+    let inbox: Inbox<Note> = node.inbox(8).await.unwrap();
+    let recipient = inbox.recipient();
+    for number in 0..5 {
+        recipient.tell(Note { number }).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    drop(inbox);
+    while !node.snapshot().actors.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 5);
 }
 
 #[tokio::test]

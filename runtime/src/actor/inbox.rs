@@ -4,10 +4,16 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use futures::Stream;
+use ringpost_transport::shield;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendError;
 
+use super::cell::{Body, Cell};
+use super::destination::View;
+use super::route::Label;
 use super::{Actor, ActorRef, Context, Handler, Recipient, SpawnOptions};
 use crate::busy::at_rest;
+use crate::dead_letter::DeadLetterCause;
 use crate::error::SpawnError;
 use crate::message::Message;
 use crate::node::Node;
@@ -15,8 +21,7 @@ use crate::{actor, handlers};
 
 /// A place that messages of one type can be sent to, for code that is no actor: a stream of what
 /// came to its [`recipient`](Inbox::recipient). Made by [`Node::inbox`]. Dropped, it is closed:
-/// a message sent to it then is refused, and those in its mailbox are dead letters (but for two
-/// that are on their way out of it).
+/// a message sent to it then is refused, and those that were not received are dead letters.
 ///
 /// The recipient may be sent in messages, also to other nodes, where `M` can cross nodes.
 pub struct Inbox<M: Message> {
@@ -40,10 +45,12 @@ impl<M: Message> Clerk<M> {}
 impl<M: Message> Handler<M> for Clerk<M> {
     type Reply = ();
 
-    async fn handle(&mut self, msg: M, _cx: &mut Context<Self>) {
+    async fn handle(&mut self, msg: M, cx: &mut Context<Self>) {
         // Its owner may take the next one whenever it likes. An error says that the inbox is gone:
         // this one is about to stop.
-        drop(at_rest(self.messages.send(msg)).await);
+        if let Err(SendError(unsent)) = at_rest(self.messages.send(msg)).await {
+            bury(cx.cell(), unsent);
+        }
     }
 }
 
@@ -91,5 +98,18 @@ impl<M: Message> Drop for Inbox<M> {
     fn drop(&mut self) {
         // It is an actor of this node: that never fails.
         self.actor.request_stop().ok();
+        self.messages.close();
+        while let Ok(unread) = self.messages.try_recv() {
+            if let View::Local(near) = self.actor.destination().view() {
+                bury(near.cell(), unread);
+            }
+        }
     }
+}
+
+/// Buries a message that its owner did not receive.
+fn bury<M: Message>(clerk: &Cell<Clerk<M>>, message: M) {
+    let label = const { &Label::of::<Clerk<M>, M>() };
+    clerk.base().bury(label, DeadLetterCause::Stopped);
+    shield::discard(message);
 }
