@@ -79,13 +79,15 @@ pub(crate) struct InHand {
     pub(crate) deadline: Option<tokio::time::Instant>,
     /// Which ask of this node it is: no other has the number while it lives; 0 for none.
     pub(crate) ask: usize,
+    /// The bytes in which it came from another node.
+    pub(crate) bytes: u32,
 }
 
 impl InHand {
     /// The first `on_start` of an actor: its spawner may wait for that.
-    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX };
+    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX, bytes: 0 };
     /// A later one: its supervisor may wait for that.
-    pub(crate) const NEXT_START: Self = InHand { deadline: None, ask: usize::MAX - 1 };
+    pub(crate) const NEXT_START: Self = InHand { deadline: None, ask: usize::MAX - 1, bytes: 0 };
 }
 
 /// Returns true if the caller is a handler or hook of the actor with this token.

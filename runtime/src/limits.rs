@@ -8,6 +8,9 @@ pub use ringpost_transport::limits::{LEND_FROM, REVOKE_PATIENCE};
 
 /// Messages that may wait in a mailbox, unless the node or the spawner says otherwise.
 pub const MAILBOX_CAPACITY: usize = 1024;
+/// Most bytes, as they arrived, of the messages of other nodes that an actor has put aside, but for
+/// one, which may be larger.
+pub const STASH_BYTES_MAX: usize = 64 << 20;
 /// Most messages an actor takes from each intake of its mailbox at once.
 pub const BATCH_MESSAGES_MAX: usize = 32;
 /// Most messages that an actor handles, one after the other, before other tasks have a turn: as

@@ -189,7 +189,7 @@ impl<R: Send> OpenAsk for Slot<R> {
             State::Open { begun, .. } => {
                 *begun = true;
                 let ask = std::ptr::from_ref(self).addr();
-                Some(InHand { deadline: Some(self.deadline), ask })
+                Some(InHand { deadline: Some(self.deadline), ask, bytes: 0 })
             }
             State::Answered(_) | State::Lost(_) | State::Done => None,
         }

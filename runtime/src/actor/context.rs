@@ -48,6 +48,8 @@ pub struct Context<A: Hosted> {
     /// The tell whose handler runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
+    /// The bytes in which that message came from another node.
+    bytes: u32,
     /// That message came from the mailbox.
     is_mail: bool,
 }
@@ -97,6 +99,7 @@ impl<A: Handlers> Context<A> {
             actor: ActorRef::local(cell),
             in_hand: None,
             deadline: None,
+            bytes: 0,
             is_mail: false,
             more: None,
         }

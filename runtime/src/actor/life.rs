@@ -299,7 +299,7 @@ fn receive_at_once<A: Handlers>(
     (label, in_hand, scope): (&'static Label, InHand, Option<&Scope>),
     envelope: &mut Option<A::Envelope>,
 ) {
-    cx.begin(label, in_hand.deadline);
+    cx.begin(label, in_hand);
     let noted = note(&label.duty, in_hand);
     let within = scope.map(Scope::enter);
     actor.receive_at_once(envelope, cx);

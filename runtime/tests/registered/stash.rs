@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use ringpost::limits;
 use ringpost::prelude::*;
 
 use super::{Clerk, Do, MS, Order, within};
 use crate::actors::{Note, node};
+use crate::remote::pair;
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
@@ -132,4 +134,36 @@ async fn what_was_put_aside_and_given_up_does_not_come_back() {
     assert_eq!(clerk.open().await, Ok(4));
     assert_eq!(waits.await.unwrap(), Ok(1001));
     assert_eq!(clerk.notes().await, Ok(vec![1001, 7]));
+}
+
+#[message]
+struct Heavy(Vec<u8>);
+
+/// Puts aside all that it can, and says whether it could.
+#[actor]
+#[derive(Default)]
+struct Hoarder;
+
+#[handlers]
+impl Hoarder {
+    #[handler]
+    fn heavy(&mut self, msg: View<Heavy>, cx: &mut Context<Self>) -> bool {
+        cx.stash(msg).is_ok()
+    }
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn messages_of_other_nodes_are_put_aside_up_to_so_many_bytes() {
+    let (alpha, beta) = pair().await;
+    let near = beta.spawn("hoarder", Hoarder).await.unwrap();
+    let far: ActorRef<Hoarder> = alpha.actor("beta/hoarder").await.unwrap();
+    let half = limits::STASH_BYTES_MAX / 2;
+    let heavy = |bytes| far.ask(Heavy(vec![1; bytes]));
+    assert_eq!((heavy(half).await, heavy(100).await), (Ok(true), Ok(true)));
+    assert_eq!((heavy(half).await, heavy(100).await), (Ok(false), Ok(true)));
+    assert_eq!(near.ask(Heavy(vec![2; half])).await, Ok(true), "it is of its own node");
+    near.stop().await.unwrap();
+    near.wait_stopped().await;
+    assert_eq!(beta.dead_letters().total(), 4);
 }

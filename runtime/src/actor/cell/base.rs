@@ -16,7 +16,7 @@ use crate::exit::ActorExit;
 use crate::mailbox::Intake;
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{Form, Note, code};
+use crate::remote::{Form, Note, Replier, code};
 use crate::resident::{Halt, Resident};
 use crate::slot::OpenAsk;
 use crate::spans::{self, Scope, Subject};
@@ -178,7 +178,8 @@ impl Base {
     /// has given up.
     pub(super) fn open(&self, label: &Label, unopened: Unopened, form: Form) -> Option<Opened> {
         let Unopened { payload, ask, note, .. } = unopened;
-        let (mut replier, mut in_hand) = (None, InHand::default());
+        let bytes = payload.len() as u32;
+        let (mut replier, mut in_hand) = (None, InHand { bytes, ..InHand::default() });
         if let Some((asked, deadline)) = ask {
             replier = begin_ask(asked, deadline);
             if replier.is_none() {
@@ -204,8 +205,14 @@ impl Base {
     pub(super) fn unread(&self, label: &Label, opened: Opened, error: NotTaken) {
         let (actor, name) = (self.address(), label.name());
         let error = error.text();
+        self.refuse(label, opened.far.replier);
         log::warn!(%actor, name, %error, "a message could not be read: it is dropped");
-        match opened.far.replier {
+    }
+
+    /// Tells the asker of a message that was not read, or buries the message.
+    #[cold]
+    pub(super) fn refuse(&self, label: &Label, replier: Option<Replier>) {
+        match replier {
             Some(replier) => replier.fail(code::INVALID_ASK),
             None => self.bury(label, DeadLetterCause::InvalidArchive),
         }

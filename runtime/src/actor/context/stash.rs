@@ -22,7 +22,12 @@ ringpost_transport::debug_by_display!(StashFull<T>);
 impl<T> fmt::Display for StashFull<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let most = limits::MAILBOX_CAPACITY;
-        write!(f, "{most} messages are put aside already: put them back first with `unstash`")
+        let bytes = limits::STASH_BYTES_MAX;
+        write!(
+            f,
+            "{most} messages, or {bytes} bytes of messages of other nodes, are put aside already: \
+             put them back first with `unstash`"
+        )
     }
 }
 
@@ -35,7 +40,8 @@ impl<A: Handlers> Context<A> {
     /// letter.
     ///
     /// # Errors
-    /// [`StashFull`], with the message: at most [`limits::MAILBOX_CAPACITY`] are put aside.
+    /// [`StashFull`], with the message: at most [`limits::MAILBOX_CAPACITY`] are put aside, and of
+    /// other nodes at most [`limits::STASH_BYTES_MAX`] bytes.
     pub fn stash<I: Input>(&mut self, message: I) -> Result<(), StashFull<I>>
     where
         A: Accepts<I::Message, Input = I>,
@@ -74,9 +80,9 @@ impl<A: Handlers> Context<A> {
     where
         A: Accepts<I::Message, Input = I, Reply = R>,
     {
-        let (deadline, scope) = (self.deadline, Scope::here());
+        let (deadline, bytes, scope) = (self.deadline, self.bytes, Scope::here());
         let more = self.more();
-        if more.stash.len() + more.unstashed.len() >= limits::MAILBOX_CAPACITY {
+        if !more.has_room_aside(bytes) {
             return Err((message, reply));
         }
         let (label, is_ask) = (const { &Label::of::<A, I::Message>() }, reply.is_awaited());
@@ -85,7 +91,7 @@ impl<A: Handlers> Context<A> {
             more.asides += 1;
             more.asides
         });
-        more.stash.insert(number, Aside { label, kept, is_ask, deadline, scope });
+        more.stash.insert(number, Aside { label, kept, is_ask, deadline, bytes, scope });
         more.count();
         Ok(())
     }

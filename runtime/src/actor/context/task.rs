@@ -19,6 +19,7 @@ use crate::actor::route::Label;
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
+use crate::limits;
 use crate::resident::Resident;
 use crate::rest::Judgement;
 use crate::spans::{self, Scope};
@@ -113,13 +114,14 @@ impl<A: Handlers> Held<A> for More<A> {
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {
             self.count();
-            let Aside { label, kept, is_ask, deadline, scope } = aside;
+            let Aside { label, kept, is_ask, deadline, bytes, scope } = aside;
             if kept.is_given_up() {
                 continue;
             }
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
-            let (envelope, in_hand) = (Some(kept.envelope()).into(), InHand { deadline, ask: 0 });
+            let (envelope, in_hand) =
+                (Some(kept.envelope()).into(), InHand { deadline, ask: 0, bytes });
             let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
             return Some(Begun { label, envelope, in_hand, scope });
         }
@@ -211,6 +213,14 @@ impl<A: Handlers> Registered for More<A> {
 }
 
 impl<A: Handlers> More<A> {
+    /// Returns true if a message that came in so many bytes may be put aside.
+    pub(super) fn has_room_aside(&self, bytes: u32) -> bool {
+        let asides = || self.stash.values().chain(self.unstashed.values());
+        let held: u64 = asides().map(|aside| u64::from(aside.bytes)).sum();
+        let fits = held == 0 || held + u64::from(bytes) <= limits::STASH_BYTES_MAX as u64;
+        fits && asides().count() < limits::MAILBOX_CAPACITY
+    }
+
     /// Puts back all that was put aside. Returns how many messages that were.
     pub(super) fn unstash(&mut self) -> usize {
         let count = self.stash.len();
@@ -254,6 +264,8 @@ pub(super) struct Aside<A: Handlers> {
     pub(super) is_ask: bool,
     /// When its asker gives up.
     pub(super) deadline: Option<Instant>,
+    /// The bytes in which it came from another node.
+    pub(super) bytes: u32,
     /// The scope in which it was put aside.
     pub(super) scope: Option<Box<Scope>>,
 }
@@ -283,9 +295,10 @@ where
 /// The side of the actor's task.
 impl<A: Handlers> Context<A> {
     /// Notes the message that begins.
-    pub(in crate::actor) fn begin(&mut self, label: &'static Label, deadline: Option<Instant>) {
+    pub(in crate::actor) fn begin(&mut self, label: &'static Label, in_hand: InHand) {
         self.in_hand = Some(label);
-        self.deadline = deadline;
+        self.deadline = in_hand.deadline;
+        self.bytes = in_hand.bytes;
     }
 
     /// Notes that its handler has ended.
