@@ -7,6 +7,7 @@ use ringpost_transport::note::Note;
 use tokio::time::Instant;
 
 use super::route::{self, HeadAt, Label};
+use super::tether;
 use crate::mailbox::Remote;
 use crate::remote::{Deliveries, Delivery, Replier, Tells};
 
@@ -32,10 +33,12 @@ pub(super) struct Unopened {
 impl Unopened {
     /// As [`Letter::told`].
     pub(super) fn told(&self, heads: HeadAt) -> Option<&'static Label> {
-        if self.ask.is_some() {
-            return None;
-        }
-        route::label_at(heads, self.ordinal)
+        self.ask.is_none().then(|| self.label(heads))
+    }
+
+    /// Returns which message it is. (What has no route has the ordinal of a tether.)
+    pub(super) fn label(&self, heads: HeadAt) -> &'static Label {
+        route::label_at(heads, self.ordinal).unwrap_or(tether::LABEL)
     }
 }
 

@@ -119,7 +119,11 @@ impl<A: Handlers> Cell<A> {
     /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
     /// handle.
     pub(super) fn open(&self, unopened: Unopened) -> Option<Begun<A>> {
-        let (route, form) = route::at::<A>(unopened.ordinal)?;
+        let Some((route, form)) = route::at::<A>(unopened.ordinal) else {
+            let label = unopened.label(route::head_of::<A>);
+            self.base.refuse(label, unopened.ask.map(|(replier, _)| replier));
+            return None;
+        };
         let label = &route.head.label;
         let mut opened = self.base.open(label, unopened, form)?;
         match (route.take)(&mut Source::Far(&mut opened.far), &self.base.node) {

@@ -14,6 +14,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use ringpost_transport::text;
 use tokio::sync::oneshot;
 use tokio::task::coop;
 use tokio::time::{Instant, sleep};
@@ -221,7 +222,8 @@ impl Handler<Untied> for Tie {
     type Reply = ();
 
     async fn handle(&mut self, msg: Untied, cx: &mut Context<Self>) {
-        self.me.unlink(cx.cell().token(), msg.why.as_deref().map(linked_text));
+        let why = msg.why.map(|why| text::of_peer(&why, 2 * limits::LINKED_TEXT_BYTES_MAX));
+        self.me.unlink(cx.cell().token(), why.as_deref().map(linked_text));
         cx.stop();
     }
 }
@@ -377,7 +379,11 @@ mod tests {
 
     use super::*;
     use crate::BoxError;
+    use crate::actor::Recipient;
     use crate::actor::destination::View;
+    use crate::dead_letter::DeadLetterCause;
+    use crate::remote::SendKind;
+    use crate::shared::MemoryOffer;
 
     #[actor]
     #[derive(Default)]
@@ -399,6 +405,79 @@ mod tests {
 
     #[handlers]
     impl Links {}
+
+    /// Returns two nodes that are linked; the second offers memory.
+    async fn pair() -> (Node, Node) {
+        let start = |name: &str, seeds| Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
+        let alpha = start("alpha", vec![]).start().await.unwrap();
+        let beta = start("beta", alpha.addresses()).start().await.unwrap();
+        beta.offer_memory(MemoryOffer { bytes_per_node: 1 << 20, bytes: 1 << 20 }).unwrap();
+        alpha.ready(1).await;
+        (alpha, beta)
+    }
+
+    /// Returns the way from `node` to an actor of another node.
+    fn way_to(node: &Node, name: &str) -> RemoteSender {
+        let address = Address::by_name("beta".into(), name.into());
+        let there = Recipient::<Untied, ()>::bind(node, address);
+        let destination = there.destination().now();
+        let View::Remote(sender, _) = destination.view() else { panic!("it is far") };
+        sender.clone()
+    }
+
+    fn tether(node: &Node) -> Tether {
+        let actor = Address::by_name(node.shared_name().clone(), "nobody".into());
+        Tether { tie: actor.clone(), actor }
+    }
+
+    #[tokio::test]
+    async fn no_node_links_to_an_actor_of_the_runtime_of_another_one() {
+        let (alpha, beta) = pair().await;
+        let peer = alpha.peer("beta").unwrap();
+        let region = peer.region::<u64>(8).await.unwrap();
+        let made = make(way_to(&alpha, "#memory"), alpha.clone(), tether(&alpha)).await;
+        assert!(matches!(made, Err(Unmade::Refused(_))), "it takes no link");
+        assert_eq!(region.remote().read(..).await.unwrap(), [0; 8], "it lives on");
+        peer.region::<u64>(8).await.unwrap();
+        beta.shutdown(limits::STOP_WITHIN).await;
+    }
+
+    #[tokio::test]
+    async fn a_request_for_a_link_that_was_told_is_a_dead_letter() {
+        let (alpha, beta) = pair().await;
+        let there = beta.spawn("there", Popular).await.unwrap();
+        let mut dead = beta.dead_letters().subscribe();
+        let sender = way_to(&alpha, "there");
+        for _ in 0..2 {
+            let (mut message, mut waiter) = (Some(tether(&alpha)), Waiter::default());
+            let to = (&sender, &TETHER, SendKind::Tell);
+            let told =
+                poll_fn(|cx| remote_send::poll_send(to, &alpha, &mut message, &mut waiter, cx));
+            told.await.map(drop).unwrap();
+            let letter = dead.recv().await.unwrap();
+            assert_eq!(
+                (letter.name, letter.cause),
+                (Some(Tether::NAME), DeadLetterCause::InvalidArchive)
+            );
+        }
+        there.stop().await.unwrap();
+        assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
+    }
+
+    #[tokio::test]
+    async fn a_text_of_another_node_is_one_line_in_the_failure_that_it_causes() {
+        let node = Node::builder("alpha").start().await.unwrap();
+        let failing = node.spawn("failing", Popular).await.unwrap();
+        let View::Local(near) = failing.destination().view() else { panic!("it is near") };
+        let me: Arc<dyn Resident> = near.shared();
+        let to = Address::by_name("beta".into(), "there".into());
+        let (cell, _) = node.begin(Tie::options(), Tie::new(&me, &to), None, None).unwrap();
+        let tie = ActorRef::local(cell.clone());
+        assert!(me.link(cell.token(), link_by(&tie, to)));
+        tie.tell(Untied { why: Some("full\r\n\x1b[2J\u{202e}disk".into()) }).await.unwrap();
+        let exit = failing.wait_stopped().await;
+        assert_eq!(exit, ActorExit::Failed("full   [2J disk".into()));
+    }
 
     /// Also of those that are asked for at once no more are made.
     // Promised in docs/SEMANTICS.md.

@@ -169,13 +169,17 @@ pub(super) fn checked(guess: u16, at: HeadAt, message: TypeId) -> u16 {
     }
 }
 
+/// The row of no message.
+const NOTHING: Accepted = Accepted { id: 0, layout: 0, reply: 0 };
+
 /// Returns the rows that another node sees, each at its ordinal, as many as a link describes: the
-/// newest form of each message, then `own`, which is the runtime's, then the earlier forms.
-pub(super) fn rows(at: HeadAt, own: Accepted) -> Vec<Accepted> {
+/// newest form of each message, then `own`, which is the runtime's, then the earlier forms. Without
+/// `own` its place has a row that no message fits.
+pub(super) fn rows(at: HeadAt, own: Option<Accepted>) -> Vec<Accepted> {
     let newest = heads(at).map(|head| head.forms.newest());
     let row = |(place, form)| at(place).map(|head| head.forms.row(form));
     let earlier = earlier(at).filter_map(row);
-    newest.chain([own]).chain(earlier).take(ACCEPTED_MAX).collect()
+    newest.chain([own.unwrap_or(NOTHING)]).chain(earlier).take(ACCEPTED_MAX).collect()
 }
 
 /// Returns the message at an ordinal of [`rows`], and its form there.

@@ -10,11 +10,11 @@ use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
 use crate::resident::{Halt, Resident};
 
 impl Base {
-    /// Takes what asks for links, which has this ordinal, out of messages that arrived. It waits
+    /// Takes the asks for links, which have this ordinal, out of messages that arrived. They wait
     /// for no handler.
     fn take_tethers(&self, ordinal: usize, run: &mut Vec<Deliveries>) {
         let is_tether = |item: &mut Deliveries| match item {
-            Deliveries::One(one) => usize::from(one.ordinal) == ordinal,
+            Deliveries::One(one) => usize::from(one.ordinal) == ordinal && one.replier.is_some(),
             Deliveries::Tells(_) => false,
         };
         for tether in run.extract_if(.., is_tether) {
@@ -25,18 +25,21 @@ impl Base {
         }
     }
 
-    fn signal(&self, signal: u16, me: &dyn Resident) {
-        // Another node must not end an actor of the runtime's, which has a reserved name.
-        if self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED)) {
-            return;
-        }
-        match signal {
-            signals::STOP => me.halt(Halt::Stop),
-            signals::KILL => me.halt(Halt::Kill),
-            signals::DRAIN => me.halt(Halt::Drain),
-            // A later version may send others.
-            _ => {}
-        }
+    /// Returns true if it is an actor of the runtime's own, which has a reserved name or is a tie.
+    /// Other nodes send it the messages of its protocol: none ends it, or links to it.
+    fn is_of_runtime(&self, me: &dyn Resident) -> bool {
+        me.is_tie() || self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED))
+    }
+}
+
+/// Carries out a signal of another node.
+fn carry_out(signal: u16, me: &dyn Resident) {
+    match signal {
+        signals::STOP => me.halt(Halt::Stop),
+        signals::KILL => me.halt(Halt::Kill),
+        signals::DRAIN => me.halt(Halt::Drain),
+        // A later version may send others.
+        _ => {}
     }
 }
 
@@ -46,12 +49,15 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
+        let takes_links = !self.base.is_of_runtime(self);
         // An actor with as many messages as a link describes is linked to by none of another node.
-        route::rows(route::head_of::<A>, TETHER.newest())
+        route::rows(route::head_of::<A>, takes_links.then(|| TETHER.newest()))
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
-        self.base.take_tethers(A::ROUTES.len(), run);
+        if !self.base.is_of_runtime(self) {
+            self.base.take_tethers(A::ROUTES.len(), run);
+        }
         if run.is_empty() {
             return Ok(());
         }
@@ -59,7 +65,9 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn signal(&self, signal: u16) {
-        self.base.signal(signal, self);
+        if !self.base.is_of_runtime(self) {
+            carry_out(signal, self);
+        }
     }
 
     fn on_close(&self, notice: CloseNotice) {
