@@ -25,7 +25,7 @@ use super::context::task::Undone;
 use super::reply::unanswered;
 use super::route::Label;
 use super::{Context, Handlers};
-use crate::busy::{Duty, InHand, OnDuty, note, on_duty, take_wait};
+use crate::busy::{Asker, Duty, InHand, OnDuty, note, on_duty, take_wait};
 use crate::deadlines::Alarm;
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
@@ -140,7 +140,7 @@ impl<A: Handlers> Life<A> {
                 let mut starts = pin!(actor.on_start(&mut self.cx));
                 // (Without its type: the rest is compiled once.)
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
-                on_duty(start, in_hand, None, starts).await?;
+                on_duty(start, (in_hand, None), None, starts).await?;
             }
             note_started(self.cell.base(), self.started.take());
             if std::mem::replace(&mut self.is_born, true)
@@ -172,7 +172,7 @@ impl<A: Handlers> Life<A> {
             if let Some(actor) = &mut self.actor {
                 let mut stops = pin!(actor.on_stop(&mut self.cx));
                 let stops: Pin<&mut (dyn Future<Output = ()> + Send)> = stops.as_mut();
-                on_duty(stop, InHand::default(), None, stops).await;
+                on_duty(stop, (InHand::default(), None), None, stops).await;
             }
             Ok(())
         }
@@ -257,9 +257,9 @@ fn handle<'a, A: Handlers>(
     cx: &'a mut Context<A>,
     begun: Begun<A>,
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
-    let Begun { label, mut envelope, in_hand, scope } = begun;
+    let Begun { label, mut envelope, in_hand, asker, scope } = begun;
     let envelope = envelope.take().expect("what has begun has an envelope");
-    on_duty(&label.duty, in_hand, scope, actor.receive(envelope, cx))
+    on_duty(&label.duty, (in_hand, asker), scope, actor.receive(envelope, cx))
 }
 
 /// Handles a message; returns one whose handler may wait. That has begun.
@@ -268,9 +268,9 @@ fn handle_at_once<A: Handlers>(
     cx: &mut Context<A>,
     begun: Begun<A>,
 ) -> Option<Begun<A>> {
-    let Begun { label, mut envelope, in_hand, scope } = begun;
+    let Begun { label, mut envelope, in_hand, asker, scope } = begun;
     receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut envelope);
-    envelope.is_some().then(|| Begun { label, envelope, in_hand, scope })
+    envelope.is_some().then(|| Begun { label, envelope, in_hand, asker, scope })
 }
 
 /// Handles a message of this node where it lies; returns one whose handler may wait. That has
@@ -287,8 +287,9 @@ fn handle_letter<A: Handlers>(
     cx.note_mail();
     let label = letter.label;
     receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut letter.envelope);
-    let envelope = letter.envelope.take();
-    envelope.is_some().then(|| Begun { label, envelope: envelope.into(), in_hand, scope })
+    let (envelope, ask) = (letter.envelope.take(), letter.ask.take());
+    let asker = ask.map(|ask| Asker::Near(ask));
+    envelope.is_some().then(|| Begun { label, envelope: envelope.into(), in_hand, asker, scope })
 }
 
 /// Handles a message whose handler has nothing to wait for, and leaves any other one.

@@ -10,7 +10,7 @@ use crate::actor::child::Course;
 use crate::actor::ends::Ends;
 use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
-use crate::busy::{InHand, is_running};
+use crate::busy::{Asker, InHand, is_running};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::exit::ActorExit;
 use crate::mailbox::Intake;
@@ -49,7 +49,7 @@ pub(in crate::actor) trait Body: Resident {
 /// A message of another node that was begun and is to be read.
 pub(super) struct Opened {
     pub(super) far: Far,
-    is_tell: bool,
+    asker: Option<Asker>,
     in_hand: InHand,
     note: Option<Note>,
 }
@@ -137,9 +137,9 @@ impl Base {
     pub(super) fn begin(
         &self,
         label: &Label,
-        ask: Option<Arc<dyn OpenAsk>>,
+        ask: Option<&dyn OpenAsk>,
     ) -> Option<(InHand, Option<Box<Scope>>)> {
-        let in_hand = match &ask {
+        let in_hand = match ask {
             None => InHand::default(),
             Some(ask) => match ask.begin() {
                 Some(in_hand) => in_hand,
@@ -150,8 +150,8 @@ impl Base {
             },
         };
         let scope = || {
-            let is_ask = ask.as_ref().is_some_and(|ask| ask.is_ask());
-            self.scope(label, is_ask, ask.as_ref().and_then(|ask| ask.sent_in()))
+            let is_ask = ask.is_some_and(OpenAsk::is_ask);
+            self.scope(label, is_ask, ask.and_then(OpenAsk::sent_in))
         };
         Some((in_hand, spans::is_on().then(scope)))
     }
@@ -188,16 +188,21 @@ impl Base {
             }
             in_hand.deadline = deadline;
         }
-        let is_tell = replier.is_none();
-        Some(Opened { far: Far { payload, replier, form }, is_tell, in_hand, note })
+        let asker = replier.as_ref().map(|replier| Asker::Far(replier.asked()));
+        Some(Opened { far: Far { payload, replier, form }, asker, in_hand, note })
     }
 
-    /// Returns what its handler is to know of a message of another node that was read, and the
-    /// scope that it is handled in.
-    pub(super) fn opened(&self, label: &Label, opened: Opened) -> (InHand, Option<Box<Scope>>) {
-        let Opened { is_tell, in_hand, note, .. } = opened;
-        let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());
-        (in_hand, spans::is_on().then(scope))
+    /// Returns what its handler is to know of a message of another node that was read, its asker,
+    /// and the scope that it is handled in.
+    pub(super) fn opened(
+        &self,
+        label: &Label,
+        opened: Opened,
+    ) -> (InHand, Option<Asker>, Option<Box<Scope>>) {
+        let Opened { asker, in_hand, note, .. } = opened;
+        let sent_in = note.as_ref().map(Scope::of);
+        let scope = spans::is_on().then(|| self.scope(label, asker.is_some(), sent_in.as_ref()));
+        (in_hand, asker, scope)
     }
 
     /// Notes that a message could not be read, and tells its asker.

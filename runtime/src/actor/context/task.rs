@@ -17,7 +17,7 @@ use crate::actor::family::{Family, Member};
 use crate::actor::lane::Lane;
 use crate::actor::route::Label;
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
-use crate::busy::InHand;
+use crate::busy::{Asker, InHand};
 use crate::dead_letter::DeadLetterCause;
 use crate::limits;
 use crate::resident::Resident;
@@ -110,7 +110,8 @@ impl<A: Handlers> Held<A> for More<A> {
             let (label, envelope) = item;
             let scope = spans::is_on().then(|| cell.base().scope(label, false, made_in.as_deref()));
             let envelope = Some(envelope).into();
-            return Some(Begun { label, envelope, in_hand: InHand::default(), scope });
+            let in_hand = InHand::default();
+            return Some(Begun { label, envelope, in_hand, asker: None, scope });
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {
             self.count();
@@ -120,10 +121,11 @@ impl<A: Handlers> Held<A> for More<A> {
             }
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
+            let asker = kept.asker();
             let (envelope, in_hand) =
                 (Some(kept.envelope()).into(), InHand { deadline, ask: 0, bytes });
             let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
-            return Some(Begun { label, envelope, in_hand, scope });
+            return Some(Begun { label, envelope, in_hand, asker, scope });
         }
         None
     }
@@ -275,6 +277,9 @@ pub(super) trait Kept<A: Handlers>: Send {
     /// Returns true if its asker has given up.
     fn is_given_up(&self) -> bool;
 
+    /// Returns its asker, if it has one.
+    fn asker(&self) -> Option<Asker>;
+
     fn envelope(self: Box<Self>) -> A::Envelope;
 }
 
@@ -284,6 +289,10 @@ where
 {
     fn is_given_up(&self) -> bool {
         self.1.is_given_up()
+    }
+
+    fn asker(&self) -> Option<Asker> {
+        self.1.asker()
     }
 
     fn envelope(self: Box<Self>) -> A::Envelope {
