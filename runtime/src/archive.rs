@@ -1,13 +1,15 @@
 //! How archives are written, checked and read back: the rkyv strategies behind every message.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::marker::PhantomData;
 
+use ringpost_transport::limits::ARCHIVE_DEPTH_MAX;
 use ringpost_transport::memory::{
-    Checked, InvalidArchive, Payload, Unarchiver, buffer, write_root,
+    Checked, InvalidArchive, Payload, TooDeep, Unarchiver, buffer, write_root,
 };
 use rkyv::bytecheck::CheckBytes;
-use rkyv::rancor::{Error, Fallible, Strategy};
+use rkyv::rancor::{Error, Fallible, Source, Strategy};
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::ser::sharing::Share;
 use rkyv::ser::{Positional, Serializer, Writer};
@@ -16,6 +18,7 @@ use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith, With};
 use rkyv::{Archive, Archived, Deserialize, Place, Portable, Serialize};
 
 use crate::node::Node;
+use crate::schema::Schema;
 
 /// Where an archive is written. A type of its own, so that the bound on messages does not name the
 /// buffer.
@@ -57,6 +60,62 @@ impl<T: ?Sized, S: Fallible + ?Sized> SerializeWith<PhantomData<T>, S> for Phant
 impl<T: ?Sized, D: Fallible + ?Sized> DeserializeWith<(), PhantomData<T>, D> for Phantom {
     fn deserialize_with((): &(), _: &mut D) -> Result<PhantomData<T>, D::Error> {
         Ok(PhantomData)
+    }
+}
+
+/// Archives a field through which a type contains itself, unchanged, and counts the levels. Too many
+/// levels are an error; the thread that writes them would run out of stack.
+#[doc(hidden)]
+pub struct Level;
+
+thread_local! {
+    /// Fields of such types that this thread is writing, each inside the one before.
+    static LEVELS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One more level, until it is dropped.
+struct Entered;
+
+impl Level {
+    fn enter() -> Result<Entered, TooDeep> {
+        let levels = LEVELS.get() + 1;
+        if levels >= ARCHIVE_DEPTH_MAX {
+            return Err(TooDeep);
+        }
+        LEVELS.set(levels);
+        Ok(Entered)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        LEVELS.set(LEVELS.get() - 1);
+    }
+}
+
+impl<T: Archive> ArchiveWith<T> for Level {
+    type Archived = T::Archived;
+    type Resolver = T::Resolver;
+
+    fn resolve_with(field: &T, resolver: T::Resolver, out: Place<T::Archived>) {
+        field.resolve(resolver, out);
+    }
+}
+
+impl<T: Serialize<S>, S: Fallible<Error: Source> + ?Sized> SerializeWith<T, S> for Level {
+    fn serialize_with(field: &T, serializer: &mut S) -> Result<T::Resolver, S::Error> {
+        let _entered = Level::enter().map_err(S::Error::new)?;
+        field.serialize(serializer)
+    }
+}
+
+impl<T, D> DeserializeWith<T::Archived, T, D> for Level
+where
+    T: Archive<Archived: Deserialize<T, D>>,
+    D: Fallible + ?Sized,
+{
+    fn deserialize_with(field: &T::Archived, deserializer: &mut D) -> Result<T, D::Error> {
+        field.deserialize(deserializer)
     }
 }
 
@@ -122,6 +181,15 @@ fn with_serializer(out: &mut AlignedVec<16>, root: &dyn Root) -> Result<(), Erro
     })
 }
 
+/// Checks the archive of a `T` that is to be sent, as its reader does. Only types that may be deep
+/// need it, and those are not read in place (SH-5).
+pub(crate) fn check_written<T: Schema, A>(bytes: &[u8]) -> Result<(), Error>
+where
+    A: Portable + for<'a> CheckBytes<Check<'a>>,
+{
+    if const { T::IN_PLACE } { Ok(()) } else { Checked::<A>::check(bytes) }
+}
+
 /// Writes the archive of `value` in the form `F`. Generated code of messages that gained fields
 /// calls it.
 ///
@@ -129,9 +197,12 @@ fn with_serializer(out: &mut AlignedVec<16>, root: &dyn Root) -> Result<(), Erro
 /// Of a field that cannot be archived.
 pub fn write_as<T, F>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
 where
+    T: Schema,
     F: for<'a> SerializeWith<T, Ser<'a>>,
+    F::Archived: Portable + for<'a> CheckBytes<Check<'a>>,
 {
-    write(With::<T, F>::cast(value), out)
+    write(With::<T, F>::cast(value), out)?;
+    check_written::<T, F::Archived>(out)
 }
 
 /// Checks the bytes and reads a value back from its form `F`. Generated code of messages that

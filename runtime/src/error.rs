@@ -324,7 +324,10 @@ pub enum AskCause {
     )]
     ReplyTooLarge,
     /// The message was handled, and the reply could not be archived, or its archive is invalid.
-    #[error("the reply's archive is invalid: build both nodes alike")]
+    #[error(
+        "the reply could not be archived, or is no archive where it arrived: the log of the actor's \
+        node says why, or that of this one"
+    )]
     InvalidReply,
 }
 

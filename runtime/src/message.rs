@@ -100,7 +100,11 @@ impl<T: Wire> Codec<T> {
 
 /// Writes the archive of `value` in the form that has this place among its layouts.
 fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
-    if form == 0 { archive::write(value, out) } else { value.write_earlier(form, out) }
+    if form != 0 {
+        return value.write_earlier(form, out);
+    }
+    archive::write(value, out)?;
+    archive::check_written::<T, T::Archived>(out)
 }
 
 /// Checks the bytes and reads the value back from the form that has this place among its layouts.

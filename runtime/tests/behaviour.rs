@@ -10,6 +10,7 @@
 mod answering;
 mod bank;
 mod blocking;
+mod depth;
 mod ending;
 mod gathering;
 mod layouts;
@@ -53,6 +54,7 @@ macro_rules! for_each_case {
             answering: sends_to_another_node_end_by_their_time_outs;
             answering: what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for;
             blocking: a_region_is_reached_while_its_program_has_taken_all_threads;
+            depth: a_value_that_is_too_deep_is_refused_where_it_is_written;
             ending: a_lookup_finds_what_has_the_name_now;
             ending: a_name_that_is_given_again_is_found_again;
             ending: a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach;

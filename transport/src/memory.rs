@@ -32,7 +32,7 @@ mod words;
 pub use archiver::write_root;
 pub(crate) use budget::{Account, Budget, BudgetShare};
 pub use buffer::Buffer;
-pub use checked::{Checked, Inspect, Inspected, InvalidArchive, Payload};
+pub use checked::{Checked, Inspect, Inspected, InvalidArchive, Payload, TooDeep};
 pub(crate) use landing::{Landing, Room, Runway, size_of as landing_size_of};
 pub(crate) use pool::Gauge;
 pub use pool::{Lease, Pool};

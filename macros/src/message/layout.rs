@@ -262,6 +262,9 @@ impl Layout {
             if self.has_archive {
                 field.attrs.push(parse_quote!(#[rkyv(omit_bounds)]));
             }
+            if self.has_archive && !replaced {
+                field.attrs.push(parse_quote!(#[rkyv(with = #private::Level)]));
+            }
         } else if said == FieldLayout::Opaque {
             self.is_undescribed = true;
             self.text(squeezed(&ty));

@@ -84,6 +84,18 @@ pub struct InvalidArchive(pub String);
 
 crate::debug_by_display!(InvalidArchive);
 
+/// The error of a value that is nested too deeply for an archive.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it has {} levels or more, one inside the other, and an archive has {} at most: send it in \
+     parts, or as a list whose elements name their places in it",
+    limits::ARCHIVE_DEPTH_MAX,
+    limits::ARCHIVE_DEPTH_MAX - 1
+)]
+pub struct TooDeep;
+
+crate::debug_by_display!(TooDeep);
+
 /// An archive of type `T` in a [`Payload`], validated once; dereferences to it in place (ME-4). Of a
 /// peer's archive with a map or set in it nothing is safe but to read it back.
 pub struct Checked<T> {
@@ -117,8 +129,16 @@ where
             // SAFETY: `check` validated what begins there as a `T`, by its `Root`; the bytes are
             // never written while the payload lives (ME-3, ME-4), which the result borrows.
             Ok(root) => Ok(unsafe { &*root.cast::<T>() }),
-            Err(invalid) => Err(invalid),
+            Err(error) => Err(InvalidArchive(error.to_string())),
         }
+    }
+
+    /// Validates bytes that are to be sent, as [`new`](Checked::new) does.
+    ///
+    /// # Errors
+    /// The fault that the check found, such as [`TooDeep`].
+    pub fn check(bytes: &[u8]) -> Result<(), Error> {
+        check(bytes, const { &Root::of::<T>() }).map(drop)
     }
 
     /// Copies the archive out of the receive slot, so that the slot returns to its link.
@@ -163,7 +183,7 @@ unsafe fn check_as<T: for<'a> CheckBytes<HighValidator<'a, Error>>>(
 
 /// Checks bytes as the archive of a root of one type; returns where that begins. Not generic: it is
 /// compiled once, and not for each message of a program.
-fn check(bytes: &[u8], root: &Root) -> Result<*const u8, InvalidArchive> {
+fn check(bytes: &[u8], root: &Root) -> Result<*const u8, Error> {
     let depth = NonZeroUsize::new(limits::ARCHIVE_DEPTH_MAX);
     let archive = ArchiveValidator::with_max_depth(bytes, depth);
     let mut validator = Validator::new(archive, SharedValidator::new());
@@ -176,7 +196,17 @@ fn check(bytes: &[u8], root: &Root) -> Result<*const u8, InvalidArchive> {
     });
     match checked {
         Ok(()) => Ok(at),
-        Err(error) => Err(InvalidArchive(error.to_string())),
+        Err(error) => Err(explained(error)),
+    }
+}
+
+/// Returns the error for people. The error of too many levels says that an `Option` is `None`; only
+/// its trace names the levels.
+#[cold]
+fn explained(error: Error) -> Error {
+    match format!("{error:?}").contains("ExceededMaximumSubtreeDepth") {
+        true => Error::new(TooDeep),
+        false => error,
     }
 }
 
@@ -246,7 +276,7 @@ mod tests {
         let archive = ArchiveValidator::with_max_depth(&payload, depth);
         let mut validator = Validator::new(archive, SharedValidator::new());
         let rkyv = rkyv::api::access_with_context::<T, _, Error>(&payload, &mut validator);
-        let rkyv = rkyv.map(|_| ()).map_err(|error| error.to_string());
+        let rkyv = rkyv.map(|_| ()).map_err(|error| explained(error).to_string());
         let looked = Checked::<T>::look(&payload).map(|_| ()).map_err(|invalid| invalid.0);
         assert_eq!(Checked::<T>::new(payload).is_ok(), looked.is_ok());
         (looked, rkyv)
@@ -326,7 +356,7 @@ mod tests {
         let most = limits::ARCHIVE_DEPTH_MAX - 1;
         assert_eq!(verdicts::<ArchivedChain>(&archive(most)).0, Ok(()));
         let (ours, rkyv) = verdicts::<ArchivedChain>(&archive(most + 1));
-        assert!(ours.is_err());
+        assert_eq!(ours, Err(TooDeep.to_string()));
         assert_eq!(ours, rkyv);
     }
 
