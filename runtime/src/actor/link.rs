@@ -412,7 +412,7 @@ mod tests {
         let alpha = start("alpha", vec![]).start().await.unwrap();
         let beta = start("beta", alpha.addresses()).start().await.unwrap();
         beta.offer_memory(MemoryOffer { bytes_per_node: 1 << 20, bytes: 1 << 20 }).unwrap();
-        alpha.ready(1).await;
+        alpha.ready(1).await.unwrap();
         (alpha, beta)
     }
 
@@ -433,7 +433,7 @@ mod tests {
     #[tokio::test]
     async fn no_node_links_to_an_actor_of_the_runtime_of_another_one() {
         let (alpha, beta) = pair().await;
-        let peer = alpha.peer("beta").unwrap();
+        let peer = alpha.peer("beta");
         let region = peer.region::<u64>(8).await.unwrap();
         let made = make(way_to(&alpha, "#memory"), alpha.clone(), tether(&alpha)).await;
         assert!(matches!(made, Err(Unmade::Refused(_))), "it takes no link");
