@@ -63,8 +63,8 @@ impl<T: ?Sized, D: Fallible + ?Sized> DeserializeWith<(), PhantomData<T>, D> for
     }
 }
 
-/// Archives a field through which a type contains itself, unchanged, and counts the levels. Too many
-/// levels are an error; the thread that writes them would run out of stack.
+/// Archives a field through which a type contains itself, unchanged, and counts the levels. Too
+/// many levels are an error; the thread that writes them would run out of stack.
 #[doc(hidden)]
 pub struct Level;
 

@@ -325,8 +325,8 @@ pub enum AskCause {
     ReplyTooLarge,
     /// The message was handled, and the reply could not be archived, or its archive is invalid.
     #[error(
-        "the reply could not be archived, or is no archive where it arrived: the log of the actor's \
-        node says why, or that of this one"
+        "the reply could not be archived, or is no archive where it arrived: the log of the \
+        actor's node says why, or that of this one"
     )]
     InvalidReply,
 }

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use ringpost_transport::cause::{LinkCause, NodeDownCause};
+use ringpost_transport::cause::{ConnectError, LinkCause, NodeDownCause};
 use ringpost_transport::id::NodeId;
-
-use crate::remote::ConnectError;
 
 /// A link or a node came or went, or this node stood still.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +32,8 @@ pub enum NodeEvent {
         /// The node.
         node: NodeId,
     },
-    /// A seed refuses this node, or leads to a program that is no node. A person has to change that.
-    /// The node goes on to dial the seed. While the cause is
+    /// A seed refuses this node, or leads to a program that is no node. A person has to change
+    /// that. The node goes on to dial the seed. While the cause is
     /// [`NameTaken`](crate::ConnectCause::NameTaken), waits for links that it makes vain fail.
     Refused {
         /// The seed, and the cause.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-pub use ringpost_transport::limits::{LEND_FROM, REVOKE_PATIENCE};
+pub use ringpost_transport::limits::{LEND_FROM, LINGER, REVOKE_PATIENCE};
 
 /// Messages that may wait in a mailbox, unless the node or the spawner says otherwise.
 pub const MAILBOX_CAPACITY: usize = 1024;

@@ -22,7 +22,8 @@ use crate::schema::Kind;
 pub use ringpost_transport::endpoint::{
     ConnectCause, ConnectError, Encryption, FetchStats, InvalidNetwork, InvalidProfile,
     InvalidSecret, IpNetwork, Lending, LinkStats, LinkView, LoanStats, Network, PeerState,
-    PeerStatus, PeerView, Profile, RingStats, StartError, Unlinked, WaitStats, Waiting, WaitsFor,
+    PeerStatus, PeerView, Profile, RingGrowth, RingStats, StartError, Unlinked, WaitStats, Waiting,
+    WaitsFor,
 };
 pub use ringpost_transport::entropy::Entropy;
 pub use ringpost_transport::fabric::one_sided::Access;

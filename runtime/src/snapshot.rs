@@ -30,7 +30,7 @@ pub struct Snapshot {
     /// Other nodes: their links, and what senders wait for.
     pub peers: Vec<PeerView>,
     /// Bytes by which the receive rings and send slots of all links have grown: at most
-    /// [`Profile::ring_growth_bytes_max`](crate::Profile::ring_growth_bytes_max). A ring that grew
+    /// [`RingGrowth::bytes_max`](crate::RingGrowth::bytes_max). A ring that grew
     /// stays so while its link lives.
     pub ring_growth_bytes: u64,
     /// The sum of what the regions of this node share.

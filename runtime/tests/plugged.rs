@@ -132,7 +132,7 @@ struct Failing;
 
 #[rustfmt::skip]
 impl Subscriber for Failing {
-    fn register_callsite(&self, _: &'static tracing::Metadata<'static>) -> Interest { panic!("here") }
+    fn register_callsite(&self, _: &'static tracing::Metadata<'static>) -> Interest { panic!("x") }
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool { true }
     fn max_level_hint(&self) -> Option<LevelFilter> { Some(LevelFilter::TRACE) }
     fn new_span(&self, _: &Attributes<'_>) -> Id { panic!("new_span") }

@@ -48,6 +48,7 @@ async fn rogue(seed: &str) -> (Endpoint, Arc<Nothing>) {
         refused_addresses: Vec::new(),
         encryption: Encryption::Default,
         profile: Profile::default(),
+        linger: Duration::ZERO,
         metrics_by_peer: false,
         entropy: Entropy::os(),
         network: Network::best(),

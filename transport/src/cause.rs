@@ -1,8 +1,8 @@
 //! Causes: why messages, mailboxes, links and nodes ended.
 
-use crate::connect_error::ConnectError;
 use crate::fabric::Status;
 
+pub use crate::connect_error::{ConnectCause, ConnectError};
 pub use crate::proto::error::{OpenRefusal, Refusal, Violation};
 
 /// The fate of a committed message, where it is not known to be delivered.

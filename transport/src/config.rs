@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::bootstrap::Secret;
 use crate::entropy::Entropy;
@@ -37,6 +38,10 @@ pub struct Config {
     pub encryption: Encryption,
     /// Sizes and windows.
     pub profile: Profile,
+    /// How long the last handle, when it is dropped without a shutdown, blocks its thread until what
+    /// was committed has arrived: up to a minute, zero not at all. It works where other threads
+    /// drive the links: not on a runtime of one thread.
+    pub linger: Duration,
     /// Metrics of links have the label `peer`: a series for each peer.
     pub metrics_by_peer: bool,
     /// Where its random numbers come from.

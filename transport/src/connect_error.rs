@@ -1,7 +1,5 @@
 //! The error of a node that is not connected to an address.
 
-use std::fmt;
-
 /// The cause for which a node is not connected to an address. Its text names the address, the cause
 /// and what to do. `Debug` writes that text, too: a `main` that returns it prints that.
 #[derive(Clone, PartialEq, Eq, Hash, thiserror::Error)]
@@ -15,6 +13,8 @@ pub struct ConnectError {
     /// The cause in words.
     text: String,
 }
+
+crate::debug_by_display!(ConnectError);
 
 /// The kind of the cause for which a node is not connected to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,12 +75,6 @@ impl ConnectError {
     /// not have started yet, or is out of reach for a while.
     pub fn is_retryable(&self) -> bool {
         self.cause.is_retryable()
-    }
-}
-
-impl fmt::Debug for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -31,7 +31,7 @@ pub use crate::link::{
     Replier, ReplyLoss, RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,
 };
 pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
-pub use crate::profile::{InvalidProfile, Lending, Profile};
+pub use crate::profile::{InvalidProfile, Lending, Profile, RingGrowth};
 pub use crate::shares::Share;
 pub use crate::wire::is_service;
 pub use archive::{Archive, ArchiveFailed, Archived};
@@ -58,7 +58,8 @@ impl Endpoint {
 
     /// Starts listening and dialling the seeds; returns when it listens.
     ///
-    /// The future is boxed here, so that the mesh is not compiled again in the crate that awaits it.
+    /// The future is boxed here, so that the mesh is not compiled again in the crate that awaits
+    /// it.
     ///
     /// # Errors
     /// [`StartError`] when the configuration is wrong or the address cannot be listened on.
@@ -102,8 +103,8 @@ impl Endpoint {
     /// Connects this node to the one at `address`, which is a seed from then on.
     ///
     /// # Errors
-    /// [`ConnectError`]: at once where trying again cannot help, otherwise the last failure when the
-    /// time is over.
+    /// [`ConnectError`]: at once where trying again cannot help, otherwise the last failure when
+    /// the time is over.
     ///
     /// # Cancel safety
     /// When the future is dropped the address is no seed, unless it was one before.
@@ -137,7 +138,7 @@ impl Endpoint {
     }
 
     /// Returns the bytes by which the rings of all links have grown: at most what
-    /// [`Profile::ring_growth_bytes_max`] allows.
+    /// [`RingGrowth::bytes_max`](crate::RingGrowth::bytes_max) allows.
     pub fn ring_growth_bytes(&self) -> u64 {
         self.mesh.ring_growth_bytes()
     }

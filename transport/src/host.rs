@@ -167,8 +167,8 @@ pub enum PeerEvent {
         /// The peer.
         peer: NodeId,
     },
-    /// A seed refuses this node, or leads to a program that is no node. A person has to change that.
-    /// The node goes on to dial the seed.
+    /// A seed refuses this node, or leads to a program that is no node. A person has to change
+    /// that. The node goes on to dial the seed.
     Refused {
         /// The seed, and the cause.
         error: ConnectError,

@@ -274,7 +274,7 @@ impl Drop for Mesh {
     /// Lingers where other threads drive the links: a program whose `main` returns would drop what
     /// it has just told.
     fn drop(&mut self) {
-        let (table, linger) = (self.table.clone(), self.table.profile.linger);
+        let (table, linger) = (self.table.clone(), self.table.linger);
         if !linger.is_zero() && !self.is_closed() && !self.linked().is_empty() {
             self.table.tasks.linger(linger, async move { say_goodbye(&table, linger).await });
         }

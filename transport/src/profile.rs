@@ -11,13 +11,8 @@ use crate::mutants::planted;
 pub struct Profile {
     /// Receive slots posted for each peer from the start: 8 to 4,096; 16 by default.
     pub ring_slots: u32,
-    /// Receive slots to which a ring may grow, while a peer has more to send than it has slots for
-    /// and the path is idle for it: at least `ring_slots`, at most 4,096. More than 1 MiB only
-    /// where the path is so long that they help. 1,024 by default.
-    pub ring_slots_max: u32,
-    /// Bytes by which all rings of a node together may grow, each by at most as much as it leaves
-    /// for others; with 0 none does. 256 MiB by default.
-    pub ring_growth_bytes_max: u64,
+    /// How far rings may grow.
+    pub ring_growth: RingGrowth,
     /// Bytes of one slot, headers included: 2 KiB to 1 MiB, a multiple of 16; 8,448 by default.
     pub slot_bytes: u32,
     /// Slots that data never takes: at least 1, at most a quarter of the ring; 4 by default.
@@ -66,15 +61,29 @@ pub struct Profile {
     pub spin: Duration,
     /// What this node lends to others of large messages, and reads from them.
     pub lending: Lending,
-    /// How long the last handle of a node, when it is dropped without a shutdown, blocks its thread
-    /// until what was committed has arrived: up to a minute; 1 s by default, zero not at all. It
-    /// works where other threads drive the links: not on a runtime of one thread.
-    pub linger: Duration,
     /// The core, as the system counts from 0, on which the drivers of all links run, on a thread of
     /// their own that stays on it; `None`, the default: they run on the runtime that the node was
     /// started on. So they get on while the application keeps its threads busy, but each message
     /// wakes a thread. On Linux, and not on a simulated network.
     pub pinned_to: Option<usize>,
+}
+
+/// How far the receive rings of a node may grow; part of [`Profile`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingGrowth {
+    /// Receive slots to which a ring may grow, while a peer has more to send than it has slots for
+    /// and the path is idle for it: at least `ring_slots`, at most 4,096. More than 1 MiB only
+    /// where the path is so long that they help. 1,024 by default.
+    pub slots_max: u32,
+    /// Bytes by which all rings of a node together may grow, each by at most as much as it leaves
+    /// for others; with 0 none does. 256 MiB by default.
+    pub bytes_max: u64,
+}
+
+impl Default for RingGrowth {
+    fn default() -> Self {
+        RingGrowth { slots_max: limits::RING_SLOTS_GROWN, bytes_max: limits::RING_GROWTH_BYTES_MAX }
+    }
 }
 
 /// What a node lends of large messages, and reads from others instead of having it sent in parts;
@@ -120,8 +129,7 @@ impl Default for Profile {
     fn default() -> Self {
         Profile {
             ring_slots: limits::RING_SLOTS,
-            ring_slots_max: limits::RING_SLOTS_GROWN,
-            ring_growth_bytes_max: limits::RING_GROWTH_BYTES_MAX,
+            ring_growth: RingGrowth::default(),
             slot_bytes: limits::SLOT_BYTES,
             credit_reserve: limits::CREDIT_RESERVE,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
@@ -135,7 +143,6 @@ impl Default for Profile {
             idle_close: None,
             spin: Duration::ZERO,
             lending: Lending::default(),
-            linger: limits::LINGER,
             pinned_to: None,
         }
     }
@@ -179,7 +186,8 @@ impl Profile {
             Err(InvalidProfile { what, value: value.to_string(), must: format!("{low} to {high}") })
         };
         between("ring_slots", self.ring_slots, 8, limits::RING_SLOTS_MAX)?;
-        between("ring_slots_max", self.ring_slots_max, self.ring_slots, limits::RING_SLOTS_MAX)?;
+        let grown = self.ring_growth.slots_max;
+        between("ring_growth.slots_max", grown, self.ring_slots, limits::RING_SLOTS_MAX)?;
         between("slot_bytes", self.slot_bytes, limits::SLOT_BYTES_MIN, limits::SLOT_BYTES_MAX)?;
         if !self.slot_bytes.is_multiple_of(limits::PAYLOAD_ALIGN as u32) {
             return Err(InvalidProfile {
@@ -221,7 +229,6 @@ impl Profile {
         let why = format!(": no less than three heartbeats of {heartbeat:?}");
         between("down_after", down_after, bounds, &why)?;
         between("spin", self.spin, (Duration::ZERO, limits::SPIN_MAX), "")?;
-        between("linger", self.linger, (Duration::ZERO, limits::LINGER_MAX), "")?;
         let bounds = (limits::IDLE_CLOSE_MIN, limits::DOWN_AFTER_MAX);
         let why = ": without it no idle link closes";
         self.idle_close.map_or(Ok(()), |idle| between("idle_close", idle, bounds, why))

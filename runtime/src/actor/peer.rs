@@ -23,8 +23,8 @@ use crate::exit::ActorExit;
 use crate::limits;
 use crate::message::Message;
 use crate::mutants::planted;
-use crate::node::Node;
-use crate::remote::{self, Waiter};
+use crate::node::{Node, NodeBuilder, StartError};
+use crate::remote::{self, ConnectError, Waiter};
 use crate::resident::Ended;
 
 impl Node {
@@ -32,6 +32,43 @@ impl Node {
     /// Nothing is looked up now: where there is no such node, a spawn says so.
     pub fn peer(&self, name: impl Into<String>) -> Peer {
         Peer { node: self.clone(), name: name.into().into() }
+    }
+
+    /// Connects this node to the one at `address`, and returns that node, which is linked then; at
+    /// once where it is linked already. From then on the address is a
+    /// [seed](NodeBuilder::seeds) of this node, which is dialled again when the link is lost.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: at once where trying again cannot help (a name that is taken, another
+    /// secret or version, no node of Ringpost), otherwise the last failure when the
+    /// [time](NodeBuilder::connect_timeout) is over. The address is no seed then, unless it was one
+    /// before.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped it is as after an error.
+    pub async fn connect(&self, address: impl Into<String>) -> Result<Peer, ConnectError> {
+        let node = self.connecting(address.into()).await?;
+        Ok(self.peer(node.name.as_str()))
+    }
+}
+
+impl NodeBuilder {
+    /// Starts the node, connects it to the first of its [`seeds`](Self::seeds) that answers, and
+    /// returns both nodes.
+    ///
+    /// # Errors
+    /// [`StartError`]; [`StartError::Connect`] where no seed could be connected to, as
+    /// [`Node::connect`] says. Nothing is left of the node then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the node.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn connect(self) -> Result<(Node, Peer), StartError> {
+        let (node, peer) = self.start_connected().await?;
+        let peer = node.peer(peer.name.as_str());
+        Ok((node, peer))
     }
 }
 

@@ -103,9 +103,9 @@ impl TimeLimit {
         })
     }
 
-    /// Waits until the time is over, or the asker of the message in hand has given up where the time
-    /// is inherited; for ever without deadlines: only a reference to no actor has
-    /// none, and a send to it has ended.
+    /// Waits until the time is over, or the asker of the message in hand has given up where the
+    /// time is inherited; for ever without deadlines: only a reference to no actor has none, and a
+    /// send to it has ended.
     pub(super) fn poll(
         &mut self,
         deadlines: Option<&Deadlines>,

@@ -72,11 +72,18 @@ pub struct NodeBuilder {
     pub(super) variables: Variables,
     metrics_by_peer: bool,
     mailbox_capacity: usize,
+    times: Times,
+    network: Option<Network>,
+    entropy: Entropy,
+}
+
+/// Time-outs of a node.
+#[derive(Debug, Clone, Copy)]
+struct Times {
     ask_timeout: Duration,
     connect_timeout: Duration,
     reported_after: Duration,
-    network: Option<Network>,
-    entropy: Entropy,
+    linger: Duration,
 }
 
 impl NodeBuilder {
@@ -94,9 +101,12 @@ impl NodeBuilder {
             variables: Variables::default(),
             metrics_by_peer: false,
             mailbox_capacity: limits::MAILBOX_CAPACITY,
-            ask_timeout: limits::ASK_TIMEOUT,
-            connect_timeout: limits::CONNECT_TIMEOUT,
-            reported_after: limits::HANDLER_REPORTED,
+            times: Times {
+                ask_timeout: limits::ASK_TIMEOUT,
+                connect_timeout: limits::CONNECT_TIMEOUT,
+                reported_after: limits::HANDLER_REPORTED,
+                linger: limits::LINGER,
+            },
             network: None,
             entropy: Entropy::os(),
         }
@@ -219,14 +229,23 @@ impl NodeBuilder {
     /// How long the asks that this node sends wait, unless they say otherwise: 5 seconds when not
     /// set, and a year at most.
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
-        self.ask_timeout = timeout;
+        self.times.ask_timeout = timeout;
         self
     }
 
     /// How long [`connect`](Node::connect) tries to reach a node that does not answer: 5 seconds
     /// when not set, and a year at most.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout.min(limits::ASK_TIMEOUT_MAX);
+        self.times.connect_timeout = timeout.min(limits::ASK_TIMEOUT_MAX);
+        self
+    }
+
+    /// How long the last handle of the node, when it is dropped without a
+    /// [shutdown](Node::shutdown), blocks its thread until what was sent to other nodes has
+    /// arrived: 1 second when not set, a minute at most, and with zero not at all. It works where
+    /// other threads drive the links: not on a runtime of one thread.
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.times.linger = time;
         self
     }
 
@@ -234,7 +253,8 @@ impl NodeBuilder {
     /// for: 10 seconds when not set. Also how long the tasks of an actor may hold up its end before
     /// the log says so.
     pub fn report_handlers_after(mut self, time: Duration) -> Self {
-        self.reported_after = time.clamp(limits::HANDLER_REPORTED_MIN, limits::ASK_TIMEOUT_MAX);
+        self.times.reported_after =
+            time.clamp(limits::HANDLER_REPORTED_MIN, limits::ASK_TIMEOUT_MAX);
         self
     }
 
@@ -292,8 +312,7 @@ impl NodeBuilder {
             events: broadcast::Sender::new(limits::OBSERVED_MAX),
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
-        let (ask_timeout, reported_after) = (self.ask_timeout, self.reported_after);
-        let connect_timeout = self.connect_timeout;
+        let Times { ask_timeout, connect_timeout, reported_after, .. } = self.times;
         let has_seeds = !self.seeds.is_empty();
         let entropy = self.entropy.clone();
         let config = self.config(name)?;
@@ -345,6 +364,7 @@ impl NodeBuilder {
             also_accept: self.also_accept.into_iter().collect::<Result<_, _>>()?,
             encryption: self.encryption,
             profile: self.profile,
+            linger: self.times.linger,
             metrics_by_peer: self.metrics_by_peer,
             entropy: self.entropy,
             network: self.network.unwrap_or_else(network),

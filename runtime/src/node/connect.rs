@@ -5,10 +5,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use ringpost_transport::id::NodeName;
+use ringpost_transport::id::{NodeId, NodeName};
 
 use super::{Node, NodeBuilder, StartError};
-use crate::actor::Peer;
 use crate::remote::{ConnectCause, ConnectError};
 
 /// The time that a node has to end that could not be connected: it has no actors and no links.
@@ -31,35 +30,22 @@ impl Node {
         NodeBuilder::new(None).seeds([address])
     }
 
-    /// Connects this node to the one at `address`, and returns that node, which is linked then; at
-    /// once where it is linked already. From then on the address is a
-    /// [seed](NodeBuilder::seeds) of this node, which is dialled again when the link is lost.
-    ///
-    /// # Errors
-    /// [`ConnectError`]: at once where trying again cannot help (a name that is taken, another
-    /// secret or version, no node of Ringpost), otherwise the last failure when the
-    /// [time](NodeBuilder::connect_timeout) is over. The address is no seed then, unless it was one
-    /// before.
-    ///
-    /// # Cancel safety
-    /// When the future is dropped it is as after an error.
-    pub async fn connect(&self, address: impl Into<String>) -> Result<Peer, ConnectError> {
-        self.connecting(address.into()).await
-    }
-
-    /// Boxes the future, as the start of a node.
-    fn connecting(&self, address: String) -> BoxFuture<'_, Result<Peer, ConnectError>> {
+    /// Connects this node to the one at `address`. Boxes the future, as the start of a node.
+    pub(crate) fn connecting(
+        &self,
+        address: String,
+    ) -> BoxFuture<'_, Result<NodeId, ConnectError>> {
         Box::pin(async move {
             let Some(remote) = &self.core.remote else {
                 return Err(ConnectError::no_network(address));
             };
-            let node = remote.connect(&address, self.core.connect_timeout).await?;
-            Ok(self.peer(node.name.as_str()))
+            remote.connect(&address, self.core.connect_timeout).await
         })
     }
 
-    /// Ends the link to the node of this name in order: messages that were sent are handed over, and
-    /// both sides say goodbye. The other node has 5 s for that. Returns false when it is not linked.
+    /// Ends the link to the node of this name in order: messages that were sent are handed over,
+    /// and both sides say goodbye. The other node has 5 s for that. Returns false when it is not
+    /// linked.
     ///
     /// For either node the other one is down then: for this one with the cause
     /// [`Disconnected`](crate::NodeDownCause::Disconnected), for the other with
@@ -77,7 +63,7 @@ impl Node {
     }
 
     /// Connects to the first of these addresses that answers.
-    async fn connect_first(&self, addresses: Vec<String>) -> Result<Peer, ConnectError> {
+    async fn connect_first(&self, addresses: Vec<String>) -> Result<NodeId, ConnectError> {
         let mut running: FuturesUnordered<_> =
             addresses.into_iter().map(|address| self.connecting(address)).collect();
         let mut failed = ConnectError::no_address();
@@ -93,19 +79,8 @@ impl Node {
 }
 
 impl NodeBuilder {
-    /// Starts the node, connects it to the first of its [`seeds`](Self::seeds) that answers, and
-    /// returns both nodes.
-    ///
-    /// # Errors
-    /// [`StartError`]; [`StartError::Connect`] where no seed could be connected to, as
-    /// [`Node::connect`] says. Nothing is left of the node then.
-    ///
-    /// # Cancel safety
-    /// Dropping the future stops the node.
-    ///
-    /// # Panics
-    /// As [`start`](Self::start).
-    pub async fn connect(self) -> Result<(Node, Peer), StartError> {
+    /// Starts the node and connects it to the first of its seeds that answers.
+    pub(crate) async fn start_connected(self) -> Result<(Node, NodeId), StartError> {
         let seeds = self.seeds.clone();
         let node = self.start().await?;
         match Box::pin(node.connect_first(seeds)).await {

@@ -1,4 +1,5 @@
-//! Archives that pass rkyv's check, and whose maps lead elsewhere: what a view shows of them (SH-5).
+//! Archives that pass rkyv's check, and whose maps lead elsewhere: what a view shows of them
+//! (SH-5).
 
 mod forge;
 
@@ -146,8 +147,8 @@ impl Texts for ArchivedBTreeSet<ArchivedString> {
 
 type Attack<'a> = &'a dyn Fn(&mut Forge, Kind) -> Header;
 
-/// Views a forged archive in a receive slot whose neighbour holds another node's message, and checks
-/// that no look-up shows a text of that message.
+/// Views a forged archive in a receive slot whose neighbour holds another node's message, and
+/// checks that no look-up shows a text of that message.
 fn view<T: Wire<Archived: Texts>, M: Shape<T>>(node: &Node, attack: Attack<'_>) {
     let mut slots = Region::heap(3 * SLOT_BYTES).into_slots(SLOT_BYTES);
     let mut out = Forge::beside(&mut slots);
@@ -193,6 +194,7 @@ async fn within_a_minute(test: impl FnOnce(&Node) + Send + 'static) {
     }
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_look_up_in_a_forged_hash_table_shows_nothing_of_a_neighbour() {
     within_a_minute(|node| {

@@ -138,6 +138,7 @@ async fn connect(setting: &Setting, me: usize, host: Arc<TestHost>) -> Endpoint 
         encryption: Default::default(),
         also_accept: Vec::new(),
         refused_addresses: Vec::new(),
+        linger: Duration::ZERO,
         metrics_by_peer: false,
         profile: plan.profiles[me].clone(),
         entropy: world.entropy(),

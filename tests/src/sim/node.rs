@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use ringpost_transport::endpoint::{
@@ -284,6 +285,7 @@ fn config<'a>(
         encryption: Default::default(),
         also_accept: Vec::new(),
         refused_addresses: Vec::new(),
+        linger: Duration::ZERO,
         metrics_by_peer: false,
         profile,
         entropy: world.entropy(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use ringpost_transport::endpoint::{Lending, Profile};
+use ringpost_transport::endpoint::{Lending, Profile, RingGrowth};
 use ringpost_transport::fabric::sim::LinkModel;
 
 /// The least that a profile may say: partitions and kills last longer.
@@ -115,8 +115,8 @@ impl Plan {
             }
             // A ring is doubled for so many slots.
             let doubled = u64::from(3 * profile.ring_slots * profile.slot_bytes);
-            let ample = profile.ring_growth_bytes_max;
-            profile.ring_growth_bytes_max =
+            let ample = profile.ring_growth.bytes_max;
+            profile.ring_growth.bytes_max =
                 [ample, ample, doubled * rng.u64(0..=16) / 2][rng.usize(0..3)];
         }
         let tells = if rng.bool() { 0 } else { rng.u64(1..=100) };
@@ -139,7 +139,8 @@ impl Plan {
     /// Much waits for credits, and often nothing of it is sent: mailboxes close and askers give up.
     fn fleeting(&mut self, rng: &mut Rng) {
         for profile in &mut self.profiles {
-            *profile = Profile { ring_growth_bytes_max: 0, ..narrow(profile, rng) };
+            *profile = narrow(profile, rng);
+            profile.ring_growth.bytes_max = 0;
         }
         self.link.latency = Duration::from_micros(rng.u64(500..5_000));
         (self.crowd, self.mailboxes) = (true, rng.usize(2..=3));
@@ -155,7 +156,7 @@ impl Plan {
 fn narrow(profile: &Profile, rng: &mut Rng) -> Profile {
     Profile {
         ring_slots: 8,
-        ring_slots_max: 8 << rng.u32(1..=6),
+        ring_growth: RingGrowth { slots_max: 8 << rng.u32(1..=6), ..profile.ring_growth },
         credit_reserve: rng.u32(1..=2),
         mailbox_window_messages: rng.u32(64..=256),
         mailbox_window_bytes: rng.u32(60_000..=400_000),
@@ -180,7 +181,7 @@ fn profile(rng: &mut Rng) -> Profile {
     let ring_slots = rng.u32(8..=24);
     Profile {
         ring_slots,
-        ring_slots_max: ring_slots * rng.u32(1..=4),
+        ring_growth: RingGrowth { slots_max: ring_slots * rng.u32(1..=4), ..RingGrowth::default() },
         slot_bytes: [2048, 2304, 4352][rng.usize(0..3)],
         credit_reserve: rng.u32(1..=ring_slots / 4),
         message_bytes_max: 256 * 1024,

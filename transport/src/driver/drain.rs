@@ -127,9 +127,7 @@ impl Driver {
             let (peer, [not_sent, unknown]) = (&self.reports.peer.name, counts);
             log::error!(
                 %peer, not_sent, unknown,
-                "this node ended before all that it told a peer had arrived: `not_sent` messages are \
-                 dropped, and of `unknown` ones it is not known; await `Node::shutdown` before the \
-                 last handle of the node is dropped and its runtime ends"
+                "this node ended with messages that did not arrive: end main with Node::shutdown"
             );
         }
     }

@@ -194,5 +194,5 @@ impl Connected {
 fn ring_max(profile: &Profile, fabric: &dyn Fabric) -> u32 {
     let limits = fabric.limits();
     let most = limits.send_queue_max.min(limits.recv_queue_max);
-    profile.ring_slots_max.min(most).max(profile.ring_slots)
+    profile.ring_growth.slots_max.min(most).max(profile.ring_slots)
 }

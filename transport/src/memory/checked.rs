@@ -96,8 +96,8 @@ pub struct TooDeep;
 
 crate::debug_by_display!(TooDeep);
 
-/// An archive of type `T` in a [`Payload`], validated once; dereferences to it in place (ME-4). Of a
-/// peer's archive with a map or set in it nothing is safe but to read it back.
+/// An archive of type `T` in a [`Payload`], validated once; dereferences to it in place (ME-4). Of
+/// a peer's archive with a map or set in it nothing is safe but to read it back.
 pub struct Checked<T> {
     payload: Payload,
     _archive: PhantomData<T>,

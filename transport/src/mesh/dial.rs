@@ -1,15 +1,16 @@
 //! Reaching for peers: those that are wanted or were lost, and those that are at seeds.
 //!
-//! - **MS-4 down**: a node that was linked is down, and reported so, when it left, when another run
-//!   of it answered, or when nothing was heard of it for `down_after` since its last sign of life
-//!   on a link (this node's, or the longer one that it asked for when it was last met); at once when
-//!   its connection was closed without a goodbye, and then a round of dials finds that each of its
-//!   addresses refuses connections, one of them at the host of that connection: its process is gone
-//!   (a host refuses none for a process that stands still, nor where it is cut off); one that was
-//!   not linked, or idle, when it was dialled for `down_after`. A connection that is being made
-//!   into a link is waited for. Then all senders that wait for a link fail, and from then on, until
-//!   there is one, all at once; each has the node dialled for another `down_after`. Only patient
-//!   senders wait on. Time in which this node itself stood still is not counted.
+//! - **MS-4 down**: a node that was linked is down, and reported so, when it left, when another
+//!   run of it answered, or when nothing was heard of it for `down_after` since its last sign of
+//!   life on a link (this node's, or the longer one that it asked for when it was last met); at
+//!   once when its connection was closed without a goodbye, and then a round of dials finds that
+//!   each of its addresses refuses connections, one of them at the host of that connection: its
+//!   process is gone (a host refuses none for a process that stands still, nor where it is cut
+//!   off); one that was not linked, or idle, when it was dialled for `down_after`. A connection
+//!   that is being made into a link is waited for. Then all senders that wait for a link fail, and
+//!   from then on, until there is one, all at once; each has the node dialled for another
+//!   `down_after`. Only patient senders wait on. Time in which this node itself stood still is not
+//!   counted.
 //! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
 //!   sender wants it or not, so that a network that is whole again has its links again. At most
 //!   `RELINKS_MAX` are so dialled at once.

@@ -169,13 +169,13 @@ impl Peer {
         state.down(now).or_else(|| self.refused(state))
     }
 
-    /// Returns the refusal that makes waits for a link vain: its own, or the refusal of a seed while
-    /// no address of this peer is known.
+    /// Returns the refusal that makes waits for a link vain: its own, or the refusal of a seed
+    /// while no address of this peer is known.
     fn refused(&self, state: &State) -> Option<NodeDown> {
         let (by, error) = self.events.seeds().refusal()?;
         let is_unknown = !state.reach.addresses.ever_known && state.reach.seeds.is_empty();
         let is_vain = is_unknown || by.as_ref() == Some(&self.name);
-        is_vain.then(|| NodeDown { cause: NodeDownCause::Refused(error), down_ms: 0 })
+        is_vain.then_some(NodeDown { cause: NodeDownCause::Refused(error), down_ms: 0 })
     }
 
     /// Lets waits fail that a refusal has made vain.

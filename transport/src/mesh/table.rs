@@ -42,6 +42,8 @@ pub(super) struct Table {
     /// What it shows of itself; the fabrics are named for each connection.
     pub(super) identity: Identity,
     pub(super) profile: Profile,
+    /// How long its last handle blocks its thread, when it is dropped without a shutdown.
+    pub(super) linger: Duration,
     pub(super) network: Network,
     pub(super) encryption: Encryption,
     /// True if there is a secret. Without one only loopback is dialled.

@@ -111,8 +111,8 @@ impl Tasks {
         (self.own.id() != self.application.id()).then(|| self.application.spawn(async {}))
     }
 
-    /// Runs a future while the calling thread waits, for so long at most; not at all where the links
-    /// cannot get on meanwhile: this thread drives them, or none does.
+    /// Runs a future while the calling thread waits, for so long at most; not at all where the
+    /// links cannot get on meanwhile: this thread drives them, or none does.
     pub(super) fn linger(
         &self,
         patience: Duration,

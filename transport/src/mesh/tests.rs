@@ -197,6 +197,7 @@ fn config(name: &str, network: Network, seeds: &[String]) -> Config {
         encryption: Default::default(),
         also_accept: Vec::new(),
         refused_addresses: Vec::new(),
+        linger: Duration::ZERO,
         metrics_by_peer: false,
         profile: Profile { down_after: Duration::from_secs(3), ..Profile::small() },
         entropy: Entropy::os(),
