@@ -12,15 +12,14 @@ use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
-use ringpost_transport::host::{AskedFrom, GivenUp};
 use ringpost_transport::{log, shield};
 use tokio::runtime::Id;
 
@@ -80,56 +79,13 @@ pub(crate) struct InHand {
     pub(crate) deadline: Option<tokio::time::Instant>,
     /// Which ask of this node it is: no other has the number while it lives; 0 for none.
     pub(crate) ask: usize,
-    /// The bytes in which it came from another node.
-    pub(crate) bytes: u32,
-}
-
-/// An ask of this node whose asker may give up.
-pub(crate) trait Asked: Send + Sync {
-    /// Returns what is `Ok` when the asker has given up, and an error when it has its answer.
-    fn given_up(&self) -> GivenUp;
-}
-
-/// The asker of a message that is handled.
-pub(crate) enum Asker {
-    Near(Arc<dyn Asked>),
-    Far(AskedFrom),
-}
-
-/// The asker of the message in hand, noted on the thread while its handler is polled.
-struct Lent<'a>(&'a mut Option<Asker>);
-
-impl<'a> Lent<'a> {
-    fn of(asker: &'a mut Option<Asker>) -> Self {
-        *asker = ASKER.replace(asker.take());
-        Lent(asker)
-    }
-}
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        *self.0 = ASKER.replace(self.0.take());
-    }
-}
-
-/// Returns what is `Ok` when the asker of the message in hand has given up; `None` where the caller
-/// is no handler that may wait, or handles no ask.
-pub(crate) fn asker_given_up() -> Option<GivenUp> {
-    IN_HAND.get()?;
-    let asker = ASKER.take();
-    let given_up = asker.as_ref().map(|asker| match asker {
-        Asker::Near(asked) => asked.given_up(),
-        Asker::Far(asked) => asked.given_up(),
-    });
-    ASKER.set(asker);
-    given_up
 }
 
 impl InHand {
     /// The first `on_start` of an actor: its spawner may wait for that.
-    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX, bytes: 0 };
+    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX };
     /// A later one: its supervisor may wait for that.
-    pub(crate) const NEXT_START: Self = InHand { deadline: None, ask: usize::MAX - 1, bytes: 0 };
+    pub(crate) const NEXT_START: Self = InHand { deadline: None, ask: usize::MAX - 1 };
 }
 
 /// Returns true if the caller is a handler or hook of the actor with this token.
@@ -163,7 +119,6 @@ pin_project! {
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
         in_hand: InHand,
-        asker: Option<Asker>,
         scope: Option<Box<Scope>>,
         #[pin]
         future: F,
@@ -174,11 +129,11 @@ pin_project! {
 /// own if it has one.
 pub(crate) fn on_duty<F: Future>(
     duty: &'static Duty,
-    (in_hand, asker): (InHand, Option<Asker>),
+    in_hand: InHand,
     scope: Option<Box<Scope>>,
     future: F,
 ) -> OnDuty<F> {
-    OnDuty { duty, in_hand, asker, scope, future }
+    OnDuty { duty, in_hand, scope, future }
 }
 
 /// Notes that the task of the actor with this token and number is polled on this runtime, until
@@ -289,7 +244,6 @@ impl<F: Future> Future for OnDuty<F> {
         let is_next = matches!(TURN.take(), Turn::Ended);
         let polled = {
             let _noted = note(this.duty, *this.in_hand);
-            let _asker = Lent::of(this.asker);
             let _within = this.scope.as_deref().map(Scope::enter);
             this.future.poll(cx)
         };
@@ -446,8 +400,6 @@ thread_local! {
     static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
     /// The message that its handler or hook has in hand, while one runs.
     static IN_HAND: Cell<Option<InHand>> = const { Cell::new(None) };
-    /// The asker of that, where its handler may wait.
-    static ASKER: Cell<Option<Asker>> = const { Cell::new(None) };
     /// A handler or hook has begun to wait for an actor, and that was not looked at.
     static WAITS: Cell<bool> = const { Cell::new(false) };
     static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };

@@ -15,15 +15,14 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use parking_lot::Mutex;
-use ringpost_transport::host::{GiveUp, GivenUp};
 use tokio::time::Instant;
 
-use crate::busy::{Asked, InHand};
+use crate::busy::InHand;
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::spans::Scope;
 
 /// An ask as its actor sees it before the handler.
-pub(crate) trait OpenAsk: Asked {
+pub(crate) trait OpenAsk: Send + Sync {
     /// Marks the ask as begun, and returns what its handler is to know of it. `None` when it must
     /// not be handled: its asker has given up, or does so now, because the deadline has passed.
     fn begin(&self) -> Option<InHand>;
@@ -84,12 +83,6 @@ fn in_scope(ask: Option<Arc<dyn OpenAsk>>, scope: Box<Scope>) -> Arc<dyn OpenAsk
     Arc::new(Scoped { ask, scope })
 }
 
-impl Asked for Scoped {
-    fn given_up(&self) -> GivenUp {
-        self.ask.as_ref().map_or_else(|| GiveUp::default().told(), |ask| ask.given_up())
-    }
-}
-
 impl OpenAsk for Scoped {
     fn begin(&self) -> Option<InHand> {
         self.ask.as_ref().map_or_else(|| Some(InHand::default()), |ask| ask.begin())
@@ -121,17 +114,15 @@ struct Slot<R> {
 }
 
 enum State<R> {
-    /// No answer yet. The waker is the asker's; `gone` is told when that has given up. `passed` is
+    /// No answer yet. The waker is the asker's; `gone` is woken when that has given up. `passed` is
     /// there when a router has passed it on.
-    Open { begun: bool, waker: Waker, gone: Option<GiveUp>, passed: Option<Box<Passed>> },
+    Open { begun: bool, waker: Waker, gone: Option<Waker>, passed: Option<Box<Passed>> },
     /// The answer, not taken yet.
     Answered(R),
     /// There will be none. Boxed: it is large, and most asks are answered.
     Lost(Box<AskCause>),
-    /// The asker has its answer.
+    /// The asker has its answer, or has given up.
     Done,
-    /// The asker has given up.
-    GivenUp,
 }
 
 /// An ask that was passed on: the number of the actor that has it now, and as which ask.
@@ -165,12 +156,9 @@ impl<R> State<R> {
 impl<R> Slot<R> {
     /// Ends the ask for its asker. Returns how it was; what waits for the asker to go is woken.
     fn leave(&self) -> State<R> {
-        let mut state = self.state.lock();
-        let end = if matches!(*state, State::Open { .. }) { State::GivenUp } else { State::Done };
-        let mut old = std::mem::replace(&mut *state, end);
-        drop(state);
+        let mut old = std::mem::replace(&mut *self.state.lock(), State::Done);
         if let State::Open { gone, .. } = &mut old {
-            gone.take().into_iter().for_each(|gone| drop(gone.tell()));
+            gone.take().into_iter().for_each(Waker::wake);
         }
         old
     }
@@ -183,8 +171,9 @@ impl<R> Slot<R> {
         }
         let old = std::mem::replace(&mut *state, end);
         drop(state);
-        if let State::Open { waker, .. } = old {
+        if let State::Open { waker, gone, .. } = old {
             waker.wake();
+            gone.into_iter().for_each(Waker::wake);
         }
         None
     }
@@ -200,16 +189,16 @@ impl<R: Send> OpenAsk for Slot<R> {
             State::Open { begun, .. } => {
                 *begun = true;
                 let ask = std::ptr::from_ref(self).addr();
-                Some(InHand { deadline: Some(self.deadline), ask, bytes: 0 })
+                Some(InHand { deadline: Some(self.deadline), ask })
             }
-            State::Answered(_) | State::Lost(_) | State::Done | State::GivenUp => None,
+            State::Answered(_) | State::Lost(_) | State::Done => None,
         }
     }
 
     fn is_open(&self) -> (bool, bool) {
         match &*self.state.lock() {
             State::Open { begun, .. } => (true, *begun),
-            State::Answered(_) | State::Lost(_) | State::Done | State::GivenUp => (false, true),
+            State::Answered(_) | State::Lost(_) | State::Done => (false, true),
         }
     }
 
@@ -224,7 +213,7 @@ impl<R: Send> OpenAsk for Slot<R> {
     fn passed_on(&self) -> Option<Passed> {
         match &*self.state.lock() {
             State::Open { passed, .. } => passed.as_deref().cloned(),
-            State::Answered(_) | State::Lost(_) | State::Done | State::GivenUp => None,
+            State::Answered(_) | State::Lost(_) | State::Done => None,
         }
     }
 
@@ -236,17 +225,7 @@ impl<R: Send> OpenAsk for Slot<R> {
         drop(state);
         if let State::Open { waker, gone, .. } = old {
             waker.wake();
-            gone.into_iter().for_each(|gone| drop(gone.tell()));
-        }
-    }
-}
-
-impl<R: Send> Asked for Slot<R> {
-    fn given_up(&self) -> GivenUp {
-        match &mut *self.state.lock() {
-            State::Open { gone, .. } => gone.get_or_insert_default().told(),
-            State::GivenUp => GiveUp::default().tell(),
-            State::Answered(_) | State::Lost(_) | State::Done => GiveUp::default().told(),
+            gone.into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -272,9 +251,7 @@ impl<R> Asker<R> {
             // Apart from an error, which is large: no part of one is looked at.
             State::Answered(answer) => Poll::Ready(Ok(answer)),
             State::Lost(error) => Poll::Ready(Err(*error)),
-            State::Open { .. } | State::Done | State::GivenUp => {
-                Poll::Ready(Err(AskCause::NoReply))
-            }
+            State::Open { .. } | State::Done => Poll::Ready(Err(AskCause::NoReply)),
         }
     }
 
@@ -284,7 +261,7 @@ impl<R> Asker<R> {
         let Some(slot) = self.0.take() else { return Err(begun) };
         match slot.leave() {
             State::Open { begun: false, .. } => Err(AskCause::NotBegun(unbegun)),
-            State::Open { begun: true, .. } | State::Done | State::GivenUp => Err(begun),
+            State::Open { begun: true, .. } | State::Done => Err(begun),
             State::Answered(answer) => Ok(answer),
             State::Lost(error) => Err(*error),
         }
@@ -316,13 +293,15 @@ impl<R> Answerer<R> {
         self.0.as_ref().is_some_and(|slot| !matches!(*slot.state.lock(), State::Open { .. }))
     }
 
-    /// Returns what is `Ok` when the asker has given up.
-    pub(crate) fn given_up(&self) -> GivenUp {
-        let mut state = self.0.as_ref().map(|slot| slot.state.lock());
-        match state.as_deref_mut() {
-            Some(State::Open { gone, .. }) => gone.get_or_insert_default().told(),
-            _ => GiveUp::default().tell(),
-        }
+    /// Waits until the asker has given up. Keeps the waker of the last poll.
+    pub(crate) fn poll_given_up(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(slot) = &self.0 else { return Poll::Ready(()) };
+        let mut state = slot.state.lock();
+        let State::Open { gone, .. } = &mut *state else { return Poll::Ready(()) };
+        let old = gone.replace(cx.waker().clone());
+        drop(state);
+        drop(old);
+        Poll::Pending
     }
 
     /// Gives the answer; to an asker that gave up, nothing.
@@ -345,7 +324,7 @@ impl<R> Drop for Answerer<R> {
         let Some(slot) = self.0.take() else { return };
         let begun = match &*slot.state.lock() {
             State::Open { begun, .. } => *begun,
-            State::Answered(_) | State::Lost(_) | State::Done | State::GivenUp => return,
+            State::Answered(_) | State::Lost(_) | State::Done => return,
         };
         let error = match begun {
             // A panic of what had it drops it, mostly of its handler.

@@ -67,6 +67,10 @@ async fn told(threads: usize) -> (u64, Option<(u64, u64)>) {
     let said = go(child).await;
     let lost = |event: &NodeEvent| matches!(event, NodeEvent::LinkDown { .. }).then_some(());
     event(&mut events, lost).await;
+    // An ask of this node may be handled before messages that have arrived.
+    while beta.snapshot().actors[0].mailbox.remote > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     let notes = within(async { notary.notes().timeout(PATIENCE).await }).await.unwrap();
     assert!(notes.iter().enumerate().all(|(at, (number, ..))| at as u64 == *number), "in order");
     beta.shutdown(PATIENCE).await;

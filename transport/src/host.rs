@@ -14,8 +14,6 @@ use tokio::time::Instant;
 use crate::connect_error::ConnectError;
 use crate::id::{NodeId, NodeName};
 use crate::link::{CloseNotice, Receipt, Replier};
-
-pub use crate::link::{AskedFrom, GiveUp, GivenUp};
 use crate::memory::Payload;
 use crate::note::Note;
 

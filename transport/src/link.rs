@@ -65,7 +65,7 @@ pub(crate) use stats::{Carried, Counters};
 pub use asks::{PendingReply, ReplyLoss};
 pub use outgoing::{SendKind, Unsent};
 pub use receipt::{CloseNotice, Receipt};
-pub use replier::{AskedFrom, GiveUp, GivenUp, Replier};
+pub use replier::Replier;
 pub use sending::Awaited;
 pub use stats::{FetchStats, LinkStats, LoanStats, RingStats, WaitStats};
 pub(crate) use view::Stall;
@@ -111,7 +111,7 @@ struct State {
     /// Tasks that wait until fewer bytes of answers do.
     for_replies: Vec<Waker>,
     /// Tasks that wait until the asker gives up, by the correlation of its ask.
-    for_given_up: HashMap<u64, GiveUp>,
+    for_given_up: HashMap<u64, Waker>,
     requests: DriverRequests,
     /// Time since which committed messages wait for credits.
     uncredited: Option<Instant>,

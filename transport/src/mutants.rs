@@ -1,5 +1,5 @@
 //! Planted bugs: each is switched on alone, to show that the random tests would catch it. Compiled
-//! in only with the feature `mutants`; without it [`planted!`] is the constant `false`.
+//! in only with the feature `mutants`; without it `planted!` is the constant `false`.
 
 #[cfg(feature = "mutants")]
 pub use switch::{ALL, Mutant, plant};

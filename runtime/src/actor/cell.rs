@@ -17,7 +17,7 @@ use super::kind_of;
 use super::route::{self, Label, Source};
 use super::tether::TIE;
 use crate::address::Address;
-use crate::busy::{Asker, InHand};
+use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
@@ -62,8 +62,8 @@ pub(super) struct Begun<A: Handlers> {
     /// It is there.
     pub(super) envelope: OutlinedOption<A::Envelope>,
     pub(super) in_hand: InHand,
-    /// Its asker, if it has one that may be watched.
-    pub(super) asker: Option<Asker>,
+    /// The bytes in which it came from another node.
+    pub(super) bytes: u32,
     /// The scope that it is handled in.
     pub(super) scope: Option<Box<Scope>>,
 }
@@ -107,13 +107,12 @@ impl<A: Handlers> Cell<A> {
         &self,
         letter: &mut Letter<A::Envelope>,
     ) -> Option<(InHand, Option<Box<Scope>>)> {
-        let begun = match &letter.ask {
+        let begun = match letter.ask.take() {
             None if !spans::is_on() => return Some((InHand::default(), None)),
-            ask => self.base.begin(letter.label, ask.as_deref()),
+            ask => self.base.begin(letter.label, ask),
         };
         if begun.is_none() {
             // Not when the batch is: what it holds may be large.
-            letter.ask = None;
             letter.envelope.clear();
         }
         begun
@@ -131,8 +130,9 @@ impl<A: Handlers> Cell<A> {
         let mut opened = self.base.open(label, unopened, form)?;
         match (route.take)(&mut Source::Far(&mut opened.far), &self.base.node) {
             Ok(envelope) => {
-                let (in_hand, asker, scope) = self.base.opened(label, opened);
-                Some(Begun { label, envelope: Some(envelope).into(), in_hand, asker, scope })
+                let bytes = opened.bytes;
+                let (in_hand, scope) = self.base.opened(label, opened);
+                Some(Begun { label, envelope: Some(envelope).into(), in_hand, bytes, scope })
             }
             Err(error) => {
                 self.base.unread(label, opened, error);

@@ -25,7 +25,7 @@ use super::context::task::Undone;
 use super::reply::unanswered;
 use super::route::Label;
 use super::{Context, Handlers};
-use crate::busy::{Asker, Duty, InHand, OnDuty, note, on_duty, take_wait};
+use crate::busy::{Duty, InHand, OnDuty, note, on_duty, take_wait};
 use crate::deadlines::Alarm;
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
@@ -140,7 +140,7 @@ impl<A: Handlers> Life<A> {
                 let mut starts = pin!(actor.on_start(&mut self.cx));
                 // (Without its type: the rest is compiled once.)
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
-                on_duty(start, (in_hand, None), None, starts).await?;
+                on_duty(start, in_hand, None, starts).await?;
             }
             note_started(self.cell.base(), self.started.take());
             if std::mem::replace(&mut self.is_born, true)
@@ -172,7 +172,7 @@ impl<A: Handlers> Life<A> {
             if let Some(actor) = &mut self.actor {
                 let mut stops = pin!(actor.on_stop(&mut self.cx));
                 let stops: Pin<&mut (dyn Future<Output = ()> + Send)> = stops.as_mut();
-                on_duty(stop, (InHand::default(), None), None, stops).await;
+                on_duty(stop, InHand::default(), None, stops).await;
             }
             Ok(())
         }
@@ -257,9 +257,9 @@ fn handle<'a, A: Handlers>(
     cx: &'a mut Context<A>,
     begun: Begun<A>,
 ) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
-    let Begun { label, mut envelope, in_hand, asker, scope } = begun;
+    let Begun { label, mut envelope, in_hand, scope, .. } = begun;
     let envelope = envelope.take().expect("what has begun has an envelope");
-    on_duty(&label.duty, (in_hand, asker), scope, actor.receive(envelope, cx))
+    on_duty(&label.duty, in_hand, scope, actor.receive(envelope, cx))
 }
 
 /// Handles a message; returns one whose handler may wait. That has begun.
@@ -268,9 +268,10 @@ fn handle_at_once<A: Handlers>(
     cx: &mut Context<A>,
     begun: Begun<A>,
 ) -> Option<Begun<A>> {
-    let Begun { label, mut envelope, in_hand, asker, scope } = begun;
+    let Begun { label, mut envelope, in_hand, bytes, scope } = begun;
+    cx.begin(label, in_hand, bytes);
     receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut envelope);
-    envelope.is_some().then(|| Begun { label, envelope, in_hand, asker, scope })
+    envelope.is_some().then(|| Begun { label, envelope, in_hand, bytes, scope })
 }
 
 /// Handles a message of this node where it lies; returns one whose handler may wait. That has
@@ -286,10 +287,11 @@ fn handle_letter<A: Handlers>(
     let (in_hand, scope) = cell.begin(letter)?;
     cx.note_mail();
     let label = letter.label;
+    cx.begin(label, in_hand, 0);
     receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut letter.envelope);
-    let (envelope, ask) = (letter.envelope.take(), letter.ask.take());
-    let asker = ask.map(|ask| Asker::Near(ask));
-    envelope.is_some().then(|| Begun { label, envelope: envelope.into(), in_hand, asker, scope })
+    let envelope = letter.envelope.take();
+    let is_left = envelope.is_some();
+    is_left.then(|| Begun { label, envelope: envelope.into(), in_hand, bytes: 0, scope })
 }
 
 /// Handles a message whose handler has nothing to wait for, and leaves any other one.
@@ -300,7 +302,6 @@ fn receive_at_once<A: Handlers>(
     (label, in_hand, scope): (&'static Label, InHand, Option<&Scope>),
     envelope: &mut Option<A::Envelope>,
 ) {
-    cx.begin(label, in_hand);
     let noted = note(&label.duty, in_hand);
     let within = scope.map(Scope::enter);
     actor.receive_at_once(envelope, cx);

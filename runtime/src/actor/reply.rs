@@ -2,15 +2,15 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::future::pending;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use ringpost_transport::log;
 use ringpost_transport::memory::buffer;
 use rkyv::util::AlignedVec;
 use tokio::time::{Instant, timeout_at};
 
-use crate::busy::Asker;
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
 use crate::mailbox::OutlinedOption;
@@ -191,7 +191,8 @@ impl<R> ReplyTo<R> {
     /// # Panics
     /// Outside a runtime of tokio with time.
     pub async fn given_up(&mut self) {
-        let (deadline, gone) = (self.deadline(), self.gone());
+        let deadline = self.deadline();
+        let gone = poll_fn(|cx| self.poll_gone(cx));
         match deadline {
             Some(deadline) => drop(timeout_at(deadline, gone).await),
             None => gone.await,
@@ -199,32 +200,11 @@ impl<R> ReplyTo<R> {
     }
 
     /// Waits until the asker has given up, as far as it does not by its time-out.
-    pub(super) fn gone(&self) -> impl Future<Output = ()> + Send + use<R> {
-        let told = match &*self.0 {
-            Some(To::Local(answerer)) => Some(answerer.given_up()),
-            Some(To::Remote(replier, _)) => Some(replier.asked().given_up()),
-            None => None,
-        };
-        async move {
-            let is_gone = match told {
-                Some(told) => told.await.is_ok(),
-                None => false,
-            };
-            if !is_gone {
-                pending().await
-            }
-        }
-    }
-
-    /// Returns the asker, if there is one, for the handler of the message.
-    pub(super) fn asker(&self) -> Option<Asker>
-    where
-        R: Send + 'static,
-    {
+    pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &*self.0 {
-            Some(To::Local(answerer)) => answerer.ask().map(|ask| Asker::Near(ask)),
-            Some(To::Remote(replier, _)) => Some(Asker::Far(replier.asked())),
-            None => None,
+            Some(To::Local(answerer)) => answerer.poll_given_up(cx),
+            Some(To::Remote(replier, _)) => replier.poll_given_up(cx),
+            None => Poll::Pending,
         }
     }
 

@@ -4,11 +4,9 @@ use std::num::NonZeroU32;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::FutureExt;
-use ringpost_transport::host::GivenUp;
 use tokio::time::Instant;
 
-use crate::busy::{asker_given_up, running};
+use crate::busy::running;
 use crate::deadlines::{Deadlines, Expired, Place, leave};
 use crate::limits;
 
@@ -45,16 +43,13 @@ pub(super) struct TimeLimit {
     deadline: Option<Instant>,
     /// Its place among the deadlines of its node, while it waits.
     place: Option<Box<Place>>,
-    /// Tells when the asker of the message in hand gives up; `None` until it is looked for, at the
-    /// first wait.
-    asker: Option<Option<Box<GivenUp>>>,
 }
 
 impl TimeLimit {
     /// Returns a limit of so much, a year at most.
     pub(super) fn new(limit: Duration) -> Self {
         let limit = limit.min(limits::ASK_TIMEOUT_MAX);
-        TimeLimit { limit, inherits: false, deadline: None, place: None, asker: None }
+        TimeLimit { limit, inherits: false, deadline: None, place: None }
     }
 
     /// Returns the limit of an ask that has none of its own: within a handler, no longer than the
@@ -74,9 +69,7 @@ impl TimeLimit {
 
     /// Returns the same limit, which does not count yet.
     pub(super) fn fresh(&self) -> Self {
-        let mut fresh = TimeLimit::new(self.limit);
-        fresh.inherits = self.inherits;
-        fresh
+        TimeLimit { limit: self.limit, inherits: self.inherits, deadline: None, place: None }
     }
 
     /// Takes the limit, which counts on if it does, out of an ask that ends.
@@ -96,40 +89,20 @@ impl TimeLimit {
             let own = Instant::now() + self.limit;
             let inherited =
                 running().filter(|_| self.inherits).and_then(|running| running.in_hand.deadline);
-            if inherited.is_none() {
-                self.asker = Some(None);
-            }
             inherited.map_or(own, |inherited| inherited.min(own))
         })
     }
 
-    /// Waits until the time is over, or the asker of the message in hand has given up where the
-    /// time is inherited; for ever without deadlines: only a reference to no actor has none, and a
-    /// send to it has ended.
+    /// Waits until the time is over; for ever without deadlines: only a reference to no actor has
+    /// none, and a send to it has ended.
     pub(super) fn poll(
         &mut self,
         deadlines: Option<&Deadlines>,
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
         let deadline = self.start();
-        if self.has_lost_asker(cx) {
-            return Poll::Ready(Expired::Deadline);
-        }
         let Some(deadlines) = deadlines else { return Poll::Pending };
         deadlines.poll(&mut self.place, deadline, cx)
-    }
-
-    /// Returns true if its time is inherited and the asker has given up.
-    fn has_lost_asker(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.inherits {
-            return false;
-        }
-        let asker = self.asker.get_or_insert_with(|| asker_given_up().map(Box::new));
-        let Some(given_up) = asker else { return false };
-        let Poll::Ready(told) = given_up.poll_unpin(cx) else { return false };
-        // An asker that has its answer does not give up any more.
-        *asker = None;
-        told.is_ok()
     }
 
     /// Gives up its place among the deadlines.

@@ -17,7 +17,7 @@ static DUTY: Duty = Duty::handles("Counter", "Add");
 
 /// Polls `future` as a handler of an actor on this runtime.
 async fn on<F: Future>(runtime: Id, future: F) -> F::Output {
-    let mut handler = std::pin::pin!(on_duty(&DUTY, (InHand::default(), None), None, future));
+    let mut handler = std::pin::pin!(on_duty(&DUTY, InHand::default(), None, future));
     std::future::poll_fn(|cx| as_actor((7, 7), runtime, || handler.as_mut().poll(cx))).await
 }
 
@@ -54,7 +54,7 @@ async fn what_a_thread_runs_is_named_again_when_what_it_ran_meanwhile_has_ended(
     let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let other = elsewhere.handle().id();
     on(here, async {
-        let inner = on_duty(&INNER, (InHand::default(), None), None, async {
+        let inner = on_duty(&INNER, InHand::default(), None, async {
             assert_eq!(texts(other), ["Inner handles Add"]);
             assert_eq!(running().map(|running| running.token), Some(8));
         });

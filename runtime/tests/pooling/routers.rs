@@ -148,11 +148,12 @@ async fn an_ask_that_is_given_up_while_a_router_has_no_room_makes_way() {
 async fn a_message_whose_key_moves_to_a_new_worker_does_not_wait_for_those_that_stay() {
     for waits in [false, true] {
         let node = node().await;
-        let (_desk, described) = builder();
-        let two = described.size(2).by_key(|job: &Job| job.key).spawn(&node, "two").await.unwrap();
+        let (desk, builder) = builder();
+        let described = builder.size(2).by_key(|job: &Job| job.key);
+        let pool = described.spawn(&node, "pool").await.unwrap();
         let place = async |key| {
-            let answered = two.ask(Job { key, number: 0 }).await.unwrap();
-            two.workers().iter().position(|worker| worker.address().to_string() == answered)
+            let answered = pool.ask(Job { key, number: 0 }).await.unwrap();
+            pool.workers().iter().position(|worker| worker.address().to_string() == answered)
         };
         let [mut stays, mut moves] = [0, 0];
         while place(stays).await != Some(0) {
@@ -161,8 +162,8 @@ async fn a_message_whose_key_moves_to_a_new_worker_does_not_wait_for_those_that_
         while place(moves).await != Some(1) {
             moves += 1;
         }
-        let (desk, builder) = builder();
-        let pool = builder.by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
+        pool.resize(1).await.unwrap();
+        desk.done.lock().clear();
         let router = node.spawn("jobs", pool.router::<Job>()).await.unwrap();
         let old = pool.workers().remove(0);
         old.tell(HoldAndWait { router: router.clone() }).await.unwrap();

@@ -159,8 +159,7 @@ async fn messages_of_other_nodes_are_put_aside_up_to_so_many_bytes() {
     let near = beta.spawn("hoarder", Hoarder).await.unwrap();
     let far: ActorRef<Hoarder> = alpha.actor("beta/hoarder").await.unwrap();
     let half = limits::STASH_BYTES_MAX / 2;
-    let patience = Duration::from_secs(60);
-    let heavy = |bytes| far.ask(Heavy(vec![1; bytes])).timeout(patience);
+    let heavy = |bytes| far.ask(Heavy(vec![1; bytes]));
     assert_eq!((heavy(half).await, heavy(100).await), (Ok(true), Ok(true)));
     assert_eq!((heavy(half).await, heavy(100).await), (Ok(false), Ok(true)));
     assert_eq!(near.ask(Heavy(vec![2; half])).await, Ok(true), "it is of its own node");

@@ -458,6 +458,9 @@ impl Cluster {
             self.reached.note("node reported down", seen.downs.len() as u64);
             self.reached.note("idle link closed", seen.idle_ends);
             self.faults.extend(seen.faults);
+            let refused =
+                seen.refusals.iter().map(|error| format!("CL-4: {}: {error}", node.place));
+            self.faults.extend(refused);
             let healthy = seen.downs.iter().filter(|down| {
                 let pair = (node.name.clone(), down.name.to_string());
                 !gone.contains(down) && !self.troubled.contains(&pair)

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use ringpost_transport::endpoint::{
-    Awaited, CloseNotice, Config, Endpoint, Network, Profile, ReplyLoss, Secret, SendKind, Waiter,
+    Awaited, CloseNotice, Config, ConnectError, Endpoint, Network, Profile, ReplyLoss, Secret,
+    SendKind, Waiter,
 };
 use ringpost_transport::fabric::sim::World;
 use ringpost_transport::host::{
@@ -151,6 +152,8 @@ pub(super) struct Seen {
     ups_of: BTreeMap<String, u64>,
     /// Runs of nodes that were reported down.
     pub(super) downs: Vec<NodeId>,
+    /// Refusals of seeds.
+    pub(super) refusals: Vec<ConnectError>,
     /// Orders of events that cannot be.
     pub(super) faults: Vec<String>,
 }
@@ -209,6 +212,7 @@ impl Seen {
                 }
             }
             PeerEvent::NodeLeaving { .. } => {}
+            PeerEvent::Refused { error } => self.refusals.push(error),
             other => self.faults.push(format!("ST-1: {other:?}")),
         }
     }

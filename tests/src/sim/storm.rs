@@ -242,6 +242,12 @@ impl Storm {
             reached.note("link replaced", seen.replaced);
             reached.note("peer restarted", seen.restarted);
             faults.extend(seen.faults);
+            // A seed refuses a node whose name another one has, and no other.
+            let is_twice = |step: &(Duration, Step)| matches!(&step.1, Step::Duplicate(name) if *name == node.name);
+            if !self.plan.steps.iter().any(is_twice) {
+                let refused = seen.refusals.iter().map(|e| format!("ST-3: {}: {e}", node.place));
+                faults.extend(refused);
+            }
         }
         let counters = self.world.counters();
         reached.note("crossed dials", counters.crossed_dials);

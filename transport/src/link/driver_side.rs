@@ -81,7 +81,7 @@ impl LinkHandle {
         self.count_loans(&mut state);
         self.finish_as_driver(state);
         drop(returned);
-        gone.into_iter().for_each(|gone| drop(gone.tell()));
+        gone.into_iter().for_each(Waker::wake);
         result
     }
 
@@ -303,7 +303,7 @@ impl LinkHandle {
             if planted!(OpenAsks) { Vec::new() } else { state.send_queue.asks.end().collect() };
         let (mut wakers, waited) = state.waiting.end();
         wakers.append(&mut state.for_replies);
-        let given_up = std::mem::take(&mut state.for_given_up);
+        wakers.extend(state.for_given_up.drain().map(|(_, waker)| waker));
         let uncredited = state.uncredited.take();
         self.count_loans(&mut state);
         let (entries, memory) = state.send_queue.end();
@@ -334,7 +334,6 @@ impl LinkHandle {
             self.answer_all(&ReplyLoss::LinkDown(cause.clone()));
         }
         wakers.into_iter().for_each(Waker::wake);
-        given_up.into_values().for_each(|gone| drop(gone.tell()));
         Unsettled { not_sent, doubts, report }
     }
 }

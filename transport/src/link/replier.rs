@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
-use futures::FutureExt;
-use futures::future::Shared;
 use rkyv::util::AlignedVec;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::LinkHandle;
@@ -73,9 +70,17 @@ impl Replier {
             || self.link.state.lock().send_queue.open_asks.is_cancelled(self.correlation)
     }
 
-    /// Returns the ask, to be watched.
-    pub fn asked(&self) -> AskedFrom {
-        AskedFrom { link: self.link.clone(), correlation: self.correlation }
+    /// Waits until the asker has taken its ask back, or the link has ended. Keeps the waker of the
+    /// last poll until then, or until this is used or dropped.
+    pub fn poll_given_up(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.link.state.lock();
+        if self.link.has_ended() || !state.send_queue.open_asks.watch(self.correlation) {
+            return Poll::Ready(());
+        }
+        let old = state.for_given_up.insert(self.correlation, cx.waker().clone());
+        drop(state);
+        drop(old);
+        Poll::Pending
     }
 
     /// Returns the time at which the asker gives up, by the clock of this node, if the ask has one.
@@ -118,7 +123,6 @@ impl Replier {
     fn finish(&mut self, code: u16, archive: &mut AlignedVec<16>) {
         self.used = true;
         let mut state = self.link.state.lock();
-        state.send_queue.open_asks.note_answered(self.correlation);
         if self.link.has_ended() {
             return;
         }
@@ -127,57 +131,6 @@ impl Replier {
         step!(ReplyCommitted);
         self.link.finish(state);
         drop(waited);
-    }
-}
-
-/// An ask of another node, for those that wait until its asker has given up.
-pub struct AskedFrom {
-    link: Arc<LinkHandle>,
-    correlation: u64,
-}
-
-impl AskedFrom {
-    /// Returns what is `Ok` when the asker has taken its ask back, or the link has ended; an error
-    /// of an ask that is answered before that.
-    pub fn given_up(&self) -> GivenUp {
-        let mut state = self.link.state.lock();
-        match state.send_queue.open_asks.watch(self.correlation) {
-            None => GiveUp::default().told(),
-            Some(true) if !self.link.has_ended() => {
-                state.for_given_up.entry(self.correlation).or_default().told()
-            }
-            Some(_) => GiveUp::default().tell(),
-        }
-    }
-}
-
-/// Becomes `Ok` when an asker has given up, and an error when its ask is answered.
-pub type GivenUp = Shared<oneshot::Receiver<()>>;
-
-/// Tells all that wait for it that an asker has given up. Dropped, it says that it was answered.
-pub struct GiveUp {
-    tell: oneshot::Sender<()>,
-    told: GivenUp,
-}
-
-impl Default for GiveUp {
-    fn default() -> Self {
-        let (tell, told) = oneshot::channel();
-        GiveUp { tell, told: told.shared() }
-    }
-}
-
-impl GiveUp {
-    /// Returns what is told.
-    pub fn told(&self) -> GivenUp {
-        self.told.clone()
-    }
-
-    /// Tells it. To be called without a lock: it wakes tasks.
-    pub fn tell(self) -> GivenUp {
-        // This has a receiver.
-        let _ = self.tell.send(());
-        self.told
     }
 }
 

@@ -151,8 +151,6 @@ struct Open {
     cancelled: bool,
     /// A task waits for the asker to give up.
     watched: bool,
-    /// Its answer waits to be written.
-    answered: bool,
 }
 
 impl OpenAsks {
@@ -201,18 +199,11 @@ impl OpenAsks {
     }
 
     /// Has [`take_gone`](Self::take_gone) name this ask when its asker has given up. Returns false
-    /// if that is so already, and `None` of an ask that was answered.
-    pub(crate) fn watch(&mut self, correlation: u64) -> Option<bool> {
-        let open = self.find(correlation).filter(|open| !open.answered)?;
+    /// if that is so already.
+    pub(crate) fn watch(&mut self, correlation: u64) -> bool {
+        let Some(open) = self.find(correlation) else { return false };
         open.watched = !open.cancelled;
-        Some(open.watched)
-    }
-
-    /// Records that the answer is there.
-    pub(crate) fn note_answered(&mut self, correlation: u64) {
-        if let Some(open) = self.find(correlation) {
-            open.answered = true;
-        }
+        open.watched
     }
 
     /// Takes out the watched asks whose askers have given up since the last call.
@@ -314,7 +305,7 @@ mod tests {
         assert!(open.is_wanted(1 << 32, now), "another one's");
         open.cancel(1 << 32);
         assert!(!open.is_wanted(1 << 32, now) && open.is_cancelled(1 << 32));
-        assert!(open.take_gone().is_empty() && open.watch(1 << 32) == Some(false), "it is gone");
+        assert!(open.take_gone().is_empty() && !open.watch(1 << 32), "gone before it is watched");
         open.close(1 << 32);
         open.close(1 << 32);
         assert_eq!(open.len(), 0);
@@ -322,7 +313,7 @@ mod tests {
         open.open(2 << 32, Some(now + Duration::from_secs(1))).unwrap();
         assert!(open.is_wanted(2 << 32, now));
         assert!(!open.is_wanted(2 << 32, now + Duration::from_secs(1)), "its time is over");
-        assert_eq!(open.watch(2 << 32), Some(true));
+        assert!(open.watch(2 << 32));
         open.cancel(2 << 32);
         open.cancel(2 << 32);
         assert_eq!((open.take_gone(), open.take_gone()), (vec![2 << 32], vec![]));

@@ -10,7 +10,7 @@ use crate::actor::child::Course;
 use crate::actor::ends::Ends;
 use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
-use crate::busy::{Asker, InHand, is_running};
+use crate::busy::{InHand, is_running};
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::exit::ActorExit;
 use crate::mailbox::Intake;
@@ -49,8 +49,10 @@ pub(in crate::actor) trait Body: Resident {
 /// A message of another node that was begun and is to be read.
 pub(super) struct Opened {
     pub(super) far: Far,
-    asker: Option<Asker>,
+    is_tell: bool,
     in_hand: InHand,
+    /// The length of its payload.
+    pub(super) bytes: u32,
     note: Option<Note>,
 }
 
@@ -137,9 +139,9 @@ impl Base {
     pub(super) fn begin(
         &self,
         label: &Label,
-        ask: Option<&dyn OpenAsk>,
+        ask: Option<Arc<dyn OpenAsk>>,
     ) -> Option<(InHand, Option<Box<Scope>>)> {
-        let in_hand = match ask {
+        let in_hand = match &ask {
             None => InHand::default(),
             Some(ask) => match ask.begin() {
                 Some(in_hand) => in_hand,
@@ -150,8 +152,8 @@ impl Base {
             },
         };
         let scope = || {
-            let is_ask = ask.is_some_and(OpenAsk::is_ask);
-            self.scope(label, is_ask, ask.and_then(OpenAsk::sent_in))
+            let is_ask = ask.as_ref().is_some_and(|ask| ask.is_ask());
+            self.scope(label, is_ask, ask.as_ref().and_then(|ask| ask.sent_in()))
         };
         Some((in_hand, spans::is_on().then(scope)))
     }
@@ -179,7 +181,7 @@ impl Base {
     pub(super) fn open(&self, label: &Label, unopened: Unopened, form: Form) -> Option<Opened> {
         let Unopened { payload, ask, note, .. } = unopened;
         let bytes = payload.len() as u32;
-        let (mut replier, mut in_hand) = (None, InHand { bytes, ..InHand::default() });
+        let (mut replier, mut in_hand) = (None, InHand::default());
         if let Some((asked, deadline)) = ask {
             replier = begin_ask(asked, deadline);
             if replier.is_none() {
@@ -188,21 +190,16 @@ impl Base {
             }
             in_hand.deadline = deadline;
         }
-        let asker = replier.as_ref().map(|replier| Asker::Far(replier.asked()));
-        Some(Opened { far: Far { payload, replier, form }, asker, in_hand, note })
+        let is_tell = replier.is_none();
+        Some(Opened { far: Far { payload, replier, form }, is_tell, in_hand, bytes, note })
     }
 
-    /// Returns what its handler is to know of a message of another node that was read, its asker,
-    /// and the scope that it is handled in.
-    pub(super) fn opened(
-        &self,
-        label: &Label,
-        opened: Opened,
-    ) -> (InHand, Option<Asker>, Option<Box<Scope>>) {
-        let Opened { asker, in_hand, note, .. } = opened;
-        let sent_in = note.as_ref().map(Scope::of);
-        let scope = spans::is_on().then(|| self.scope(label, asker.is_some(), sent_in.as_ref()));
-        (in_hand, asker, scope)
+    /// Returns what its handler is to know of a message of another node that was read, and the
+    /// scope that it is handled in.
+    pub(super) fn opened(&self, label: &Label, opened: Opened) -> (InHand, Option<Box<Scope>>) {
+        let Opened { is_tell, in_hand, note, .. } = opened;
+        let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());
+        (in_hand, spans::is_on().then(scope))
     }
 
     /// Notes that a message could not be read, and tells its asker.

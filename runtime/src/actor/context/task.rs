@@ -17,7 +17,7 @@ use crate::actor::family::{Family, Member};
 use crate::actor::lane::Lane;
 use crate::actor::route::Label;
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
-use crate::busy::{Asker, InHand};
+use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::limits;
 use crate::resident::Resident;
@@ -110,8 +110,7 @@ impl<A: Handlers> Held<A> for More<A> {
             let (label, envelope) = item;
             let scope = spans::is_on().then(|| cell.base().scope(label, false, made_in.as_deref()));
             let envelope = Some(envelope).into();
-            let in_hand = InHand::default();
-            return Some(Begun { label, envelope, in_hand, asker: None, scope });
+            return Some(Begun { label, envelope, in_hand: InHand::default(), bytes: 0, scope });
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {
             self.count();
@@ -121,11 +120,9 @@ impl<A: Handlers> Held<A> for More<A> {
             }
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
-            let asker = kept.asker();
-            let (envelope, in_hand) =
-                (Some(kept.envelope()).into(), InHand { deadline, ask: 0, bytes });
+            let (envelope, in_hand) = (Some(kept.envelope()).into(), InHand { deadline, ask: 0 });
             let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
-            return Some(Begun { label, envelope, in_hand, asker, scope });
+            return Some(Begun { label, envelope, in_hand, bytes, scope });
         }
         None
     }
@@ -277,9 +274,6 @@ pub(super) trait Kept<A: Handlers>: Send {
     /// Returns true if its asker has given up.
     fn is_given_up(&self) -> bool;
 
-    /// Returns its asker, if it has one.
-    fn asker(&self) -> Option<Asker>;
-
     fn envelope(self: Box<Self>) -> A::Envelope;
 }
 
@@ -291,10 +285,6 @@ where
         self.1.is_given_up()
     }
 
-    fn asker(&self) -> Option<Asker> {
-        self.1.asker()
-    }
-
     fn envelope(self: Box<Self>) -> A::Envelope {
         let (message, reply) = *self;
         A::envelope(message, reply)
@@ -304,10 +294,10 @@ where
 /// The side of the actor's task.
 impl<A: Handlers> Context<A> {
     /// Notes the message that begins.
-    pub(in crate::actor) fn begin(&mut self, label: &'static Label, in_hand: InHand) {
+    pub(in crate::actor) fn begin(&mut self, label: &'static Label, in_hand: InHand, bytes: u32) {
         self.in_hand = Some(label);
         self.deadline = in_hand.deadline;
-        self.bytes = in_hand.bytes;
+        self.bytes = bytes;
     }
 
     /// Notes that its handler has ended.

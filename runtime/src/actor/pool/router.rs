@@ -219,7 +219,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
                 let room = async {
                     tokio::select! {
                         biased;
-                        () = reply.gone(), if reply.is_awaited() => None,
+                        () = poll_fn(|cx| reply.poll_gone(cx)), if reply.is_awaited() => None,
                         room = self.room.clone().acquire_owned() => Some(room.ok()),
                         // A drain does not wait for workers: no more comes than its mailbox has.
                         () = cx.is_to_end() => Some(None),
@@ -297,7 +297,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
             biased;
             // As that of an asker which had asked the worker itself: also one that has room now is
             // not begun.
-            () = reply.gone() => return,
+            () = poll_fn(|cx| reply.poll_gone(cx)) => return,
             answer = &mut asked => answer,
         }
     };

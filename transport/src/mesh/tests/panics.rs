@@ -1,14 +1,20 @@
 //! Panics in the tasks of a node: in that of a connection, and in one that the node needs.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tracing::Level;
 
 use super::simulated::{node, sim_config};
 use super::*;
 use crate::fabric::sim;
 use crate::recorder::Recorder;
+use crate::wire::{Listener, Stream, Wire};
 
 /// A task without which the node is of no use does not end in silence.
 #[test]
@@ -28,45 +34,89 @@ fn a_panic_of_the_mesh_closes_the_node() {
     });
 }
 
-/// Panics once, at the first round trip to beta that is recorded.
-#[derive(Default)]
-struct Fragile(AtomicBool);
+/// A network whose dialled streams panic at the next read, once, when this is set.
+#[derive(Debug)]
+struct Fragile(Arc<dyn Wire>, Arc<AtomicBool>);
 
-impl metrics::Recorder for Fragile {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+struct FragileStream(Box<dyn Stream>, Arc<AtomicBool>);
 
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
+impl Wire for Fragile {
+    fn listen(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        self.0.listen(address)
     }
 
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
+    fn is_simulated(&self) -> bool {
+        true
     }
 
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        let of_beta = key.labels().any(|label| label.value() == "beta");
-        assert!(!of_beta || self.0.swap(true, Ordering::Relaxed), "planted");
-        Histogram::noop()
+    fn heartbeat_interval(&self) -> Option<Duration> {
+        self.0.heartbeat_interval()
+    }
+
+    fn resolve(
+        &self,
+        address: &str,
+        told: bool,
+    ) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
+        self.0.resolve(address, told)
+    }
+
+    fn dial(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        let (dialled, panics) = (self.0.dial(address), self.1.clone());
+        async move { Ok(Box::new(FragileStream(dialled.await?, panics)) as Box<dyn Stream>) }
+            .boxed()
     }
 }
 
-/// Code that the program gave the node panics in the task of a connection: the log says so at once,
+impl AsyncRead for FragileStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        assert!(!self.1.swap(false, Ordering::Relaxed), "planted");
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for FragileStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Stream for FragileStream {
+    fn peer_address(&self) -> String {
+        self.0.peer_address()
+    }
+}
+
+/// A network that the program gave the node panics in the task of a connection: the log says so at once,
 /// the link has failed, and the nodes link again.
 #[test]
 fn a_panic_of_a_connection_is_logged_at_once_and_its_link_has_failed() {
     let log = Recorder::new(Level::ERROR);
     let _guard = tracing::subscriber::set_default(log.clone());
-    let recorder = Fragile::default();
-    let _recording = metrics::set_default_local_recorder(&recorder);
     sim::run(1, |world| async move {
         let mut alpha = sim_config(&world, "alpha", &["beta"]);
-        alpha.metrics_by_peer = true;
+        let panics = Arc::new(AtomicBool::new(false));
+        alpha.network.wire = Arc::new(Fragile(alpha.network.wire.clone(), panics.clone()));
         let alpha = Node::start(alpha).await.unwrap();
         let beta = node(&world, "beta", &[]).await;
+        alpha.mesh.ready(1).await;
+        panics.store(true, Ordering::Relaxed);
         alpha.watcher.until(&["beta up over sim", "beta lost: a task of this node panicked"]).await;
         let lines = log.take();
         let [line] = &lines[..] else { panic!("{lines:?}") };
