@@ -215,6 +215,14 @@ async fn owner_killed(scene: &mut Scene) -> Process {
 /// does.
 async fn revoked_under_work(scene: &Scene) {
     let (vault, region) = scene.vault("owner2").await;
+    // For users the owner is down until they are linked to its next run.
+    for user in 0..MORTAL {
+        let reaching = async {
+            let user = scene.judge.actor::<VaultUser>(&format!("user{user}/user")).await.unwrap();
+            user.reach("owner2/vault".into()).timeout(PATIENCE).await
+        };
+        assert_eq!(within(reaching).await, Ok(true));
+    }
     let turns = scene.begin_endless(&vault, &region).await;
     assert!(within(async { vault.revoke().await }).await.unwrap());
     let words = words(&vault).await;

@@ -130,6 +130,12 @@ pub struct VaultUser;
 
 #[handlers]
 impl VaultUser {
+    /// Waits until its node is linked to the one of a vault.
+    #[handler]
+    pub async fn reach(&self, vault: String, cx: &mut Context<Self>) -> bool {
+        cx.node().when_named::<Vault>(&vault).await.is_ok()
+    }
+
     /// Does so many things with it, by chance, as the user of this number; ends when it is not
     /// there any more.
     #[handler]
