@@ -16,7 +16,6 @@ mod reasons;
 mod service;
 mod settings;
 
-use std::fmt::Arguments;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -68,8 +67,7 @@ fn main() -> ExitCode {
         .with(log.with_filter(EnvFilter::from_default_env()))
         .init();
     match run(arguments.command, reasons) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(is_well) => ExitCode::from(u8::from(!is_well)),
         // A reader such as `head` has seen enough.
         Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
@@ -80,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints a line on standard error, if that can be written.
-fn note(line: Arguments<'_>) {
+fn note(line: std::fmt::Arguments<'_>) {
     drop(writeln!(io::stderr(), "{line}"));
 }
 

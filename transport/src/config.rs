@@ -38,9 +38,9 @@ pub struct Config {
     pub encryption: Encryption,
     /// Sizes and windows.
     pub profile: Profile,
-    /// How long the last handle, when it is dropped without a shutdown, blocks its thread until what
-    /// was committed has arrived: up to a minute, zero not at all. It works where other threads
-    /// drive the links: not on a runtime of one thread.
+    /// How long the last handle, when it is dropped without a shutdown, blocks its thread until
+    /// what was committed has arrived: up to a minute, zero not at all. It works where other
+    /// threads drive the links: not on a runtime of one thread.
     pub linger: Duration,
     /// Metrics of links have the label `peer`: a series for each peer.
     pub metrics_by_peer: bool,

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 /// The sections of a run of `doctor`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     #[serde(skip)]
     json: bool,
@@ -57,9 +57,7 @@ impl Report {
             json,
             ringpost: env!("CARGO_PKG_VERSION"),
             is_debug_build: cfg!(debug_assertions),
-            sections: Vec::new(),
-            faults: Vec::new(),
-            verdict: String::new(),
+            ..Report::default()
         };
         if report.is_debug_build {
             report.print("this is a debug build: its times say nothing; use --release\n")?;

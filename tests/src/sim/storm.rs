@@ -243,8 +243,8 @@ impl Storm {
             reached.note("peer restarted", seen.restarted);
             faults.extend(seen.faults);
             // A seed refuses a node whose name another one has, and no other.
-            let is_twice = |step: &(Duration, Step)| matches!(&step.1, Step::Duplicate(name) if *name == node.name);
-            if !self.plan.steps.iter().any(is_twice) {
+            let twice = Step::Duplicate(node.name.clone());
+            if self.plan.steps.iter().all(|(_, step)| *step != twice) {
                 let refused = seen.refusals.iter().map(|e| format!("ST-3: {}: {e}", node.place));
                 faults.extend(refused);
             }

@@ -6,6 +6,7 @@ mod backoff;
 mod connection_guard;
 mod connection_state;
 mod failed_ways;
+mod gone;
 mod link_questions;
 #[cfg(test)]
 mod stand_in;
@@ -14,7 +15,6 @@ mod upgrade_pause;
 mod view;
 mod waiters;
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -22,10 +22,10 @@ use std::time::Duration;
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::bootstrap::{ADDRESSES_MAX, Message};
-use crate::cause::{LinkCause, NodeDown, NodeDownCause};
+use crate::cause::NodeDown;
 use crate::entropy::Entropy;
 use crate::host::PeerEvent;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -167,25 +167,6 @@ impl Peer {
     /// Returns why sends to it fail at once; `None` where they wait for a link.
     fn down(&self, state: &State, now: Instant) -> Option<NodeDown> {
         state.down(now).or_else(|| self.refused(state))
-    }
-
-    /// Returns the refusal that makes waits for a link vain: its own, or the refusal of a seed
-    /// while no address of this peer is known.
-    fn refused(&self, state: &State) -> Option<NodeDown> {
-        let (by, error) = self.events.seeds().refusal()?;
-        let is_unknown = !state.reach.addresses.ever_known && state.reach.seeds.is_empty();
-        let is_vain = is_unknown || by.as_ref() == Some(&self.name);
-        is_vain.then_some(NodeDown { cause: NodeDownCause::Refused(error), down_ms: 0 })
-    }
-
-    /// Lets waits fail that a refusal has made vain.
-    pub(super) fn fail_refused(&self) {
-        let wakers = {
-            let mut state = self.state.lock();
-            let down = self.refused(&state).filter(|_| state.connection.link().is_none());
-            down.map(|down| state.waiters.fail(&down)).unwrap_or_default()
-        };
-        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Returns the node and the link to it, if it is up.
@@ -496,41 +477,6 @@ impl Peer {
         plan
     }
 
-    /// Records that all its addresses refuse connections, one of them at the host of its last link,
-    /// which was closed: its process is gone (MS-4).
-    pub(super) fn note_gone(&self) {
-        let wakers = {
-            let mut state = self.state.lock();
-            state.lose_gone(self)
-        };
-        wakers.into_iter().for_each(Waker::wake);
-        self.events.tell();
-    }
-
-    /// Returns true if its last link was closed without a goodbye, and was with the host of this
-    /// address.
-    pub(super) fn was_closed_at(&self, address: &str) -> bool {
-        let closed_at = self.state.lock().closed_at;
-        closed_at.is_some() && closed_at == host_of(address)
-    }
-
-    /// Says goodbye to it, and waits until its link has ended: `limit` at most for the answer.
-    /// Returns false when it was not linked.
-    ///
-    /// # Cancel safety
-    /// The goodbye goes on when the future is dropped.
-    pub(super) async fn disconnect(&self, limit: Duration) -> bool {
-        let ConnectionState::Linked(owner, link) = self.state.lock().connection.clone() else {
-            return false;
-        };
-        let _ = owner.commands.send(Command::Disconnect);
-        if timeout(limit, owner.gone()).await.is_err() {
-            link.close(LinkCause::Disconnected);
-            owner.gone().await;
-        }
-        true
-    }
-
     /// Tells all that wait that no link will come any more: this node is closing.
     pub(super) fn close(&self) {
         let wakers = self.state.lock().waiters.fail_all(&self.events.node_down());
@@ -547,9 +493,4 @@ impl Peer {
             self.changed.notify_one();
         }
     }
-}
-
-/// Returns the host of an address, where that is an IP address.
-fn host_of(address: &str) -> Option<IpAddr> {
-    address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
 }

@@ -45,15 +45,13 @@ use super::liveness::LinkLiveness;
 use super::meter::Meter;
 use super::peer::{Command, ConnectionGuard};
 use super::table::Table;
-use pace::Pace;
+use pace::{Beats, Pace};
 use stalls::Stalls;
 use upgrade::Upgrade;
 use usage::{Rest, Usage};
 
 /// Messages of a peer that are handled before other links have their turn.
 const MESSAGES_IN_A_ROW: u32 = 32;
-/// Heartbeats of which one is answered, to measure the round trip.
-const MEASURED_EVERY: u32 = 10;
 
 /// A link and its bootstrap connection.
 pub(super) struct Session {
@@ -73,10 +71,7 @@ pub(super) struct Session {
     messages: u32,
     /// Tasks that want to know when it answers.
     probes: Vec<oneshot::Sender<()>>,
-    /// Heartbeats that were sent; one in [`MEASURED_EVERY`] asks for an answer.
-    beats: u32,
-    /// Time at which the last such one was sent, until the answer comes.
-    measured: Option<Instant>,
+    beats: Beats,
     /// This node disconnects the peer.
     disconnects: bool,
     /// Set once the bootstrap connection is of no use any more: the time by which the link has to
@@ -117,8 +112,7 @@ impl Session {
             pace,
             messages: 0,
             probes,
-            beats: 0,
-            measured: None,
+            beats: Beats::default(),
             disconnects: false,
             over: None,
         }
@@ -377,7 +371,7 @@ impl Session {
 
     /// Takes the answer to a heartbeat: measures the round trip, and tells the tasks that asked.
     fn handle_answer(&mut self) {
-        if let Some(sent) = self.measured.take() {
+        if let Some(sent) = self.beats.measured.take() {
             self.meter.answered(sent.elapsed());
         }
         for answer in self.probes.drain(..) {
@@ -455,7 +449,7 @@ impl Session {
             self.over = Some((Instant::now(), LinkCause::Silent));
             return Ok(());
         }
-        self.beats = self.beats.wrapping_add(1);
+        self.beats.sent = self.beats.sent.wrapping_add(1);
         let better = !stalled && self.asks_for_better();
         let over = self.usage.rest == Rest::No && self.usage.note_use_unless_refused() && !better;
         let rests = over && self.may_rest() && link.rest();
@@ -469,10 +463,7 @@ impl Session {
                 self.usage.rest = Rest::Asked(now);
                 Beat::Idle
             }
-            false if self.beats.is_multiple_of(MEASURED_EVERY) => {
-                self.measured = Some(Instant::now());
-                Beat::Question
-            }
+            false if self.beats.measures() => Beat::Question,
             false => Beat::Plain,
         };
         self.send(&Message::Heartbeat(beat)).await

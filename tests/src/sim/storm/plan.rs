@@ -19,7 +19,7 @@ pub(super) struct Plan {
 }
 
 /// Something that happens. Nodes are given by their names.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     Start(String),
     /// Another node of a name that is there.

@@ -16,8 +16,9 @@ use crate::mutants::planted;
 use crate::steps::step;
 
 use super::connection_state::{Command, ConnectionState, Owner};
+use super::gone::host_of;
 use super::link_questions::LinkQuestions;
-use super::{NOT_DIALLED, Peer, Presence, host_of};
+use super::{NOT_DIALLED, Peer, Presence};
 
 /// The right to be a peer's one connection. Dropping it gives it up.
 pub(in crate::mesh) struct ConnectionGuard {

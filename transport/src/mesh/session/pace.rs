@@ -6,6 +6,29 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::limits;
 
+/// Heartbeats of which one is answered, to measure the round trip.
+const MEASURED_EVERY: u32 = 10;
+
+/// The heartbeats of a session.
+#[derive(Default)]
+pub(super) struct Beats {
+    /// How many were sent.
+    pub(super) sent: u32,
+    /// Time at which the last one that asks for an answer was sent, until the answer comes.
+    pub(super) measured: Option<Instant>,
+}
+
+impl Beats {
+    /// Returns true if the heartbeat that is sent now asks for an answer.
+    pub(super) fn measures(&mut self) -> bool {
+        let measures = self.sent.is_multiple_of(MEASURED_EVERY);
+        if measures {
+            self.measured = Some(Instant::now());
+        }
+        measures
+    }
+}
+
 /// When the link is looked at, and when a heartbeat is due.
 pub(super) struct Pace {
     /// Time between two heartbeats, the same on both sides.

@@ -103,8 +103,8 @@ impl Stream for FragileStream {
     }
 }
 
-/// A network that the program gave the node panics in the task of a connection: the log says so at once,
-/// the link has failed, and the nodes link again.
+/// A network that the program gave the node panics in the task of a connection: the log says so at
+/// once, the link has failed, and the nodes link again.
 #[test]
 fn a_panic_of_a_connection_is_logged_at_once_and_its_link_has_failed() {
     let log = Recorder::new(Level::ERROR);
