@@ -14,7 +14,7 @@ use tracing_subscriber::layer::Context;
 
 /// The lines of the log after which a dial has failed; the field says why.
 const FAILED: [(&str, &str); 3] = [
-    ("a seed refuses this node: it is dialled again", "failure"),
+    ("a seed refuses this node", "failure"),
     ("a seed is not reached: it is dialled again", "failure"),
     ("a node is not reached: it is dialled again", "last"),
 ];

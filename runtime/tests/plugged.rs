@@ -91,7 +91,10 @@ async fn scene() {
     for name in ["spoken", "blown"] {
         let lonely = alpha.spawn(name, fragile(&made)()).await.unwrap();
         let far: ActorRef<Fragile> = beta.actor(&format!("alpha/{name}")).await.unwrap();
-        let told = tokio::spawn(async move { far.wait_stopped().await });
+        let mut told = Box::pin(far.wait_stopped());
+        assert!(futures::poll!(&mut told).is_pending());
+        // It comes after the wait.
+        far.made().await.unwrap();
         let text = match name {
             "spoken" => {
                 lonely.speak("the last one".into()).await.unwrap_err();
@@ -103,7 +106,7 @@ async fn scene() {
             }
         };
         let ended = ActorExit::Panicked(text.into());
-        assert_eq!((lonely.wait_stopped().await, told.await.unwrap()), (ended.clone(), ended));
+        assert_eq!((lonely.wait_stopped().await, told.await), (ended.clone(), ended));
         assert!(lonely.speak("too late".into()).tell().await.is_err());
     }
 

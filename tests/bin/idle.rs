@@ -70,7 +70,7 @@ async fn measure(numbers: &[usize]) -> Result<(), BoxError> {
             children.push(child.stdin(Stdio::piped()).kill_on_drop(true).spawn()?);
             peers += count;
         }
-        node.ready(peers).await.unwrap();
+        node.ready(peers).await.expect("names differ");
         let now = look(&node).await?;
         let each = |now: f64, before: f64| (now - before) / (peers - first).max(1) as f64;
         println!(

@@ -56,7 +56,7 @@ async fn live(name: &str, seeds: Vec<String>) -> Result<(), BoxError> {
     let linked = node.clone();
     tokio::spawn(async move {
         for count in 1.. {
-            linked.ready(count).await.unwrap();
+            linked.ready(count).await.expect("names differ");
             println!("linked {count}");
         }
     });

@@ -57,11 +57,13 @@ impl ConnectError {
     }
 
     /// Returns the error of a node that has no network.
+    #[doc(hidden)]
     pub fn no_network(address: impl Into<String>) -> Self {
         ConnectError::new(address, ConnectCause::NoNetwork, "this node has no network")
     }
 
     /// Returns the error of a node that was given no address to connect to.
+    #[doc(hidden)]
     pub fn no_address() -> Self {
         ConnectError::new("nowhere", ConnectCause::InvalidAddress, "no address is given")
     }

@@ -103,8 +103,9 @@ impl Mesh {
             table.spawn_vital("listener", accept::accept(table.clone(), listener));
         }
         for seed in config.seeds {
-            table.events.seeds().add(&seed);
-            table.spawn_vital("seed", dial::keep(table.clone(), seed));
+            if table.events.seeds().add(&seed).1 {
+                table.spawn_vital("seed", dial::keep(table.clone(), seed));
+            }
         }
         Ok(Arc::new(Mesh { table }))
     }

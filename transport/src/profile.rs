@@ -42,8 +42,8 @@ pub struct Profile {
     pub down_after: Duration,
     /// True, the default: a node is down at once when its connection was closed without a goodbye
     /// and its host then refuses a new one at each address of the node. False: after `down_after`.
-    /// Set it to false where proxies, port forwards or address translation between hosts may
-    /// refuse connections to nodes that live.
+    /// Set it to false where proxies, port forwards, firewalls that reject, or address translation
+    /// may refuse connections to nodes that live.
     pub down_when_refused: bool,
     /// Time after which a link closes that nothing uses: 1 s to a year; with `None`, the default,
     /// none does. Both nodes have to want it: the longer one counts. A link is used that carries

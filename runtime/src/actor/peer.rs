@@ -35,7 +35,7 @@ impl Node {
     }
 
     /// Connects this node to the one at `address`, and returns that node, which is linked then; at
-    /// once where it is linked already. From then on the address is a
+    /// once where it was met at this address and is linked. From then on the address is a
     /// [seed](NodeBuilder::seeds) of this node, which is dialled again when the link is lost.
     ///
     /// # Errors

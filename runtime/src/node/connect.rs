@@ -66,15 +66,19 @@ impl Node {
     async fn connect_first(&self, addresses: Vec<String>) -> Result<NodeId, ConnectError> {
         let mut running: FuturesUnordered<_> =
             addresses.into_iter().map(|address| self.connecting(address)).collect();
-        let mut failed = ConnectError::no_address();
+        let mut failed: Option<ConnectError> = None;
         while let Some(outcome) = running.next().await {
             match outcome {
                 Ok(peer) => return Ok(peer),
                 Err(error) if error.cause == ConnectCause::NameTaken => return Err(error),
-                Err(error) => failed = error,
+                // One that stays says more than one that may pass.
+                Err(error) if failed.as_ref().is_none_or(ConnectError::is_retryable) => {
+                    failed = Some(error);
+                }
+                Err(_) => {}
             }
         }
-        Err(failed)
+        Err(failed.unwrap_or_else(ConnectError::no_address))
     }
 }
 

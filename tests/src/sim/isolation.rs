@@ -49,8 +49,8 @@ async fn play(world: World, stuck: bool) -> Duration {
     let profile = || Profile { mailbox_window_messages: 16, ..Profile::default() };
     let receiver = Node::start(&world, ("b", "b"), [], profile()).await;
     let sender = Arc::new(Node::start(&world, ("a", "a"), ["b"], profile()).await);
-    sender.endpoint.ready(1).await.unwrap();
-    receiver.endpoint.ready(1).await.unwrap();
+    sender.endpoint.ready(1).await.expect("names differ");
+    receiver.endpoint.ready(1).await.expect("names differ");
     let began = world.now();
     let send = |mailbox: String, messages: u64| {
         let sender = sender.clone();

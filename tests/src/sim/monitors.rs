@@ -90,7 +90,7 @@ impl Scene {
             scene.places.push(place);
         }
         for place in &scene.places {
-            place.node.ready(NAMES.len() - 1).await.unwrap();
+            place.node.ready(NAMES.len() - 1).await.expect("names differ");
         }
         let faults = [0, 0, 1, 3, 6][scene.rng.usize(0..5)];
         scene.live(faults).await;

@@ -5,8 +5,8 @@
 //!   life on a link (this node's, or the longer one that it asked for when it was last met); at
 //!   once when its connection was closed without a goodbye, and then a round of dials finds that
 //!   each of its addresses refuses connections, one of them at the host of that connection: its
-//!   process is gone (a host refuses none for a process that stands still, nor where it is cut
-//!   off); one that was not linked, or idle, when it was dialled for `down_after`. A connection
+//!   process is gone (a host refuses none for a process that stands still, nor where packets are
+//!   lost); one that was not linked, or idle, when it was dialled for `down_after`. A connection
 //!   that is being made into a link is waited for. Then all senders that wait for a link fail, and
 //!   from then on, until there is one, all at once; each has the node dialled for another
 //!   `down_after`. Only patient senders wait on. Time in which this node itself stood still is not
@@ -68,9 +68,10 @@ pub(super) async fn serve_wants(table: Arc<Table>, mut wants: mpsc::UnboundedRec
 }
 
 /// Keeps the nodes that are at `seed`, whichever they are, linked until this node closes.
-pub(super) async fn keep(table: Arc<Table>, seed: String) {
+pub(super) fn keep(table: Arc<Table>, seed: String) -> impl Future<Output = ()> + Send {
+    // Made now: the entry of the seed may be another one when the task runs.
     let want = Want::Seed(Seed::new(table.clone(), seed));
-    Dialler::new(table, want).run().await;
+    async { Dialler::new(table, want).run().await }
 }
 
 /// What a dialler reaches for.
@@ -238,10 +239,13 @@ impl Dialler {
                         let found = found.unwrap_or_default();
                         // A name that no peer tells any more is not dialled: of the seeds where the
                         // node was met only addresses are kept.
-                        let teller = peer.teller(&target.name);
+                        let (teller, count) = (peer.teller(&target.name), found.len());
                         let allowed =
                             |teller: String| self.table.allowed(found, peer.name(), &teller);
-                        teller.map(allowed).unwrap_or_default()
+                        let allowed = teller.map(allowed).unwrap_or_default();
+                        // One that is not tried may be where it listens.
+                        self.all_refused &= !allowed.is_empty() && allowed.len() == count;
+                        allowed
                     }
                     Want::Seed(seed) => seed.found(found.ok()),
                 };
@@ -293,11 +297,11 @@ impl Dialler {
                     // Otherwise seeds may be about to lead to it.
                     peer.log_failures();
                 }
-                if self.all_refused && self.is_gone && self.table.profile.down_when_refused {
-                    peer.note_gone();
-                }
                 if self.extra {
                     return;
+                }
+                if self.all_refused && self.is_gone && self.table.profile.down_when_refused {
+                    peer.note_gone();
                 }
                 self.ask();
             }

@@ -257,7 +257,7 @@ impl EventQueue {
             }
             PeerEvent::Refused { error } => {
                 let (address, failure) = (&error.address, error.text());
-                log::warn!(address, failure, "a seed refuses this node: it is dialled again");
+                log::warn!(address, failure, "a seed refuses this node");
             }
             PeerEvent::NodeDown { peer, cause } => {
                 let run = peer.incarnation.to_string();

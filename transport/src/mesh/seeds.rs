@@ -68,8 +68,10 @@ impl Seeds {
 
     /// Returns whether a round of dials was asked for since the last call; `None` when the seed was
     /// taken out.
-    pub(super) fn take_asked(&self, address: &str) -> Option<bool> {
-        self.0.lock().get_mut(address).map(|entry| std::mem::take(&mut entry.asked))
+    pub(super) fn take_asked(&self, address: &str, wake: &Arc<Notify>) -> Option<bool> {
+        let mut seeds = self.0.lock();
+        let own = seeds.get_mut(address).filter(|entry| Arc::ptr_eq(&entry.wake, wake));
+        own.map(|entry| std::mem::take(&mut entry.asked))
     }
 
     /// Returns what the seed met last, and how often something was met there; `None` when it was

@@ -101,6 +101,9 @@ impl Drop for Added<'_> {
     fn drop(&mut self) {
         if self.is_own {
             self.table.events.seeds().remove(self.address);
+            // Another call that waits for this seed adds it again.
+            self.table.events.bump();
+            self.table.events.tell();
         }
     }
 }

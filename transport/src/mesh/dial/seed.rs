@@ -50,6 +50,8 @@ pub(super) struct Seed {
     /// The failure of this round that says most.
     failure: Option<SeedFailure>,
     wake: Arc<Notify>,
+    /// The round was asked for: nodes without a link are dialled, also idle and disconnected ones.
+    is_asked: bool,
 }
 
 /// The failure of a dial of a seed.
@@ -89,6 +91,7 @@ impl Seed {
             well,
             failure,
             wake,
+            is_asked: false,
         }
     }
 
@@ -100,9 +103,12 @@ impl Seed {
     /// Returns what to do now.
     pub(super) fn plan(&mut self, now: Instant) -> Plan {
         let target = Target { name: self.address.clone(), told: false };
-        match self.table.events.seeds().take_asked(&self.address) {
+        match self.table.events.seeds().take_asked(&self.address, &self.wake) {
             None => return Plan::Stop,
-            Some(true) => return Plan::Dial { targets: vec![target], news: true, until: None },
+            Some(true) => {
+                self.is_asked = true;
+                return Plan::Dial { targets: vec![target], news: true, until: None };
+            }
             Some(false) => {}
         }
         let is_final = self.is_own_final() || planted!(OwnNameEnds);
@@ -172,7 +178,9 @@ impl Seed {
         } else {
             self.note_failure(None, ConnectCause::Unreachable, String::new());
         }
-        let missing = self.places.iter().filter(|(_, place)| place.is_missing());
+        let is_asked = std::mem::take(&mut self.is_asked);
+        let is_due = |place: &Place| place.is_missing() || is_asked && place.is_unlinked();
+        let missing = self.places.iter().filter(|(_, place)| is_due(place));
         missing.map(|(address, _)| address.clone()).collect()
     }
 
@@ -300,6 +308,11 @@ impl Place {
             Place::Own => false,
             Place::Met(peer, run) => peer.is_missing(*run),
         }
+    }
+
+    /// Returns true if a node was met there that is not linked.
+    fn is_unlinked(&self) -> bool {
+        matches!(self, Place::Met(peer, _) if peer.linked().is_none())
     }
 
     /// Returns true if the address is this node's own, or the run met there is linked or idle.

@@ -59,7 +59,8 @@ impl ConnectionGuard {
         state.connection = ConnectionState::Joining(Owner {
             incarnation,
             asked,
-            host: host_of(from),
+            // A run that does not listen refuses connections while it lives.
+            host: host_of(from).filter(|_| !hello.addresses.is_empty()),
             commands: sender,
         });
         state.reach.addresses.say(&hello.addresses, from);
