@@ -138,7 +138,7 @@ impl Endpoint {
     }
 
     /// Returns the bytes by which the rings of all links have grown: at most what
-    /// [`RingGrowth::bytes_max`](crate::RingGrowth::bytes_max) allows.
+    /// [`RingGrowth::bytes_max`] allows.
     pub fn ring_growth_bytes(&self) -> u64 {
         self.mesh.ring_growth_bytes()
     }

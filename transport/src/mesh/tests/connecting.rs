@@ -67,6 +67,24 @@ fn a_failed_or_dropped_connect_leaves_no_seed() {
     });
 }
 
+#[test]
+fn an_address_is_dialled_at_one_pace_however_often_it_was_connected_to() {
+    sim::run(1, |world| async move {
+        let alpha = at(&world, "alpha", "alpha", &[]).await;
+        let dials_within = async |time| {
+            let before = dials(&world);
+            assert!(tokio::time::timeout(time, connect(&alpha, "nowhere")).await.is_err());
+            dials(&world) - before
+        };
+        let once = dials_within(WITHIN / 2).await;
+        for _ in 0..20 {
+            dials_within(Duration::from_millis(1)).await;
+        }
+        let again = dials_within(WITHIN / 2).await;
+        assert!(again <= 2 * once, "{again} dials, where it was {once}");
+    });
+}
+
 /// The refusal ends waits at once, and is over when the name is free.
 // Promised in docs/SEMANTICS.md.
 #[test]

@@ -190,7 +190,10 @@ async fn a_namesake_is_refused_and_the_link_stands() {
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_restarted_node_is_down_and_linked_again() {
-    let alpha = node("alpha", &[]).await;
+    // Otherwise it may be gone before it is there again.
+    let mut config = config("alpha", Network::tcp(), &[]);
+    config.profile.down_when_refused = false;
+    let alpha = Node::start(config).await.unwrap();
     let beta = node("beta", &[alpha.address()]).await;
     alpha.mesh.ready(1).await;
     // One side knows of the link before the other does.
