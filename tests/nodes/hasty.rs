@@ -88,7 +88,7 @@ async fn all_that_was_told_arrives_when_main_returns() {
     }
 }
 
-/// The one thread is taken by the end of `main`: what waits is counted.
+/// The end of `main` takes the one thread: messages that wait are counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_of_one_thread_says_how_much_it_drops() {
     for round in 0..rounds() {

@@ -22,7 +22,7 @@ impl CloseReason {
         &text.as_bytes()[..text.floor_char_boundary(CLOSE_TEXT_BYTES_MAX)]
     }
 
-    /// Reads what a peer sent; what is no text, or too long, is made one that is not.
+    /// Reads the bytes of a peer as text, cut to its longest length; invalid bytes are replaced.
     pub(crate) fn read(code: u16, text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(&text[..text.len().min(CLOSE_TEXT_BYTES_MAX)]);
         let text = text::of_peer(&text, usize::MAX);

@@ -65,7 +65,7 @@ struct State {
     memories: BTreeMap<u64, Memory>,
 }
 
-/// What is known of a memory beside its shares.
+/// The state of a memory beside its shares.
 #[derive(Default)]
 struct Memory {
     shares: usize,

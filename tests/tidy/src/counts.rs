@@ -19,7 +19,7 @@ use crate::tree::{File, Rust, Tree};
 const RUNTIME: &str = "runtime/src/lib.rs";
 const TRANSPORT: &str = "transport/src/lib.rs";
 
-/// What each file adds to a number.
+/// The share of each file in a number.
 pub(crate) type Parts<'a> = BTreeMap<&'a str, usize>;
 
 /// The numbers, by section and key.

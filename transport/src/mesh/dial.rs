@@ -243,7 +243,7 @@ impl Dialler {
                         let allowed =
                             |teller: String| self.table.allowed(found, peer.name(), &teller);
                         let allowed = teller.map(allowed).unwrap_or_default();
-                        // One that is not tried may be where it listens.
+                        // The node may listen at an address that is not tried.
                         self.all_refused &= !allowed.is_empty() && allowed.len() == count;
                         allowed
                     }

@@ -14,7 +14,7 @@ const MEASURED_EVERY: u32 = 10;
 pub(super) struct Beats {
     /// How many were sent.
     pub(super) sent: u32,
-    /// Time at which the last one that asks for an answer was sent, until the answer comes.
+    /// When the last question was sent, until its answer comes.
     pub(super) measured: Option<Instant>,
 }
 
