@@ -48,6 +48,7 @@ macro_rules! for_each_case {
             answering: a_reference_that_comes_back_is_the_one_that_left;
             answering: an_answer_of_another_node_may_come_later_or_from_a_third_one;
             answering: an_inbox_is_told_by_another_node;
+            answering: an_inbox_ends_after_the_last_message_of_the_actor_it_ends_with;
             answering: it_is_told_when_the_asker_gives_up;
             answering: many_asks_of_another_node_have_an_answer_each;
             answering: senders_that_wait_for_a_mailbox_of_another_node_lose_nothing;

@@ -2,11 +2,13 @@
 
 mod stash;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::join_all;
 use ringpost::prelude::*;
-use ringpost::{ReplyTo, TimerKey};
+use ringpost::{ReplyTo, TimerKey, limits};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
@@ -124,6 +126,12 @@ impl Clerk {
     #[handler]
     pub async fn ask_silent(&mut self, msg: AskSilent) -> bool {
         msg.0.say().await.is_ok()
+    }
+
+    #[handler]
+    async fn ask_hung(&mut self, msg: AskHung) -> bool {
+        // So many that each has a waker of its own.
+        join_all((0..40).map(|_| msg.0.hang())).await.iter().any(Result::is_ok)
     }
 
     #[handler]
@@ -387,6 +395,48 @@ async fn an_ask_within_a_handler_ends_when_the_asker_of_the_handler_gives_up() {
     assert!(matches!(timed, Err(AskCause::Timeout) | Ok(false)), "{timed:?}");
     assert_eq!(clerk.notes().await, Ok(vec![]));
     assert_eq!(start.elapsed().as_millis(), 50);
+}
+
+/// An asker that drops its ask, near or far, or leaves with its node, frees the actor that waits on
+/// its behalf.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn an_ask_within_a_handler_ends_when_the_asker_of_the_handler_is_gone() {
+    let (alpha, beta) = pair().await;
+    let near = alpha.spawn("clerk", Clerk::default()).await.unwrap();
+    let far: ActorRef<Clerk> = beta.actor("alpha/clerk").await.unwrap();
+    let begun = Arc::new(Semaphore::new(0));
+    for (clerk, leaves) in [(&near, false), (&far, false), (&far, true)] {
+        let hung = alpha.spawn_anonymous(Hung(begun.clone())).await.unwrap();
+        let (clerk, start) = (clerk.clone(), Instant::now());
+        let asks = tokio::spawn(async move { clerk.ask(AskHung(hung)).await });
+        begun.acquire().await.unwrap().forget();
+        if leaves {
+            beta.shutdown(Duration::ZERO).await;
+        } else {
+            asks.abort();
+        }
+        drop(asks.await);
+        assert_eq!(near.notes().await, Ok(vec![]), "it goes on");
+        assert!(start.elapsed() < limits::ASK_TIMEOUT, "its own time-out did not end it");
+    }
+    alpha.shutdown(Duration::ZERO).await;
+}
+
+#[message]
+pub struct AskHung(ActorRef<Hung>);
+
+/// Tells when it was asked, and never answers.
+#[actor]
+pub struct Hung(Arc<Semaphore>);
+
+#[handlers]
+impl Hung {
+    #[handler]
+    pub async fn hang(&mut self) {
+        self.0.add_permits(1);
+        std::future::pending().await
+    }
 }
 
 #[actor]

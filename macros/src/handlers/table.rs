@@ -335,12 +335,15 @@ impl Table<'_> {
         let handle = quote_spanned! {row.at=>
             <Self as #private::#form<#input>>::handle(self, #value, #to cx)
         };
-        let handled = if row.waits() {
-            quote_spanned!(row.at=> #handle.await)
-        } else {
-            quote_spanned!(row.at=> #private::now(#handle))
-        };
-        if delegates { handled } else { quote_spanned!(row.at=> reply.send(#handled)) }
+        match (row.waits(), delegates) {
+            (true, true) => quote_spanned!(row.at=> #handle.await),
+            (true, false) => quote_spanned! {row.at=>
+                let answer = #private::answering(&reply, #handle).await;
+                reply.send(answer)
+            },
+            (false, true) => quote_spanned!(row.at=> #private::now(#handle)),
+            (false, false) => quote_spanned!(row.at=> reply.send(#private::now(#handle))),
+        }
     }
 
     fn accepts(&self, index: usize, row: &Row<'_>) -> TokenStream {

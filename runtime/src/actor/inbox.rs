@@ -1,9 +1,11 @@
 //! `Inbox`: a place that messages can be sent to, for code that is no actor.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use futures::Stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
 use ringpost_transport::shield;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
@@ -11,12 +13,14 @@ use tokio::sync::mpsc::error::SendError;
 use super::cell::{Body, Cell};
 use super::destination::View;
 use super::route::Label;
-use super::{Actor, ActorRef, Context, Handler, Recipient, SpawnOptions};
+use super::watch::down_of;
+use super::{Actor, ActorRef, Context, Down, Handler, Recipient, SpawnOptions, Watchable};
 use crate::busy::at_rest;
 use crate::dead_letter::DeadLetterCause;
 use crate::error::SpawnError;
 use crate::message::Message;
 use crate::node::Node;
+use crate::resident::{Halt, Resident};
 use crate::{actor, handlers};
 
 /// A place that messages of one type can be sent to, for code that is no actor: a stream of what
@@ -27,6 +31,9 @@ use crate::{actor, handlers};
 pub struct Inbox<M: Message> {
     messages: mpsc::Receiver<M>,
     actor: ActorRef<Clerk<M>>,
+    /// The end of the actor that this one ends with.
+    end: Option<BoxFuture<'static, Down>>,
+    ended: Option<Down>,
 }
 
 /// The actor behind an inbox: hands over what it is told, one after the other.
@@ -67,7 +74,7 @@ impl Node {
         let (sender, messages) = mpsc::channel(1);
         let options = SpawnOptions::anonymous().mailbox_capacity(capacity);
         let actor = self.spawn_with(options, Clerk { messages: sender }).await?;
-        Ok(Inbox { messages, actor })
+        Ok(Inbox { messages, actor, end: None, ended: None })
     }
 }
 
@@ -77,12 +84,40 @@ impl<M: Message> Inbox<M> {
         self.actor.recipient()
     }
 
-    /// Waits for the next message; `None` when the node has shut down.
+    /// Ends this inbox with `actor`: when that has ended, the inbox is closed, and
+    /// [`receive`](Self::receive) returns every message that the actor sent to it before, and then
+    /// `None`. A second call replaces the first.
+    pub fn end_with(&mut self, actor: &impl Watchable) {
+        self.end = Some(down_of(actor));
+    }
+
+    /// Returns how the actor ended that [ended this inbox](Self::end_with): there once
+    /// [`receive`](Self::receive) has seen that end.
+    pub fn down(&self) -> Option<&Down> {
+        self.ended.as_ref()
+    }
+
+    /// Waits for the next message; `None` when the node has shut down, or when the actor that this
+    /// inbox [ends with](Self::end_with) has ended and all that came before was received.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn receive(&mut self) -> Option<M> {
-        self.messages.recv().await
+        poll_fn(|cx| self.poll_receive(cx)).await
+    }
+
+    fn poll_receive(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<M>> {
+        if let Some(end) = &mut self.end
+            && let Poll::Ready(down) = end.poll_unpin(cx)
+        {
+            self.end = None;
+            self.ended = Some(down);
+            // Its messages have arrived: the clerk hands them over, and ends.
+            if let View::Local(near) = self.actor.destination().view() {
+                near.cell().halt(Halt::Drain);
+            }
+        }
+        self.messages.poll_recv(cx)
     }
 }
 
@@ -90,7 +125,7 @@ impl<M: Message> Stream for Inbox<M> {
     type Item = M;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<M>> {
-        self.messages.poll_recv(cx)
+        self.poll_receive(cx)
     }
 }
 

@@ -1,11 +1,13 @@
 //! The time that a send may take.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::asker_gone::{AskerGone, asker_gone};
 use crate::busy::running;
 use crate::deadlines::{Deadlines, Expired, Place, leave};
 use crate::limits;
@@ -36,20 +38,25 @@ impl AskTimeout {
 
 /// How long a send may take in all, from its first poll or from `try_send`. Owned by the send.
 pub(super) struct TimeLimit {
-    limit: Duration,
-    /// It was not set: what the asker of the message in hand leaves is the most.
-    inherits: bool,
+    nanoseconds: u64,
     /// Set when it begins to count.
     deadline: Option<Instant>,
     /// Its place among the deadlines of its node, while it waits.
     place: Option<Box<Place>>,
+    /// Tells when the asker of the message in hand has gone; there if the time is inherited.
+    asker: Option<Arc<AskerGone>>,
+    /// Its place among those that wait for that.
+    waits: Option<u32>,
+    /// It was not set: what the asker of the message in hand leaves is the most.
+    inherits: bool,
 }
 
 impl TimeLimit {
     /// Returns a limit of so much, a year at most.
     pub(super) fn new(limit: Duration) -> Self {
-        let limit = limit.min(limits::ASK_TIMEOUT_MAX);
-        TimeLimit { limit, inherits: false, deadline: None, place: None }
+        let nanoseconds = limit.min(limits::ASK_TIMEOUT_MAX).as_nanos() as u64;
+        let inherits = false;
+        TimeLimit { nanoseconds, deadline: None, place: None, asker: None, waits: None, inherits }
     }
 
     /// Returns the limit of an ask that has none of its own: within a handler, no longer than the
@@ -67,9 +74,15 @@ impl TimeLimit {
         TimeLimit::inherited(limit.unwrap_or_else(of_node))
     }
 
+    fn limit(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds)
+    }
+
     /// Returns the same limit, which does not count yet.
     pub(super) fn fresh(&self) -> Self {
-        TimeLimit { limit: self.limit, inherits: self.inherits, deadline: None, place: None }
+        let mut fresh = TimeLimit::new(self.limit());
+        fresh.inherits = self.inherits;
+        fresh
     }
 
     /// Takes the limit, which counts on if it does, out of an ask that ends.
@@ -79,21 +92,33 @@ impl TimeLimit {
 
     /// Sets another limit, unless the time counts already.
     pub(super) fn set(&mut self, limit: Duration) {
-        self.limit = limit.min(limits::ASK_TIMEOUT_MAX);
+        self.nanoseconds = TimeLimit::new(limit).nanoseconds;
         self.inherits = false;
     }
 
     /// Begins to count, unless it does; returns when the time is over.
+    #[inline]
     pub(super) fn start(&mut self) -> Instant {
-        *self.deadline.get_or_insert_with(|| {
-            let own = Instant::now() + self.limit;
-            let inherited =
-                running().filter(|_| self.inherits).and_then(|running| running.in_hand.deadline);
-            inherited.map_or(own, |inherited| inherited.min(own))
-        })
+        match self.deadline {
+            Some(deadline) => deadline,
+            None => self.begin(),
+        }
     }
 
-    /// Waits until the time is over; for ever without deadlines: only a reference to no actor has
+    fn begin(&mut self) -> Instant {
+        let mut deadline = Instant::now() + self.limit();
+        if self.inherits
+            && let Some(running) = running()
+            && let Some(inherited) = running.in_hand.deadline
+        {
+            deadline = deadline.min(inherited);
+            self.asker = asker_gone();
+        }
+        *self.deadline.insert(deadline)
+    }
+
+    /// Waits until the time is over, or the asker of the message in hand has gone and the time is
+    /// inherited; for ever without deadlines: only a reference to no actor has
     /// none, and a send to it has ended.
     pub(super) fn poll(
         &mut self,
@@ -101,15 +126,23 @@ impl TimeLimit {
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
         let deadline = self.start();
+        if let Some(asker) = &self.asker
+            && asker.poll(&mut self.waits, cx).is_ready()
+        {
+            return Poll::Ready(Expired::Deadline);
+        }
         let Some(deadlines) = deadlines else { return Poll::Pending };
         deadlines.poll(&mut self.place, deadline, cx)
     }
 
-    /// Gives up its place among the deadlines.
+    /// Gives up its places among the deadlines and the asks of its handler.
     #[inline]
     pub(super) fn leave(&mut self) {
         if let Some(place) = self.place.take() {
-            leave(place, self.limit);
+            leave(place, self.limit());
+        }
+        if let Some(asker) = self.asker.take() {
+            asker.leave(self.waits);
         }
     }
 }

@@ -172,6 +172,12 @@ pub(super) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
     }
 }
 
+/// Waits for the end of an actor, from now on.
+pub(super) fn down_of(actor: &impl sealed::Watchable) -> BoxFuture<'static, Down> {
+    let (place, (end, _)) = (actor.place().clone(), end_of(actor.met().0));
+    Box::pin(async move { Down { actor: place, exit: end.await } })
+}
+
 /// Returns where an actor is, and what waits for its end.
 #[cfg(feature = "test-kit")]
 pub(crate) fn exit_of(actor: &impl Watchable) -> (Address, BoxFuture<'static, ActorExit>) {

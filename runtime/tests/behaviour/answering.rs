@@ -265,6 +265,43 @@ pub async fn an_inbox_is_told_by_another_node(world: &World) {
     assert_eq!(inbox.receive().await, None);
 }
 
+pub async fn an_inbox_ends_after_the_last_message_of_the_actor_it_ends_with(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    for node in [&alpha, &beta] {
+        let sender = node.spawn("sender", Forwarder(None)).await.unwrap();
+        let place = format!("{}/sender", node.name());
+        let seen = alpha.actor::<Forwarder>(&place).await.unwrap();
+        // Smaller than what is sent: the rest waits while nobody receives.
+        let mut inbox: Inbox<Note> = alpha.inbox(4).await.unwrap();
+        inbox.end_with(&seen);
+        seen.ask(Take(inbox.recipient())).await.unwrap();
+        let sends = tokio::spawn(async move {
+            for number in 0..100 {
+                sender.tell(Note { number }).await.unwrap();
+            }
+            sender.drain().await.unwrap();
+        });
+        let mut received = 0;
+        while let Some(note) = inbox.receive().await {
+            assert_eq!(note, Note { number: received });
+            received += 1;
+        }
+        assert_eq!(received, 100);
+        let down = inbox.down().expect("it has ended the inbox");
+        assert_eq!((&down.actor, &down.exit), (seen.address(), &ringpost::ActorExit::Stopped));
+        assert!(inbox.recipient().tell(Note { number: 1 }).await.is_err(), "it is closed");
+        sends.await.unwrap();
+    }
+    let seen = beta.spawn("sender", Forwarder(None)).await.unwrap();
+    let mut inbox: Inbox<Note> = alpha.inbox(4).await.unwrap();
+    inbox.end_with(&alpha.actor::<Forwarder>("beta/sender").await.unwrap());
+    drop(seen);
+    assert_eq!(beta.shutdown(4 * PATIENCE).await, vec![]);
+    assert_eq!(inbox.receive().await, None);
+    assert!(inbox.down().is_some(), "its node has ended");
+    end([alpha, beta]).await;
+}
+
 #[message]
 struct Take(Recipient<Note>);
 

@@ -1,0 +1,131 @@
+//! Handlers end the asks that they make when their own asker has gone.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use slab::Slab;
+
+use super::ReplyTo;
+
+/// Tells the asks of a handler that its asker has gone: it dropped its ask, or its node is down.
+#[derive(Default)]
+pub(super) struct AskerGone(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    has_gone: bool,
+    waiting: Slab<Waker>,
+}
+
+impl AskerGone {
+    /// Waits until the asker has gone. `place` is the caller's, empty at first, to be given back
+    /// with [`leave`](Self::leave).
+    pub(super) fn poll(&self, place: &mut Option<u32>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if state.has_gone {
+            return Poll::Ready(());
+        }
+        let old = match *place {
+            None => {
+                *place = u32::try_from(state.waiting.insert(cx.waker().clone())).ok();
+                return Poll::Pending;
+            }
+            Some(place) => match state.waiting.get_mut(place as usize) {
+                Some(waker) if !waker.will_wake(cx.waker()) => {
+                    Some(std::mem::replace(waker, cx.waker().clone()))
+                }
+                _ => None,
+            },
+        };
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Waits no longer.
+    pub(super) fn leave(&self, place: Option<u32>) {
+        let old = place.and_then(|place| self.0.lock().waiting.try_remove(place as usize));
+        drop(old);
+    }
+
+    fn tell(&self) {
+        let mut state = self.0.lock();
+        state.has_gone = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+thread_local! {
+    /// What tells the asks of the handler that is polled, if that is for an asker: empty until an
+    /// ask wants it.
+    static ASKER: Cell<Option<Option<Arc<AskerGone>>>> = const { Cell::new(None) };
+}
+
+/// Returns what tells when the asker of the handler has gone that the caller is; `None` where it is
+/// none that answers an ask as it returns.
+pub(super) fn asker_gone() -> Option<Arc<AskerGone>> {
+    let mut asker = ASKER.take();
+    let gone = asker.as_mut().map(|gone| gone.get_or_insert_default().clone());
+    ASKER.set(asker);
+    gone
+}
+
+pin_project! {
+    /// A handler whose output is the answer to its asker.
+    pub struct Answering<'a, R, F> {
+        reply: &'a ReplyTo<R>,
+        gone: Option<Arc<AskerGone>>,
+        #[pin]
+        handler: F,
+    }
+}
+
+/// Runs `handler`, whose output is the answer that `reply` takes: the asks that it makes end when
+/// its asker has gone.
+pub fn answering<R, F: Future>(reply: &ReplyTo<R>, handler: F) -> Answering<'_, R, F> {
+    Answering { reply, gone: None, handler }
+}
+
+impl<R, F: Future> Future for Answering<'_, R, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let polled = {
+            let _lent = Lent::of(this.gone);
+            this.handler.poll(cx)
+        };
+        if polled.is_pending()
+            && let Some(gone) = this.gone
+            && this.reply.poll_gone(cx).is_ready()
+        {
+            gone.tell();
+        }
+        polled
+    }
+}
+
+/// Notes on the thread what tells the asks of a handler, while that is polled.
+struct Lent<'a> {
+    gone: &'a mut Option<Arc<AskerGone>>,
+    outer: Option<Option<Arc<AskerGone>>>,
+}
+
+impl<'a> Lent<'a> {
+    fn of(gone: &'a mut Option<Arc<AskerGone>>) -> Self {
+        let outer = ASKER.replace(Some(gone.take()));
+        Lent { gone, outer }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        *self.gone = ASKER.replace(self.outer.take()).flatten();
+    }
+}
