@@ -1,6 +1,7 @@
 //! Handlers end the asks that they make when their own asker has gone.
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -21,20 +22,34 @@ struct State {
     waiting: Slab<Waker>,
 }
 
+/// The place of a wait. Small, for it lies in each ask.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place(NonZeroU32);
+
+impl Place {
+    fn of(index: usize) -> Option<Self> {
+        u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(Place)
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
 impl AskerGone {
     /// Waits until the asker has gone. `place` is the caller's, empty at first, to be given back
     /// with [`leave`](Self::leave).
-    pub(super) fn poll(&self, place: &mut Option<u32>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&self, place: &mut Option<Place>, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.lock();
         if state.has_gone {
             return Poll::Ready(());
         }
         let old = match *place {
             None => {
-                *place = u32::try_from(state.waiting.insert(cx.waker().clone())).ok();
+                *place = Place::of(state.waiting.insert(cx.waker().clone()));
                 return Poll::Pending;
             }
-            Some(place) => match state.waiting.get_mut(place as usize) {
+            Some(place) => match state.waiting.get_mut(place.index()) {
                 Some(waker) if !waker.will_wake(cx.waker()) => {
                     Some(std::mem::replace(waker, cx.waker().clone()))
                 }
@@ -47,8 +62,8 @@ impl AskerGone {
     }
 
     /// Waits no longer.
-    pub(super) fn leave(&self, place: Option<u32>) {
-        let old = place.and_then(|place| self.0.lock().waiting.try_remove(place as usize));
+    pub(super) fn leave(&self, place: Option<Place>) {
+        let old = place.and_then(|place| self.0.lock().waiting.try_remove(place.index()));
         drop(old);
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::asker_gone::{AskerGone, asker_gone};
+use super::asker_gone::{self, AskerGone, asker_gone};
 use crate::busy::running;
 use crate::deadlines::{Deadlines, Expired, Place, leave};
 use crate::limits;
@@ -46,7 +46,7 @@ pub(super) struct TimeLimit {
     /// Tells when the asker of the message in hand has gone; there if the time is inherited.
     asker: Option<Arc<AskerGone>>,
     /// Its place among those that wait for that.
-    waits: Option<u32>,
+    waits: Option<asker_gone::Place>,
     /// It was not set: what the asker of the message in hand leaves is the most.
     inherits: bool,
 }
