@@ -4,7 +4,7 @@
 
 # Builds the program in rival/ in a target folder of its own.
 build_rival() {
-    cargo build --locked --release --manifest-path "$here/rival/Cargo.toml" --target-dir "$1"
+    env -u RUSTC_WORKSPACE_WRAPPER cargo build --locked --release --manifest-path "$here/rival/Cargo.toml" --target-dir "$1"
 }
 
 # Measures both in one guest, one right after the other.

@@ -85,7 +85,7 @@ impl Simulation {
         self.seed = replayed.unwrap_or(self.seed);
         let (ran, log) = self.attempt(body);
         if replayed.is_some() {
-            eprintln!("the log of seed {}:\n{log}", self.seed);
+            shield::run(|| eprintln!("the log of seed {}:\n{log}", self.seed));
         }
         match ran {
             Ok(value) => value,

@@ -224,10 +224,11 @@ impl Storm {
             (node, name, linked, told)
         });
         for (node, name, linked, told) in futures::future::join_all(tells).await {
-            // Two nodes whose names are both taken twice may have found each other only now.
-            let linked = linked || node.linked(name).is_some();
+            // Two nodes whose names are both taken twice may have found each other only now, and
+            // after the tell was refused.
+            let is_linked = linked || node.linked(name).is_some();
             match told {
-                Ok(()) if linked => reached.note("tell delivered", 1),
+                Ok(()) if is_linked => reached.note("tell delivered", 1),
                 Err(why) if !linked && why.contains(TAKEN) => reached.note("refused by name", 1),
                 told => return Err(format!("{} told {name}: {told:?}", node.place)),
             }

@@ -165,7 +165,8 @@ impl Drop for Reporter {
         let World(shared) = &self.0;
         shared.with(|state| state.physics.end_log());
         if std::thread::panicking() {
-            eprintln!("the scenario failed with seed {}", self.0.seed());
+            // Where standard error is full, `eprintln!` panics: here that would abort.
+            crate::shield::run(|| eprintln!("the scenario failed with seed {}", self.0.seed()));
         }
     }
 }

@@ -92,9 +92,10 @@ const SEEDS: u64 = 32;
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn memory_is_what_its_writers_say_however_many_wait() {
-    let seeds = crate::cases(8);
+    // Of the first eight, 14 shows a fence of any pair.
+    let (seeds, first) = (crate::cases(8), 10);
     let mut met = Striped::default();
-    for seed in 0..seeds {
+    for seed in first..first + seeds {
         let all = sim::run(seed, |world| async move {
             let by_device = seed % 4 > 0;
             let alpha = node(&world, "alpha", by_device).await;
