@@ -1,0 +1,118 @@
+//! A node, and the runtime that all blocking values share.
+
+use std::io;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ringpost::{Address, ConnectError, NodeBuilder, StartError};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::error::Elapsed;
+
+/// The runtime, as long as there is a value that keeps it.
+static SHARED: Mutex<Weak<Kept>> = Mutex::new(Weak::new());
+
+struct Kept(Option<Runtime>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // The last value may be dropped on any thread, also on one of the runtime.
+        self.0.take().map(Runtime::shutdown_background);
+    }
+}
+
+/// The runtime of blocking values, which keep it.
+#[derive(Clone)]
+pub(super) struct Blocking(Arc<Kept>);
+
+impl Blocking {
+    fn shared() -> io::Result<Self> {
+        let mut shared = SHARED.lock();
+        if let Some(kept) = shared.upgrade() {
+            return Ok(Blocking(kept));
+        }
+        let runtime = Builder::new_multi_thread().enable_all().thread_name("ringpost").build()?;
+        let kept = Arc::new(Kept(Some(runtime)));
+        *shared = Arc::downgrade(&kept);
+        Ok(Blocking(kept))
+    }
+
+    /// Waits for a future on this thread.
+    pub(super) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.0.as_ref().expect("it is taken by the drop alone").block_on(future)
+    }
+
+    /// Waits for a future on this thread, for so long at most.
+    pub(super) fn wait_for<T>(
+        &self,
+        time: Option<Duration>,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Elapsed> {
+        self.wait(async move {
+            match time {
+                Some(time) => tokio::time::timeout(time, future).await,
+                None => Ok(future.await),
+            }
+        })
+    }
+}
+
+/// A node that runs on the runtime of this module. Dereferences to the node itself. Clones are the
+/// same node.
+#[derive(Clone)]
+pub struct Node {
+    node: ringpost::Node,
+    blocking: Blocking,
+}
+
+impl Node {
+    /// Starts a node.
+    ///
+    /// # Errors
+    /// [`StartError`]; an `io::Error` where no thread can be started.
+    ///
+    /// # Panics
+    /// In an async task, as all calls that wait do.
+    pub fn start(builder: NodeBuilder) -> Result<Self, ringpost::BoxError> {
+        let blocking = Blocking::shared()?;
+        let started: Result<ringpost::Node, StartError> = blocking.wait(builder.start());
+        Ok(Node { node: started?, blocking })
+    }
+
+    /// Starts a node and connects it to the first of its seeds that answers; see
+    /// [`NodeBuilder::connect`].
+    ///
+    /// # Errors
+    /// As of [`NodeBuilder::connect`]; an `io::Error` where no thread can be started.
+    pub fn connect(builder: NodeBuilder) -> Result<(Self, ringpost::Peer), ringpost::BoxError> {
+        let blocking = Blocking::shared()?;
+        let (node, peer) = blocking.wait(builder.connect())?;
+        Ok((Node { node, blocking }, peer))
+    }
+
+    /// Waits until so many other nodes are linked; see [`ringpost::Node::ready`].
+    ///
+    /// # Errors
+    /// As of [`ringpost::Node::ready`].
+    pub fn ready(&self, count: usize) -> Result<(), ConnectError> {
+        self.blocking.wait(self.node.ready(count))
+    }
+
+    /// Ends the node in order, within this time; see [`ringpost::Node::shutdown`].
+    pub fn shutdown(&self, deadline: Duration) -> Vec<Address> {
+        self.blocking.wait(self.node.shutdown(deadline))
+    }
+
+    pub(super) fn blocking(&self) -> &Blocking {
+        &self.blocking
+    }
+}
+
+impl Deref for Node {
+    type Target = ringpost::Node;
+
+    fn deref(&self) -> &ringpost::Node {
+        &self.node
+    }
+}

@@ -1,0 +1,171 @@
+//! What came to an end of a connection and was not taken by its owner yet.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+
+use parking_lot::Mutex;
+use ringpost::Wire;
+use tokio::task::coop;
+
+use crate::end::EndCause;
+use crate::frame::Received;
+
+/// How much may wait in an [`Incoming`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Limit {
+    /// So many items. The actor waits with the next one, and its senders with it.
+    Items(usize),
+    /// Items of so many bytes, each counted as [`ITEM_COST`] more. The peer keeps to it by itself.
+    Bytes(u64),
+}
+
+/// What an item costs of the bytes that may wait, apart from its own.
+pub const ITEM_COST: u64 = 512;
+
+/// Items on their way from the actor of an end to its owner, in order, and then the end of the
+/// peer. One side is the actor's alone (`offer`, `end`), the other one the owner's (`take`,
+/// `close`).
+pub(crate) struct Incoming<T: Wire> {
+    state: Mutex<State<T>>,
+    limit: Limit,
+    /// How many bytes and whole items the owner has read.
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) read_items: AtomicU64,
+    /// The peer wants to know at once when so many bytes are read.
+    report_at: AtomicU64,
+}
+
+struct State<T: Wire> {
+    items: VecDeque<(Received<T>, u64)>,
+    /// What the items cost.
+    cost: u64,
+    end: Option<EndCause>,
+    /// The owner takes nothing any more.
+    is_closed: bool,
+    reader: Option<Waker>,
+    /// The actor, where it waits for room.
+    feeder: Option<Waker>,
+}
+
+impl<T: Wire> Incoming<T> {
+    pub(crate) fn new(limit: Limit) -> Self {
+        let state = State {
+            items: VecDeque::new(),
+            cost: 0,
+            end: None,
+            is_closed: false,
+            reader: None,
+            feeder: None,
+        };
+        Incoming {
+            state: Mutex::new(state),
+            limit,
+            read_bytes: AtomicU64::new(0),
+            read_items: AtomicU64::new(0),
+            report_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Hands over an item of so many bytes, when there is room. It is dropped where the owner takes
+    /// nothing any more.
+    ///
+    /// # Errors
+    /// [`EndCause::Violation`] where the peer has sent more than it may.
+    pub(crate) async fn offer(&self, item: Received<T>, bytes: u64) -> Result<(), EndCause> {
+        let mut item = Some(item);
+        poll_fn(|cx| self.poll_offer(&mut item, bytes, cx)).await
+    }
+
+    fn poll_offer(
+        &self,
+        item: &mut Option<Received<T>>,
+        bytes: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), EndCause>> {
+        let state = &mut *self.state.lock();
+        let cost = bytes + ITEM_COST;
+        if state.is_closed || state.end.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        match self.limit {
+            Limit::Items(most) if state.items.len() >= most => {
+                state.feeder = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            Limit::Bytes(most) if state.cost + cost > most => {
+                let cause = EndCause::Violation("more bytes came than the window allows");
+                return Poll::Ready(Err(cause));
+            }
+            _ => {}
+        }
+        state.items.extend(item.take().map(|item| (item, cost)));
+        state.cost += cost;
+        state.reader.take().map(Waker::wake);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Notes that nothing more comes. The first cause counts.
+    pub(crate) fn end(&self, cause: EndCause) {
+        let mut state = self.state.lock();
+        state.end.get_or_insert(cause);
+        let wakers = [state.reader.take(), state.feeder.take()];
+        drop(state);
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Returns true if nothing more comes.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state.lock().end.is_some()
+    }
+
+    /// Takes the next item; the end of the peer after the last one, again and again.
+    pub(crate) fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Result<Received<T>, EndCause>> {
+        // A task that only takes lets others run now and then.
+        let turn = ready!(coop::poll_proceed(cx));
+        let state = &mut *self.state.lock();
+        if let Some((item, cost)) = state.items.pop_front() {
+            turn.made_progress();
+            state.cost -= cost;
+            state.feeder.take().map(Waker::wake);
+            return Poll::Ready(Ok(item));
+        }
+        match &state.end {
+            Some(cause) => Poll::Ready(Err(cause.clone())),
+            None => {
+                state.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Takes nothing any more. Returns whether more could have come, and whether something is
+    /// dropped that had come.
+    pub(crate) fn close(&self) -> (bool, bool) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let (items, feeder) = (mem::take(&mut state.items), state.feeder.take());
+        state.cost = 0;
+        let is_open = state.end.is_none();
+        drop(state);
+        feeder.map(Waker::wake);
+        (is_open, !items.is_empty())
+    }
+
+    /// Notes that the owner has read so much more. Returns true if the peer wants to know.
+    pub(crate) fn note_read(&self, bytes: u64, items: u64) -> bool {
+        self.read_items.fetch_add(items, Ordering::SeqCst);
+        let before = self.read_bytes.fetch_add(bytes, Ordering::SeqCst);
+        let report_at = self.report_at.load(Ordering::SeqCst);
+        (before + 1..=before + bytes).contains(&report_at)
+    }
+
+    /// Notes that the peer wants to know when so many bytes are read. Returns true if they are.
+    pub(crate) fn set_report_at(&self, bytes: u64) -> bool {
+        // The owner adds first and looks then, so one of the two sees what the other did.
+        self.report_at.store(bytes, Ordering::SeqCst);
+        bytes > 0 && self.read_bytes.load(Ordering::SeqCst) >= bytes
+    }
+}

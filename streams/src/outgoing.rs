@@ -1,0 +1,178 @@
+//! What an end of a connection sends to the other one.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+
+use parking_lot::{Mutex, MutexGuard};
+use ringpost::{Cause, Recipient, TellError, Wire};
+
+use crate::end::{EndCause, SendCause, SendError};
+use crate::frame::Frame;
+
+/// The way to the peer, shared by the owner's half that writes and the actor.
+///
+/// The number of an item is drawn, and the item committed, under the lock of `sent`. So a count
+/// that is read after a link was lost has in it all that was committed to that link, and the peer,
+/// which is told it over the next one, finds out what is missing.
+pub(crate) struct Outgoing<T: Wire> {
+    peer: OnceLock<Recipient<Frame<T>>>,
+    sent: Mutex<Sent>,
+    read_bytes: AtomicU64,
+    read_items: AtomicU64,
+    /// The peer is to report at once when it has read so many bytes.
+    pub(crate) report_at: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What was committed.
+#[derive(Default)]
+pub(crate) struct Sent {
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Default)]
+struct State {
+    broken: Option<EndCause>,
+    writer: Option<Waker>,
+}
+
+impl<T: Wire> Outgoing<T> {
+    pub(crate) fn new() -> Self {
+        Outgoing {
+            peer: OnceLock::new(),
+            sent: Mutex::default(),
+            read_bytes: AtomicU64::new(0),
+            read_items: AtomicU64::new(0),
+            report_at: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Notes where the peer is. The first call counts.
+    pub(crate) fn bind(&self, peer: Recipient<Frame<T>>) {
+        self.peer.get_or_init(|| peer);
+    }
+
+    /// Returns the way to the peer: there from when its owner has this.
+    pub(crate) fn peer(&self) -> Result<&Recipient<Frame<T>>, EndCause> {
+        self.peer.get().ok_or(EndCause::Shutdown)
+    }
+
+    /// Locks what was committed, to commit more or to count it.
+    pub(crate) fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock()
+    }
+
+    /// Returns how many bytes and items the peer's program has read.
+    pub(crate) fn read(&self) -> (u64, u64) {
+        (self.read_bytes.load(Ordering::Acquire), self.read_items.load(Ordering::Acquire))
+    }
+
+    /// Takes the peer's report of what its program has read.
+    ///
+    /// # Errors
+    /// [`EndCause::Violation`] where that is more than was sent.
+    pub(crate) fn note_read(&self, bytes: u64, items: u64) -> Result<(), EndCause> {
+        let sent = self.sent.lock();
+        if bytes > sent.bytes || items > sent.items {
+            return Err(EndCause::Violation("the peer has read more than was sent"));
+        }
+        drop(sent);
+        self.read_bytes.fetch_max(bytes, Ordering::Release);
+        self.read_items.fetch_max(items, Ordering::Release);
+        let writer = self.state.lock().writer.take();
+        writer.map(Waker::wake);
+        Ok(())
+    }
+
+    /// Returns why nothing can be sent any more; `None` where it can.
+    pub(crate) fn broken(&self) -> Option<EndCause> {
+        self.state.lock().broken.clone()
+    }
+
+    /// Has all sends fail. The first cause counts.
+    pub(crate) fn break_off(&self, cause: EndCause) {
+        let mut state = self.state.lock();
+        state.broken.get_or_insert(cause);
+        let writer = state.writer.take();
+        drop(state);
+        writer.map(Waker::wake);
+    }
+
+    /// Waits until nothing can be sent any more, with the one waker of the writer: also woken by
+    /// each report of what was read.
+    pub(crate) fn poll_broken(&self, cx: &mut Context<'_>) -> Poll<EndCause> {
+        let mut state = self.state.lock();
+        if let Some(cause) = &state.broken {
+            return Poll::Ready(cause.clone());
+        }
+        if !state.writer.as_ref().is_some_and(|writer| writer.will_wake(cx.waker())) {
+            state.writer = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Sends an item when there is room, or a link again.
+    pub(crate) async fn send(&self, item: T) -> Result<(), SendError<T>> {
+        let item = match self.try_send(item) {
+            Err(SendError { message, cause: SendCause::Full }) => message,
+            settled => return settled,
+        };
+        let peer = match self.peer() {
+            Ok(peer) => peer,
+            Err(cause) => return Err(SendError { message: item, cause: SendCause::Ended(cause) }),
+        };
+        // The owner has one task that sends at a time, so the number stays.
+        let number = self.sent().items;
+        let mut told = pin!(peer.tell(Frame::Item { number, item }));
+        let told = poll_fn(|cx| {
+            let mut sent = self.sent();
+            let told = ready!(told.as_mut().poll(cx));
+            sent.items += u64::from(told.is_ok());
+            Poll::Ready(told)
+        });
+        told.await.map_err(|error| self.unsent(error))
+    }
+
+    /// Sends an item if that needs no waiting.
+    pub(crate) fn try_send(&self, item: T) -> Result<(), SendError<T>> {
+        let ended = |message, cause| Err(SendError { message, cause: SendCause::Ended(cause) });
+        if let Some(cause) = self.broken() {
+            return ended(item, cause);
+        }
+        let peer = match self.peer() {
+            Ok(peer) => peer,
+            Err(cause) => return ended(item, cause),
+        };
+        let mut sent = self.sent();
+        let told = peer.try_tell(Frame::Item { number: sent.items, item });
+        sent.items += u64::from(told.is_ok());
+        told.map_err(|error| self.unsent(error))
+    }
+
+    /// Returns the item of a frame that was not sent, and notes the end of the connection where
+    /// that is why.
+    fn unsent(&self, error: TellError<Frame<T>>) -> SendError<T> {
+        let Frame::Item { item: message, .. } = error.message else {
+            unreachable!("only items are sent by the owner");
+        };
+        let cause = match EndCause::of_unsent(&error.cause) {
+            Some(cause) => {
+                self.break_off(cause);
+                SendCause::Ended(self.broken().unwrap_or(EndCause::Shutdown))
+            }
+            None if can_wait(&error.cause) => SendCause::Full,
+            None => SendCause::Refused(error.cause),
+        };
+        SendError { message, cause }
+    }
+}
+
+/// Returns true if a send that does not wait failed where one that waits would not.
+pub(crate) fn can_wait(cause: &Cause) -> bool {
+    matches!(cause, Cause::MailboxFull | Cause::Opening | Cause::LinkDown)
+}
