@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use ringpost::{ActorExit, AskError, Cause, LookupError, SpawnError};
+use ringpost::{ActorExit, AskCause, AskError, Cause, LookupError, SpawnError};
 
 /// Implements `Debug` of errors by their `Display`: a program whose `main` returns an error prints
 /// its `Debug`.
@@ -45,6 +45,28 @@ pub enum EndCause {
     /// This node is shutting down, or its runtime is.
     #[error("this node is shutting down")]
     Shutdown,
+}
+
+impl ConnectError {
+    /// Returns why a listener could not be asked.
+    pub(crate) fn of_lookup(error: LookupError) -> Self {
+        match error {
+            LookupError::NotFound { cause, .. } if is_mismatch(&cause) => ConnectError::Mismatch,
+            error => ConnectError::Lookup(error),
+        }
+    }
+
+    /// Returns why a listener gave no answer.
+    pub(crate) fn of_ask(error: AskError) -> Self {
+        match &error.cause {
+            AskCause::NotSent(cause) if is_mismatch(cause) => ConnectError::Mismatch,
+            _ => ConnectError::Ask(error),
+        }
+    }
+}
+
+fn is_mismatch(cause: &Cause) -> bool {
+    matches!(cause, Cause::NotAccepted | Cause::SchemaMismatch | Cause::WrongActorType { .. })
 }
 
 impl EndCause {
@@ -113,9 +135,12 @@ impl<M> Error for SendError<M> {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// There is no listener of that name, its node is out of reach, or it takes other messages.
+    /// There is no listener of that name, or its node is out of reach.
     #[error("no listener: {0}")]
     Lookup(#[source] LookupError),
+    /// The listener is one for other messages, or for channels in place of streams.
+    #[error("the listener takes other messages: check the name, and the types of both directions")]
+    Mismatch,
     /// The listener gave no answer. After a time-out it may be that its program accepts too
     /// slowly.
     #[error("the listener does not answer: {0}")]
@@ -148,6 +173,12 @@ impl fmt::Display for StreamError {
 impl Error for StreamError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.cause)
+    }
+}
+
+impl From<EndCause> for io::Error {
+    fn from(cause: EndCause) -> io::Error {
+        io::Error::new(cause.kind(), cause)
     }
 }
 

@@ -81,11 +81,11 @@ pub(crate) async fn connect<Tx: Wire, Rx: Wire>(
     path: &str,
     kind: Kind<Rx>,
 ) -> Result<Parts<Tx, Rx>, ConnectError> {
-    let desk = node.recipient(path).await.map_err(ConnectError::Lookup)?;
+    let desk = node.recipient(path).await.map_err(ConnectError::of_lookup)?;
     let desk: Recipient<Connect<Rx>, Connected<Tx>> = desk;
     let (parts, to) = connection::open(node, kind).await.map_err(ConnectError::Spawn)?;
     let mut unbound = Unbound(Some(parts));
-    let connected = desk.ask(Connect { to }).await.map_err(ConnectError::Ask)?;
+    let connected = desk.ask(Connect { to }).await.map_err(ConnectError::of_ask)?;
     let peer = connected.ok_or(ConnectError::Closed)?;
     let parts = unbound.0.take().ok_or(ConnectError::Closed)?;
     parts.bind(peer);

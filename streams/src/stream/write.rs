@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use ringpost::{Cause, RecipientPermit, limits};
 use tokio::io::AsyncWrite;
 use tokio::task::coop;
@@ -30,8 +31,9 @@ type Room = RecipientPermit<Frame<Chunk>>;
 /// last byte.
 pub struct WriteHalf {
     parts: Arc<Parts<Chunk, Chunk>>,
-    /// Room that is waited for where a message could not be sent at once.
-    room: Option<BoxFuture<'static, Result<Room, Cause>>>,
+    /// Room that is waited for where a message could not be sent at once. (Never locked: the lock
+    /// makes this `Sync`.)
+    room: Mutex<Option<BoxFuture<'static, Result<Room, Cause>>>>,
     is_finished: bool,
 }
 
@@ -46,7 +48,7 @@ enum Unsent {
 
 impl WriteHalf {
     pub(super) fn new(parts: Arc<Parts<Chunk, Chunk>>) -> Self {
-        WriteHalf { parts, room: None, is_finished: false }
+        WriteHalf { parts, room: Mutex::new(None), is_finished: false }
     }
 
     /// Waits until the peer's program has read all that was written before: that it called
@@ -113,11 +115,12 @@ impl WriteHalf {
         // A task that only writes lets others run now and then.
         let turn = ready!(coop::poll_proceed(cx));
         loop {
-            let room = match &mut self.room {
+            let waiting = self.room.get_mut();
+            let room = match waiting {
                 Some(room) => Some(ready!(room.poll_unpin(cx))),
                 None => None,
             };
-            self.room = None;
+            *waiting = None;
             let room = match room.transpose() {
                 Ok(room) => room,
                 Err(cause) => return Poll::Ready(Err(self.failure(&cause))),
@@ -144,7 +147,7 @@ impl WriteHalf {
     /// Waits for room in the peer's mailbox from now on.
     fn reserve(&mut self) -> io::Result<()> {
         let peer = self.parts.outgoing.peer().map_err(|cause| self.error(cause))?.clone();
-        self.room = Some(Box::pin(async move { peer.reserve().await }));
+        *self.room.get_mut() = Some(Box::pin(async move { peer.reserve().await }));
         Ok(())
     }
 
