@@ -26,12 +26,14 @@ struct Owed {
     read: bool,
     check: bool,
     fin: Option<bool>,
+    /// The fin that is paid: it is owed again when a link is lost.
+    fin_paid: Option<bool>,
     not_reading: bool,
+    not_reading_paid: bool,
     is_writer_gone: bool,
     is_reader_gone: bool,
     /// The half that reads was dropped with something unread.
     is_unread: bool,
-    is_fin_paid: bool,
     /// It is paid: nothing follows.
     is_reset: bool,
 }
@@ -67,10 +69,19 @@ impl Care {
         self.owe(|owed| owed.check = true);
     }
 
+    /// Has the peer told again what may have been lost with a link, and how much was sent.
+    pub(crate) fn owe_again(&self) {
+        self.owe(|owed| {
+            (owed.read, owed.check) = (true, true);
+            owed.fin = owed.fin.or(owed.fin_paid);
+            owed.not_reading |= owed.not_reading_paid;
+        });
+    }
+
     /// Has the peer told that nothing follows. The first call counts.
     pub(crate) fn owe_fin(&self, is_closed: bool) {
         self.owe(|owed| {
-            if !owed.is_fin_paid {
+            if owed.fin_paid.is_none() {
                 owed.fin.get_or_insert(is_closed);
             }
         });
@@ -82,7 +93,7 @@ impl Care {
         let is_panic = std::thread::panicking();
         self.owe(|owed| {
             owed.is_writer_gone = true;
-            let is_open = owed.fin.is_none() && !owed.is_fin_paid;
+            let is_open = owed.fin.or(owed.fin_paid).is_none();
             if is_open && self.is_stream && is_panic {
                 owed.reset.get_or_insert(Why::Dropped);
             } else if is_open {
@@ -144,8 +155,8 @@ impl Care {
         let mut owed = self.owed.lock();
         match debt {
             Debt::Reset(_) => owed.is_reset = true,
-            Debt::Fin { .. } => (owed.fin, owed.is_fin_paid) = (None, true),
-            Debt::NotReading => owed.not_reading = false,
+            Debt::Fin { is_closed } => (owed.fin, owed.fin_paid) = (None, Some(is_closed)),
+            Debt::NotReading => (owed.not_reading, owed.not_reading_paid) = (false, true),
             Debt::Read | Debt::Check | Debt::Leave => {}
         }
     }

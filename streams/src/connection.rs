@@ -274,8 +274,7 @@ async fn pay<Tx: Wire, Rx: Wire>(
         let debt = tokio::select! {
             biased;
             () = link_lost(&mut events, peer.address().node()) => {
-                care.owe_read();
-                care.owe_check();
+                care.owe_again();
                 continue;
             }
             debt = care.next() => debt,
