@@ -45,7 +45,7 @@ fn serve(mut stream: Stream) -> Outcome<()> {
     Ok(())
 }
 
-/// Has one line run. Prints what it prints, and its status if that is not 0.
+/// Runs one line there. Prints its output, and its status if that is not 0.
 fn run(stream: &mut Stream, line: &str) -> Outcome<()> {
     println!("$ {line}");
     writeln!(stream, "{line}")?;

@@ -41,12 +41,12 @@ use std::task::{Context, Poll, ready};
 use futures::Stream;
 use ringpost::{Node, Peer, SpawnError, Wire};
 
-use crate::care::Care;
 use crate::connection::{Kind, Parts};
 use crate::end::{ConnectError, EndCause, SendError};
 use crate::frame::Received;
 use crate::incoming::{Incoming, Limit};
 use crate::listener::{self, Acceptor};
+use crate::notices::Notices;
 use crate::outgoing::Outgoing;
 
 /// Messages that lie ready for the receiver of a channel, at most. Beyond them each end has a
@@ -97,9 +97,9 @@ pub struct Channel<Tx: Wire, Rx: Wire> {
 
 impl<Tx: Wire, Rx: Wire> Channel<Tx, Rx> {
     fn new(parts: Parts<Tx, Rx>) -> Self {
-        let Parts { outgoing, incoming, care } = parts;
-        let sender = Sender { outgoing, care: care.clone() };
-        Channel { sender, receiver: Receiver { incoming, care } }
+        let Parts { outgoing, incoming, notices } = parts;
+        let sender = Sender { outgoing, notices: notices.clone() };
+        Channel { sender, receiver: Receiver { incoming, notices } }
     }
 
     /// Connects to the [`Listener`] at a path: `"shop/orders"` on another node, or `"orders"` on
@@ -109,7 +109,8 @@ impl<Tx: Wire, Rx: Wire> Channel<Tx, Rx> {
     /// [`ConnectError`].
     ///
     /// # Cancel safety
-    /// When the future is dropped there is no channel; the listener may accept one that has ended.
+    /// When the future is dropped there is no channel; the listener may accept a channel that has
+    /// ended.
     pub async fn connect(node: &Node, path: &str) -> Result<Self, ConnectError> {
         listener::connect(node, path, kind()).await.map(Channel::new)
     }
@@ -160,8 +161,8 @@ impl<Tx: Wire, Rx: Wire> Channel<Tx, Rx> {
         (self.sender, self.receiver)
     }
 
-    /// Ends the channel in order, and does not wait: the peer receives what was sent, and then
-    /// [`EndCause::Closed`]. What was not received here is dropped.
+    /// Ends the channel in order, and does not wait: the peer receives the sent messages, and then
+    /// [`EndCause::Closed`]. Messages that were not received here are dropped.
     pub fn close(self) {
         self.sender.close();
     }
@@ -171,7 +172,7 @@ impl<Tx: Wire, Rx: Wire> Channel<Tx, Rx> {
 /// the last message.
 pub struct Sender<Tx: Wire> {
     outgoing: Arc<Outgoing<Tx>>,
-    care: Arc<Care>,
+    notices: Arc<Notices>,
 }
 
 impl<Tx: Wire> Sender<Tx> {
@@ -208,13 +209,13 @@ impl<Tx: Wire> Sender<Tx> {
     /// Ends this direction in order, and does not wait: the peer receives [`EndCause::Closed`]
     /// after the last message.
     pub fn close(self) {
-        self.care.owe_fin(true);
+        self.notices.post_fin(true);
     }
 }
 
 impl<Tx: Wire> Drop for Sender<Tx> {
     fn drop(&mut self) {
-        self.care.leave_writer();
+        self.notices.leave_writer();
     }
 }
 
@@ -222,7 +223,7 @@ impl<Tx: Wire> Drop for Sender<Tx> {
 /// peer. Dropped, what the peer sends fails with [`EndCause::NotReading`].
 pub struct Receiver<Rx: Wire> {
     incoming: Arc<Incoming<Rx>>,
-    care: Arc<Care>,
+    notices: Arc<Notices>,
 }
 
 impl<Rx: Wire> Receiver<Rx> {
@@ -263,6 +264,6 @@ impl<Rx: Wire> Stream for Receiver<Rx> {
 impl<Rx: Wire> Drop for Receiver<Rx> {
     fn drop(&mut self) {
         let (is_open, is_unread) = self.incoming.close();
-        self.care.leave_reader(is_open, is_unread);
+        self.notices.leave_reader(is_open, is_unread);
     }
 }

@@ -1,10 +1,10 @@
-//! One end of a connection: an actor without a name, and what its owner shares with it.
+//! One end of a connection: an actor without a name, and the state that it shares with its owner.
 //!
-//! - **CO-1 order or an end**: items arrive in the order in which they were sent, each once. Where
-//!   one is missing, since a link was lost, the connection ends with [`EndCause::Lost`] on both
-//!   sides, also if nothing is sent after it.
-//! - **CO-2 last words first**: an end that its owner closes is told in the way of the items
-//!   ([`Frame::Fin`]). A watch tells of the others, after all that came before.
+//! - **CO-1 order or an end**: items arrive in the order in which they were sent, each once. If an
+//!   item was lost with a link, the connection ends with [`EndCause::Lost`] on both sides, even if
+//!   none follows: after each lost link both ends send the number of their items.
+//! - **CO-2 items before the end**: an end that its owner closes sends [`Frame::Fin`] after its
+//!   last item. A watch reports all other ends, after the last message of the actor that ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,19 +17,19 @@ use ringpost::{
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::care::{Care, Debt};
 use crate::end::EndCause;
 use crate::frame::{ArchivedFrame, Frame, Received, Why};
 use crate::incoming::{Incoming, Limit};
+use crate::notices::{Notice, Notices};
 use crate::outgoing::Outgoing;
 
-/// What distinguishes connections of one kind: of channels, or of streams.
+/// The settings of channels, or of streams.
 pub(crate) struct Kind<Rx: Wire> {
     pub(crate) limit: Limit,
     /// Returns how many bytes of the limit an item takes.
     ///
     /// # Errors
-    /// Says why no peer sends such an item.
+    /// The reason why no peer of this version sends such an item.
     pub(crate) weigh: fn(&Archived<Rx>) -> Result<u64, &'static str>,
     pub(crate) is_stream: bool,
 }
@@ -42,17 +42,17 @@ impl<Rx: Wire> Clone for Kind<Rx> {
 
 impl<Rx: Wire> Copy for Kind<Rx> {}
 
-/// What the owner of an end and its actor share.
+/// The state that the owner of an end and its actor share.
 pub(crate) struct Parts<Tx: Wire, Rx: Wire> {
     pub(crate) outgoing: Arc<Outgoing<Tx>>,
     pub(crate) incoming: Arc<Incoming<Rx>>,
-    pub(crate) care: Arc<Care>,
+    pub(crate) notices: Arc<Notices>,
 }
 
 impl<Tx: Wire, Rx: Wire> Clone for Parts<Tx, Rx> {
     fn clone(&self) -> Self {
-        let Parts { outgoing, incoming, care } = self;
-        Parts { outgoing: outgoing.clone(), incoming: incoming.clone(), care: care.clone() }
+        let Parts { outgoing, incoming, notices } = self;
+        Parts { outgoing: outgoing.clone(), incoming: incoming.clone(), notices: notices.clone() }
     }
 }
 
@@ -61,23 +61,23 @@ impl<Tx: Wire, Rx: Wire> Parts<Tx, Rx> {
         Parts {
             outgoing: Arc::new(Outgoing::new()),
             incoming: Arc::new(Incoming::new(kind.limit)),
-            care: Arc::new(Care::new(kind.is_stream)),
+            notices: Arc::new(Notices::new(kind.is_stream)),
         }
     }
 
     /// Notes where the peer is.
     pub(crate) fn bind(&self, peer: Recipient<Frame<Tx>>) {
         self.outgoing.bind(peer);
-        self.care.wake();
+        self.notices.wake();
     }
 
     /// Waits until it is known where the peer is; `None` when the owner has dropped both halves.
     async fn bound(&self) -> Option<Recipient<Frame<Tx>>> {
-        let look = |care: &Care| match self.outgoing.peer() {
+        let look = |notices: &Notices| match self.outgoing.peer() {
             Ok(peer) => Some(Some(peer.clone())),
-            Err(_) => care.is_left().then_some(None),
+            Err(_) => notices.is_left().then_some(None),
         };
-        self.care.wait(look).await
+        self.notices.wait(look).await
     }
 
     /// Ends both directions: nothing more comes, and nothing more can be sent.
@@ -86,30 +86,30 @@ impl<Tx: Wire, Rx: Wire> Parts<Tx, Rx> {
         self.incoming.end(cause.clone());
     }
 
-    /// Returns the message that pays a debt.
-    pub(crate) fn payment(&self, debt: Debt) -> Option<Frame<Tx>> {
+    /// Returns the message that a notice is sent as; `None` of the last one.
+    pub(crate) fn frame_of(&self, notice: Notice) -> Option<Frame<Tx>> {
         let load = |count: &AtomicU64| count.load(Ordering::SeqCst);
-        Some(match debt {
-            Debt::Reset(why) => Frame::Reset { why },
-            Debt::Read => Frame::Read {
+        Some(match notice {
+            Notice::Reset(why) => Frame::Reset { why },
+            Notice::Read => Frame::Read {
                 bytes: load(&self.incoming.read_bytes),
                 items: load(&self.incoming.read_items),
             },
-            Debt::Check => Frame::Check {
+            Notice::Check => Frame::Check {
                 sent: self.outgoing.sent().items,
                 report_at: load(&self.outgoing.report_at),
             },
-            Debt::Fin { is_closed } => {
+            Notice::Fin { is_closed } => {
                 Frame::Fin { number: self.outgoing.sent().items, is_closed }
             }
-            Debt::NotReading => Frame::NotReading,
-            Debt::Leave => return None,
+            Notice::NotReading => Frame::NotReading,
+            Notice::Leave => return None,
         })
     }
 }
 
-/// Makes an end on a node: its actor, and what its owner has of it. It waits for
-/// [`Outgoing::bind`], and ends by itself when its owner has dropped both halves.
+/// Makes an end on a node: its actor, and the state that it shares with its owner. The actor waits
+/// for [`Parts::bind`], and ends when its owner has dropped both halves.
 ///
 /// # Errors
 /// [`SpawnError::Shutdown`] when the node is shutting down.
@@ -118,16 +118,19 @@ pub(crate) async fn open<Tx: Wire, Rx: Wire>(
     kind: Kind<Rx>,
 ) -> Result<(Parts<Tx, Rx>, Recipient<Frame<Rx>>), SpawnError> {
     let parts = Parts::new(kind);
-    let end = Connection { parts: parts.clone(), kind, expected: 0, is_over: false };
+    // From now on, since the owner may send before the actor runs.
+    let events = Some(node.events());
+    let end = Connection { parts: parts.clone(), kind, events, expected: 0, is_over: false };
     let actor = node.spawn_with(SpawnOptions::anonymous(), end).await?;
     Ok((parts, actor.recipient()))
 }
 
-/// The actor of an end: takes what the other end sends, and watches it. One task of it pays what
-/// this end owes the other one.
+/// The actor of an end: takes the messages of the other end, and watches it. One task of it sends
+/// the notices.
 struct Connection<Tx: Wire, Rx: Wire> {
     parts: Parts<Tx, Rx>,
     kind: Kind<Rx>,
+    events: Option<broadcast::Receiver<NodeEvent>>,
     /// The number of the next item.
     expected: u64,
     /// Nothing more is taken from the peer.
@@ -146,32 +149,32 @@ impl<Tx: Wire, Rx: Wire> Actor for Connection<Tx, Rx> {
         Ok(())
     }
 
-    /// Pays what is owed still: so closing a connection and shutting its node down loses nothing.
+    /// Sends the notices that are posted: a node that shuts down ends its connections in order.
     async fn on_stop(&mut self, _cx: &mut Context<Self>) {
         let Ok(peer) = self.parts.outgoing.peer() else { return };
-        while let Some(debt) = self.parts.care.first() {
-            let Some(frame) = self.parts.payment(debt) else { return };
-            if debt == Debt::NotReading || peer.tell(frame).await.is_err() {
+        while let Some(notice) = self.parts.notices.first() {
+            let Some(frame) = self.parts.frame_of(notice) else { return };
+            if notice == Notice::NotReading || peer.tell(frame).await.is_err() {
                 return;
             }
-            self.parts.care.paid(debt);
+            self.parts.notices.sent(notice);
         }
     }
 }
 
 #[handlers(View<Frame<Rx>>, Down)]
 impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
-    /// Begins to watch the peer, and to pay what is owed to it.
+    /// Begins to watch the peer and to send it notices.
     fn begin(&mut self, peer: Recipient<Frame<Tx>>, cx: &mut Context<Self>) {
         cx.watch(&peer);
         let (parts, me) = (self.parts.clone(), cx.actor().clone());
-        let events = (!peer.is_local()).then(|| cx.node().events());
-        cx.spawn_task(pay(parts, peer, events, me));
+        let events = self.events.take().filter(|_| !peer.is_local());
+        cx.spawn_task(send_notices(parts, peer, events, me));
     }
 
     /// Takes a frame that is no item.
     fn control(&mut self, frame: &ArchivedFrame<Rx>) -> Result<(), EndCause> {
-        let Parts { outgoing, incoming, care } = &self.parts;
+        let Parts { outgoing, incoming, notices } = &self.parts;
         match frame {
             ArchivedFrame::Item { .. } => {}
             ArchivedFrame::Fin { number, is_closed } => {
@@ -189,14 +192,14 @@ impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
             ArchivedFrame::Check { sent, report_at } => {
                 self.count(sent.to_native())?;
                 if incoming.set_report_at(report_at.to_native()) {
-                    care.owe_read();
+                    notices.post_read();
                 }
             }
         }
         Ok(())
     }
 
-    /// Compares what came with what the peer has sent so far (CO-1).
+    /// Compares the items that came with the number that the peer has sent (CO-1).
     fn count(&self, sent: u64) -> Result<(), EndCause> {
         match sent > self.expected {
             true => Err(EndCause::Lost),
@@ -214,11 +217,11 @@ impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
         (self.kind.weigh)(item).map_err(EndCause::Violation)
     }
 
-    /// Ends the connection, and has the peer told why.
+    /// Ends the connection, and tells the peer why.
     fn fail(&mut self, cause: &EndCause) {
         self.is_over = true;
         self.parts.end(cause);
-        self.parts.care.owe_reset(match cause {
+        self.parts.notices.post_reset(match cause {
             EndCause::Violation(_) => Why::Violation,
             _ => Why::Lost,
         });
@@ -262,35 +265,34 @@ impl<Tx: Wire, Rx: Wire> Drop for Connection<Tx, Rx> {
     }
 }
 
-/// Pays what an end owes its peer, until there is nothing more to say.
-async fn pay<Tx: Wire, Rx: Wire>(
+/// Sends the notices of an end, up to the last one.
+async fn send_notices<Tx: Wire, Rx: Wire>(
     parts: Parts<Tx, Rx>,
     peer: Recipient<Frame<Tx>>,
     mut events: Option<broadcast::Receiver<NodeEvent>>,
     me: ActorRef<Connection<Tx, Rx>>,
 ) {
-    let care = &parts.care;
+    let notices = &parts.notices;
     loop {
-        let debt = tokio::select! {
+        let notice = tokio::select! {
             biased;
             () = link_lost(&mut events, peer.address().node()) => {
-                care.owe_again();
+                notices.repeat();
                 continue;
             }
-            debt = care.next() => debt,
+            notice = notices.next() => notice,
         };
-        let Some(frame) = parts.payment(debt) else { break };
+        let Some(frame) = parts.frame_of(notice) else { break };
         if let Err(error) = peer.tell(frame).await {
-            // The watch ends the actor, after what came in before.
+            // The watch ends the actor, after the messages that came before.
             if let Some(cause) = EndCause::of_unsent(&error.cause) {
                 parts.outgoing.break_off(cause);
             }
             return;
         }
-        care.paid(debt);
+        notices.sent(notice);
     }
-    // What came in is handled first: it would be a dead letter. It is an actor of this node, for
-    // which that does not fail.
+    // No stop: messages that wait would be dead letters. For an actor of this node it never fails.
     me.drain().await.ok();
 }
 

@@ -18,19 +18,20 @@ macro_rules! debug_by_display {
     )+};
 }
 
-/// How a connection ended. All that the peer sent before was received first, unless this says that
-/// messages were lost.
+/// The cause for which a connection ended. It is reported after the last message that arrived.
+/// Messages can be missing only after [`Lost`](EndCause::Lost), [`Gone`](EndCause::Gone) and
+/// [`Violation`](EndCause::Violation).
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndCause {
     /// The peer closed its side in order: nothing is missing.
     #[error("the peer has closed the connection")]
     Closed,
-    /// The peer's program dropped its side without closing it: nothing that it sent is missing, and
-    /// it may have had more to say. Of a byte stream: it left bytes unread.
+    /// The peer's program dropped its side without closing it: all messages arrived, and it may
+    /// have had more to send. Of a byte stream: it left bytes unread, or a panic dropped it.
     #[error("the peer has dropped the connection without closing it")]
     Dropped,
-    /// The peer takes no messages any more. What it sends still arrives.
+    /// The peer takes no messages any more. Its own messages still arrive.
     #[error("the peer does not read from the connection any more")]
     NotReading,
     /// A link between the two nodes was lost, and messages of the connection with it.
@@ -39,7 +40,7 @@ pub enum EndCause {
     /// The actor at the peer's end has ended, or its node is down.
     #[error("the peer's end of the connection is gone ({0}): connect again")]
     Gone(ActorExit),
-    /// A message that no peer of this version sends. The text says what was wrong.
+    /// A message came that no peer of this version sends. The text names the fault.
     #[error("the connection was broken off since its protocol was broken: {0}")]
     Violation(&'static str),
     /// This node is shutting down, or its runtime is.
@@ -159,8 +160,8 @@ pub enum ConnectError {
 pub struct StreamError {
     /// Why.
     pub cause: EndCause,
-    /// So many of the bytes that were written to the stream the peer's program has certainly read.
-    /// It may have read more.
+    /// The number of written bytes that the peer's program has certainly read. It may have read
+    /// more.
     pub read_by_peer: u64,
 }
 

@@ -18,10 +18,10 @@ pub(crate) enum Frame<T> {
     NotReading,
     /// The connection has failed at the sender.
     Reset { why: Why },
-    /// How much of what came to it the sender's program has read.
+    /// The numbers of bytes and items that the sender's program has read.
     Read { bytes: u64, items: u64 },
-    /// How many items the sender has sent, over all links; and how many bytes the peer is to report
-    /// as [`Read`](Frame::Read) as soon as they are.
+    /// The number of items that the sender has sent, over all links. The receiver reports with
+    /// [`Read`](Frame::Read) at once when its program has read `report_at` bytes.
     Check { sent: u64, report_at: u64 },
 }
 
@@ -61,9 +61,9 @@ pub(crate) type Connected<Rx> = Option<Recipient<Frame<Rx>>>;
 #[message(name = "ringpost_streams::Chunk")]
 pub(crate) struct Chunk(pub(crate) Vec<u8>);
 
-/// A message that is read where it arrived; as [`View`], of which it is a part. Dereferences to the
-/// archived form of `T`. It owns its bytes, and may be kept and moved to other tasks; a receive
-/// buffer may be held as long as it lives.
+/// A message that is read where it arrived, as a [`View`] is. Dereferences to the archived form of
+/// `T`. It owns its bytes, and may be kept and moved to other tasks; it may hold a receive buffer
+/// as long as it lives.
 pub struct Received<T: Wire>(View<Frame<T>>);
 
 impl<T: Wire> Received<T> {

@@ -1,4 +1,4 @@
-//! What came to an end of a connection and was not taken by its owner yet.
+//! Items that came to an end of a connection and wait for its owner.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,13 +16,13 @@ use crate::frame::Received;
 /// How much may wait in an [`Incoming`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
-    /// So many items. The actor waits with the next one, and its senders with it.
+    /// A number of items. The actor waits with the next item, and its senders wait with it.
     Items(usize),
-    /// Items of so many bytes, each counted as [`ITEM_COST`] more. The peer keeps to it by itself.
+    /// A number of bytes, and [`ITEM_COST`] for each item. The peer itself keeps to this limit.
     Bytes(u64),
 }
 
-/// What an item costs of the bytes that may wait, apart from its own.
+/// Bytes that each message counts in the window of a stream, apart from its own bytes.
 pub const ITEM_COST: u64 = 512;
 
 /// Items on their way from the actor of an end to its owner, in order, and then the end of the
@@ -31,16 +31,16 @@ pub const ITEM_COST: u64 = 512;
 pub(crate) struct Incoming<T: Wire> {
     state: Mutex<State<T>>,
     limit: Limit,
-    /// How many bytes and whole items the owner has read.
+    /// The numbers of bytes and whole items that the owner has read.
     pub(crate) read_bytes: AtomicU64,
     pub(crate) read_items: AtomicU64,
-    /// The peer wants to know at once when so many bytes are read.
+    /// The number of read bytes that the peer waits for.
     report_at: AtomicU64,
 }
 
 struct State<T: Wire> {
     items: VecDeque<(Received<T>, u64)>,
-    /// What the items cost.
+    /// The sum of the costs of the items.
     cost: u64,
     end: Option<EndCause>,
     /// The owner takes nothing any more.
@@ -69,8 +69,8 @@ impl<T: Wire> Incoming<T> {
         }
     }
 
-    /// Hands over an item of so many bytes, when there is room. It is dropped where the owner takes
-    /// nothing any more.
+    /// Waits for room, and hands over an item that counts `bytes`. The item is dropped if the owner
+    /// takes none any more.
     ///
     /// # Errors
     /// [`EndCause::Violation`] where the peer has sent more than it may.
@@ -107,7 +107,7 @@ impl<T: Wire> Incoming<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Notes that nothing more comes. The first cause counts.
+    /// Notes that no item follows. The first cause counts.
     pub(crate) fn end(&self, cause: EndCause) {
         let mut state = self.state.lock();
         state.end.get_or_insert(cause);
@@ -116,7 +116,7 @@ impl<T: Wire> Incoming<T> {
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// Returns true if nothing more comes.
+    /// Returns true if no item follows.
     pub(crate) fn has_ended(&self) -> bool {
         self.state.lock().end.is_some()
     }
@@ -141,8 +141,8 @@ impl<T: Wire> Incoming<T> {
         }
     }
 
-    /// Takes nothing any more. Returns whether more could have come, and whether something is
-    /// dropped that had come.
+    /// Drops all items, also later ones. Returns whether the peer had not ended, and whether items
+    /// are dropped.
     pub(crate) fn close(&self) -> (bool, bool) {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -154,7 +154,7 @@ impl<T: Wire> Incoming<T> {
         (is_open, !items.is_empty())
     }
 
-    /// Notes that the owner has read so much more. Returns true if the peer wants to know.
+    /// Adds to the numbers that the owner has read. Returns true if the peer waits for that.
     pub(crate) fn note_read(&self, bytes: u64, items: u64) -> bool {
         self.read_items.fetch_add(items, Ordering::SeqCst);
         let before = self.read_bytes.fetch_add(bytes, Ordering::SeqCst);
@@ -162,7 +162,7 @@ impl<T: Wire> Incoming<T> {
         (before + 1..=before + bytes).contains(&report_at)
     }
 
-    /// Notes that the peer wants to know when so many bytes are read. Returns true if they are.
+    /// Notes the number of read bytes that the peer waits for. Returns true if it is reached.
     pub(crate) fn set_report_at(&self, bytes: u64) -> bool {
         // The owner adds first and looks then, so one of the two sees what the other did.
         self.report_at.store(bytes, Ordering::SeqCst);

@@ -23,11 +23,7 @@ pub(crate) struct Acceptor<Tx: Wire, Rx: Wire> {
 }
 
 impl<Tx: Wire, Rx: Wire> Acceptor<Tx, Rx> {
-    pub(crate) async fn bind(
-        node: &Node,
-        name: &str,
-        kind: Kind<Rx>,
-    ) -> Result<Self, SpawnError> {
+    pub(crate) async fn bind(node: &Node, name: &str, kind: Kind<Rx>) -> Result<Self, SpawnError> {
         let (sender, made) = mpsc::channel(BACKLOG);
         let desk = node.spawn(name, Desk { kind, made: sender }).await?;
         Ok(Acceptor { made, desk })
@@ -98,8 +94,8 @@ struct Unbound<Tx: Wire, Rx: Wire>(Option<Parts<Tx, Rx>>);
 impl<Tx: Wire, Rx: Wire> Drop for Unbound<Tx, Rx> {
     fn drop(&mut self) {
         if let Some(parts) = &self.0 {
-            parts.care.leave_reader(true, false);
-            parts.care.leave_writer();
+            parts.notices.leave_reader(true, false);
+            parts.notices.leave_writer();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an end of a connection sends to the other one.
+//! The way from an end of a connection to the other end.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,20 +14,20 @@ use crate::frame::Frame;
 
 /// The way to the peer, shared by the owner's half that writes and the actor.
 ///
-/// The number of an item is drawn, and the item committed, under the lock of `sent`. So a count
-/// that is read after a link was lost has in it all that was committed to that link, and the peer,
-/// which is told it over the next one, finds out what is missing.
+/// An item gets its number and is committed under the lock of `sent`. So a count that is read after
+/// a link was lost includes every item that was committed to that link. It is sent to the peer over
+/// the next link, and the peer finds out whether an item is missing.
 pub(crate) struct Outgoing<T: Wire> {
     peer: OnceLock<Recipient<Frame<T>>>,
     sent: Mutex<Sent>,
     read_bytes: AtomicU64,
     read_items: AtomicU64,
-    /// The peer is to report at once when it has read so many bytes.
+    /// The number of read bytes that `sync` waits for.
     pub(crate) report_at: AtomicU64,
     state: Mutex<State>,
 }
 
-/// What was committed.
+/// Counts of committed items.
 #[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) items: u64,
@@ -62,7 +62,7 @@ impl<T: Wire> Outgoing<T> {
         self.peer.get().ok_or(EndCause::Shutdown)
     }
 
-    /// Locks what was committed, to commit more or to count it.
+    /// Locks the counts, to commit an item or to read them.
     pub(crate) fn sent(&self) -> MutexGuard<'_, Sent> {
         self.sent.lock()
     }
@@ -72,10 +72,10 @@ impl<T: Wire> Outgoing<T> {
         (self.read_bytes.load(Ordering::Acquire), self.read_items.load(Ordering::Acquire))
     }
 
-    /// Takes the peer's report of what its program has read.
+    /// Takes the peer's report of the bytes and items that its program has read.
     ///
     /// # Errors
-    /// [`EndCause::Violation`] where that is more than was sent.
+    /// [`EndCause::Violation`] if more is read than was sent.
     pub(crate) fn note_read(&self, bytes: u64, items: u64) -> Result<(), EndCause> {
         let sent = self.sent.lock();
         if bytes > sent.bytes || items > sent.items {
@@ -94,7 +94,7 @@ impl<T: Wire> Outgoing<T> {
         self.state.lock().broken.clone()
     }
 
-    /// Has all sends fail. The first cause counts.
+    /// Fails all later sends. The first cause counts.
     pub(crate) fn break_off(&self, cause: EndCause) {
         let mut state = self.state.lock();
         state.broken.get_or_insert(cause);
@@ -103,8 +103,8 @@ impl<T: Wire> Outgoing<T> {
         writer.map(Waker::wake);
     }
 
-    /// Waits until nothing can be sent any more, with the one waker of the writer: also woken by
-    /// each report of what was read.
+    /// Waits until no item can be sent any more. It keeps the one waker of the writer, which each
+    /// report of the peer wakes, too.
     pub(crate) fn poll_broken(&self, cx: &mut Context<'_>) -> Poll<EndCause> {
         let mut state = self.state.lock();
         if let Some(cause) = &state.broken {
@@ -172,7 +172,7 @@ impl<T: Wire> Outgoing<T> {
     }
 }
 
-/// Returns true if a send that does not wait failed where one that waits would not.
+/// Returns true if `tell` would wait where `try_tell` has failed.
 pub(crate) fn can_wait(cause: &Cause) -> bool {
     matches!(cause, Cause::MailboxFull | Cause::Opening | Cause::LinkDown)
 }

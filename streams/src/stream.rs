@@ -42,8 +42,8 @@
 //! |---|---|---|
 //! | `shutdown` | all bytes, then the end | on |
 //! | dropped, all read | all bytes, then the end | an error |
-//! | dropped with bytes unread, or by a panic | what came, then an error | an error |
-//! | node down, or bytes lost with a link | what came, then an error | an error |
+//! | dropped with bytes unread, or by a panic | the bytes that came, then an error | an error |
+//! | node down, or bytes lost with a link | the bytes that came, then an error | an error |
 
 mod read;
 mod write;
@@ -135,7 +135,8 @@ impl Stream {
     /// [`ConnectError`].
     ///
     /// # Cancel safety
-    /// When the future is dropped there is no stream; the listener may accept one that has ended.
+    /// When the future is dropped there is no stream; the listener may accept a stream that has
+    /// ended.
     pub async fn connect(node: &Node, path: &str) -> Result<Self, ConnectError> {
         listener::connect(node, path, kind()).await.map(Stream::new)
     }
@@ -168,10 +169,10 @@ impl Stream {
         self.close_within(CLOSE_WITHIN).await
     }
 
-    /// Ends the stream as [`close`](Self::close) does, and waits so long at most.
+    /// Ends the stream as [`close`](Self::close) does, and waits at most `time`.
     ///
     /// # Errors
-    /// `TimedOut` when the time is over: what was written is still on its way. Otherwise as of
+    /// `TimedOut` after `time`, while the written bytes are still on their way. Otherwise as of
     /// [`WriteHalf::sync`].
     ///
     /// # Cancel safety

@@ -212,9 +212,9 @@ fn a_last_message_that_is_lost_ends_the_channel() {
             }
         }
     });
-    let is_usual = ["RINGPOST_TEST_CASES", "RINGPOST_TEST_SEED"].iter().all(|name| {
-        std::env::var(name).is_err()
-    });
+    let is_usual = ["RINGPOST_TEST_CASES", "RINGPOST_TEST_SEED"]
+        .iter()
+        .all(|name| std::env::var(name).is_err());
     let lost = lost.into_inner();
     assert!(!is_usual || lost > 0, "no message was lost");
 }
@@ -242,7 +242,7 @@ fn a_channel_that_nobody_reads_blocks_no_other() {
         let (mut served, _) = listener.accept().await.unwrap();
         other.send(parcel(7, 0)).await.unwrap();
         assert_eq!(served.recv().await, Ok(parcel(7, 0)));
-        // What was sent is all there, and then the end.
+        // All messages are there, and then the end.
         stuck.close();
         for expected in 0..number {
             assert_eq!(unread.recv().await, Ok(parcel(expected, 20_000)));

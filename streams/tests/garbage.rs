@@ -94,7 +94,7 @@ async fn a_peer_that_breaks_the_protocol_ends_its_connection_only() {
         let fits = WINDOW / (CHUNK_MAX as u64 + ITEM_COST);
         let flood: Vec<_> = (0..fits + 1).map(|number| item(number, CHUNK_MAX)).collect();
         let fin = |number| Frame::Fin { number, is_closed: true };
-        // What is sent, and how much of it is read before the error.
+        // The frames that are sent, and the number of bytes that are read before the error.
         let cases: Vec<(&str, Vec<Frame<Chunk>>, u64)> = vec![
             ("a number is left out", vec![item(0, 10), item(2, 10)], 10),
             ("the end counts more", vec![item(0, 10), fin(2)], 10),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// One direction of a stream, as its two programs see it.
 #[derive(Clone)]
 pub(crate) struct Direction {
-    /// Distinguishes its bytes from those of other directions.
+    /// Gives each direction bytes of its own.
     salt: u64,
     state: Arc<Mutex<State>>,
 }

@@ -29,11 +29,9 @@ async fn many_requests_are_answered_each_by_its_own() {
         .await
         .unwrap();
         // Also on the client's own node, by the same client.
-        rpc::serve(&alpha, "plain", |request: View<Bytes>| async move {
-            Bytes(request.to_vec())
-        })
-        .await
-        .unwrap();
+        rpc::serve(&alpha, "plain", |request: View<Bytes>| async move { Bytes(request.to_vec()) })
+            .await
+            .unwrap();
         let client = Client::<Bytes, Bytes>::new(&alpha);
         let calls = join_all((0..1_000_u32).map(|number| {
             let client = &client;

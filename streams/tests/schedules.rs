@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use crate::ledger::Direction;
 
-/// What all seeds together have met: so the test says that it reached what it is for.
+/// Counts of the outcomes that all seeds together have met.
 #[derive(Default)]
 struct Met {
     ends: AtomicUsize,
@@ -32,7 +32,7 @@ enum Trouble {
     Death,
 }
 
-/// One program of a connection, and what it may do.
+/// One program of a connection.
 #[derive(Clone)]
 struct Script {
     cluster: Cluster,
@@ -88,7 +88,9 @@ impl Script {
             direction.state().is_finished = true;
             writer.shutdown().await.unwrap();
             assert!(writer.write(b"x").await.is_err(), "it was shut down");
-            if self.draw(2) == 0 && let Err(error) = self.sync(&mut writer, &direction).await {
+            if self.draw(2) == 0
+                && let Err(error) = self.sync(&mut writer, &direction).await
+            {
                 self.failed(&error, Some(&direction));
             }
         }
@@ -277,8 +279,8 @@ fn streams_keep_to_the_ledger_on_any_schedule() {
     let seen: Vec<_> = counts.map(|(name, count)| (name, count.load(Ordering::Relaxed))).into();
     println!("{seen:?}");
     // Fewer seeds, or one alone, need not meet all of it.
-    let is_usual = ["RINGPOST_TEST_CASES", "RINGPOST_TEST_SEED"].iter().all(|name| {
-        std::env::var(name).is_err()
-    });
+    let is_usual = ["RINGPOST_TEST_CASES", "RINGPOST_TEST_SEED"]
+        .iter()
+        .all(|name| std::env::var(name).is_err());
     assert!(!is_usual || seen.iter().all(|(_, count)| *count > 0), "{seen:?}");
 }

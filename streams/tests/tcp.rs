@@ -189,14 +189,7 @@ fn blocking_twins_need_no_async() -> Result<(), BoxError> {
     sender.close();
     assert_eq!(receiver.recv(), Err(EndCause::Dropped));
 
-    let calls = blocking::Client::<Sleep, u64>::new(&client);
-    thread::scope(|scope| {
-        let calls: Vec<_> =
-            (1..5).map(|millis| scope.spawn({ let calls = &calls; move || calls.call("server/sleep", Sleep(millis)) })).collect();
-        for (call, millis) in calls.into_iter().zip(1..) {
-            assert_eq!(call.join().unwrap().unwrap(), millis);
-        }
-    });
+    call_from_threads(&blocking::Client::new(&client));
     serving.join().unwrap()?;
     client.shutdown(Duration::from_secs(5));
     server.shutdown(Duration::from_secs(5));
@@ -205,3 +198,14 @@ fn blocking_twins_need_no_async() -> Result<(), BoxError> {
 
 #[message]
 struct Sleep(u64);
+
+/// Calls a function from four threads at once.
+fn call_from_threads(calls: &blocking::Client<Sleep, u64>) {
+    thread::scope(|scope| {
+        let call = |millis| scope.spawn(move || calls.call("server/sleep", Sleep(millis)));
+        let calls: Vec<_> = (1..5).map(call).collect();
+        for (call, millis) in calls.into_iter().zip(1..) {
+            assert_eq!(call.join().unwrap().unwrap(), millis);
+        }
+    });
+}

@@ -89,9 +89,10 @@ async fn a_relay_copies_both_ways() {
         let echo = tokio::spawn(async move {
             let (stream, _) = inner.accept().await.unwrap();
             let (mut reader, mut writer) = stream.into_split();
-            let count = tokio::io::copy_buf(&mut tokio::io::BufReader::new(&mut reader), &mut writer)
-                .await
-                .unwrap();
+            let count =
+                tokio::io::copy_buf(&mut tokio::io::BufReader::new(&mut reader), &mut writer)
+                    .await
+                    .unwrap();
             writer.write_all(b"!").await.unwrap();
             count
         });

@@ -91,7 +91,7 @@ impl Node {
         Ok((Node { node, blocking }, peer))
     }
 
-    /// Waits until so many other nodes are linked; see [`ringpost::Node::ready`].
+    /// Waits until `count` other nodes are linked; see [`ringpost::Node::ready`].
     ///
     /// # Errors
     /// As of [`ringpost::Node::ready`].

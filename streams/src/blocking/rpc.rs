@@ -36,8 +36,8 @@ where
     node.blocking().wait(served).map(drop)
 }
 
-/// Returns the panic with which a function ended. One that could not begin, since the runtime ends,
-/// has no answer either.
+/// Returns the panic with which a function ended, or a new one if the runtime ended first: both
+/// leave the request without an answer.
 fn panic_of(error: tokio::task::JoinError) -> Box<dyn std::any::Any + Send> {
     match error.try_into_panic() {
         Ok(panic) => panic,
@@ -63,7 +63,7 @@ impl<M: Message, R: Reply> Client<M, R> {
         Client { client, blocking: node.blocking().clone() }
     }
 
-    /// Calls what is served at a path; see [`rpc::Client::call`].
+    /// Calls the function at a path; see [`rpc::Client::call`].
     ///
     /// # Errors
     /// As of [`rpc::Client::call`].

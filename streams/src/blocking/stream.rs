@@ -64,13 +64,14 @@ impl Stream {
         Ok(Stream::new(stream, blocking))
     }
 
-    /// Has each read fail with `TimedOut` that has waited so long; with `None`, none does.
+    /// Limits the time that a read waits. A read that takes longer fails with `TimedOut`. `None`
+    /// means no limit.
     pub fn set_read_timeout(&mut self, time: Option<Duration>) {
         self.reader.set_timeout(time);
     }
 
-    /// Has each write fail with `TimedOut` that has waited so long, also [`sync`](Self::sync); with
-    /// `None`, none does. Of a write that failed so nothing was sent.
+    /// Limits the time that a write or [`sync`](Self::sync) waits. A call that takes longer fails
+    /// with `TimedOut`, and nothing of it was sent. `None` means no limit.
     pub fn set_write_timeout(&mut self, time: Option<Duration>) {
         self.writer.set_timeout(time);
     }
@@ -92,8 +93,8 @@ impl Stream {
         self.writer.sync()
     }
 
-    /// Ends the stream and waits until the peer's program has read all that was written, for so
-    /// long at most; see [`stream::Stream::close_within`].
+    /// Ends the stream and waits until the peer's program has read all that was written, for
+    /// at most `time`; see [`stream::Stream::close_within`].
     ///
     /// # Errors
     /// As of [`stream::Stream::close_within`].
@@ -147,7 +148,8 @@ pub struct ReadHalf {
 }
 
 impl ReadHalf {
-    /// Has each read fail with `TimedOut` that has waited so long; with `None`, none does.
+    /// Limits the time that a read waits. A read that takes longer fails with `TimedOut`. `None`
+    /// means no limit.
     pub fn set_timeout(&mut self, time: Option<Duration>) {
         self.timeout = time;
     }
@@ -180,8 +182,8 @@ pub struct WriteHalf {
 }
 
 impl WriteHalf {
-    /// Has each write fail with `TimedOut` that has waited so long, also [`sync`](Self::sync); with
-    /// `None`, none does. Of a write that failed so nothing was sent.
+    /// Limits the time that a write or [`sync`](Self::sync) waits. A call that takes longer fails
+    /// with `TimedOut`, and nothing of it was sent. `None` means no limit.
     pub fn set_timeout(&mut self, time: Option<Duration>) {
         self.timeout = time;
     }

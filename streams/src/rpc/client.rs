@@ -19,7 +19,7 @@ pub struct Client<M: Message, R: Reply> {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The path is none.
+    /// The path has no valid name of a node or server.
     #[error("no server: {0}")]
     Lookup(#[source] LookupError),
     /// There was no answer; [`AskError::is_retryable`] says whether the request was certainly not
@@ -42,8 +42,8 @@ impl<M: Message, R: Reply> Client<M, R> {
         Client { timeout: Some(timeout), ..Client::new(node) }
     }
 
-    /// Calls what is served at a path, `"server/echo"` or `"echo"` on this node, and waits for the
-    /// answer. Each call finds what has the name then.
+    /// Calls the function at a path, `"server/echo"` or `"echo"` on this node, and waits for the
+    /// answer. Each call finds the server that has the name at that time.
     ///
     /// # Errors
     /// [`CallError`]: also [`AskCause::Panicked`](ringpost::AskCause::Panicked) where the function

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 /// Requests that one server handles at a time, unless it is told otherwise.
 pub const IN_FLIGHT: usize = 1024;
 
-/// What a server calls with each request.
+/// The function that a server calls with each request.
 type Function<M, R> = Arc<dyn Fn(View<M>) -> BoxFuture<'static, R> + Send + Sync>;
 
 /// Serves a function under a name of the node, for at most [`IN_FLIGHT`] requests at a time; see
@@ -38,11 +38,11 @@ where
 /// Serves a function under a name of the node, until that shuts down or the server is
 /// [stopped](Server::stop).
 ///
-/// Requests are handled concurrently, so many at a time; the next ones wait, and with them their
-/// callers. A future runs in the turn of the server until it first waits, and as a task of its own
-/// from then on: work that takes long and never waits belongs into
-/// [`spawn_blocking`](tokio::task::spawn_blocking). It is dropped when its caller gives up. A panic
-/// fails its own request only, with [`AskCause::Panicked`](ringpost::AskCause::Panicked).
+/// At most `in_flight` requests are handled at a time; further requests wait. A future runs in the
+/// turn of the server until it first waits, and as a task of its own from then on: work that takes
+/// long and never waits belongs into [`spawn_blocking`](tokio::task::spawn_blocking). A future is
+/// dropped when its caller gives up. A panic fails its own request only, with
+/// [`AskCause::Panicked`](ringpost::AskCause::Panicked).
 ///
 /// # Errors
 /// [`SpawnError`]: the name is taken or is none, or the node is shutting down.
@@ -72,7 +72,7 @@ impl<M: Message + Wire, R: Reply> Server<M, R> {
     /// Stops to serve: requests that have no answer fail, and the name is free when this returns.
     ///
     /// # Cancel safety
-    /// When the future is dropped the server ends all the same.
+    /// The server ends even if the future is dropped.
     pub async fn stop(self) {
         // It is an actor of this node: that never fails.
         self.actor.request_stop().ok();

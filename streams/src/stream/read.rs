@@ -8,12 +8,12 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
 use super::{ITEM_COST, WINDOW};
-use crate::care::Debt;
 use crate::connection::Parts;
 use crate::end::{EndCause, StreamError};
 use crate::frame::{Chunk, Received};
+use crate::notices::Notice;
 
-/// The peer is told of what was read when it costs so much of the window.
+/// The peer gets a report each time that the read bytes and messages cost this much of the window.
 const REPORT_COST: u64 = WINDOW / 4;
 
 /// The direction of a stream that reads, made by [`Stream::into_split`](super::Stream::into_split).
@@ -21,9 +21,9 @@ const REPORT_COST: u64 = WINDOW / 4;
 pub struct ReadHalf {
     parts: Arc<Parts<Chunk, Chunk>>,
     chunk: Option<Received<Chunk>>,
-    /// So many bytes of the chunk are read.
+    /// The number of bytes of the chunk that are read.
     at: usize,
-    /// What was read since the peer was told costs so much.
+    /// The cost of the bytes and messages that were read since the last report.
     unreported: u64,
 }
 
@@ -32,18 +32,18 @@ impl ReadHalf {
         ReadHalf { parts, chunk: None, at: 0, unreported: 0 }
     }
 
-    /// Returns what is at hand to be read, without waiting for more.
+    /// Returns the bytes that can be read without waiting.
     pub(crate) fn buffer(&self) -> &[u8] {
         self.chunk.as_ref().map_or(&[], |chunk| &chunk.0[self.at..])
     }
 
-    /// Tells the peer how much is read, now or when it can be told.
+    /// Reports to the peer how much is read: now, or when there is room or a link.
     fn report(&mut self) {
         self.unreported = 0;
         let Ok(peer) = self.parts.outgoing.peer() else { return };
-        let told = self.parts.payment(Debt::Read).map(|report| peer.try_tell(report));
+        let told = self.parts.frame_of(Notice::Read).map(|report| peer.try_tell(report));
         if let Some(Err(_)) = told {
-            self.parts.care.owe_read();
+            self.parts.notices.post_read();
         }
     }
 }
@@ -105,8 +105,8 @@ impl Drop for ReadHalf {
     fn drop(&mut self) {
         let (is_open, is_unread) = self.parts.incoming.close();
         if self.unreported > 0 {
-            self.parts.care.owe_read();
+            self.parts.notices.post_read();
         }
-        self.parts.care.leave_reader(is_open, is_unread || self.chunk.is_some());
+        self.parts.notices.leave_reader(is_open, is_unread || self.chunk.is_some());
     }
 }

@@ -39,7 +39,7 @@ pub struct WriteHalf {
 
 /// Why a chunk was not sent.
 enum Unsent {
-    /// As many bytes are on their way as may be.
+    /// The window is full.
     Window,
     /// There is no room in the mailbox, or no link.
     Room,
@@ -65,7 +65,7 @@ impl WriteHalf {
         let at = outgoing.sent().bytes;
         if self.read_by_peer() < at {
             outgoing.report_at.store(at, Ordering::SeqCst);
-            self.parts.care.owe_check();
+            self.parts.notices.post_check();
         }
         poll_fn(|cx| {
             // First the waker, then the look: no report goes unseen.
@@ -151,8 +151,8 @@ impl WriteHalf {
         Ok(())
     }
 
-    /// Returns true if the window has room for a chunk of so many bytes. (The peer reports what it
-    /// has read before it costs more than the window has beside the longest chunk.)
+    /// Returns true if the window has room for a chunk of `len` bytes. (The peer reports each
+    /// quarter of a window, so there is room for the longest chunk when it has read everything.)
     fn has_window(&self, len: usize) -> bool {
         let sent = self.parts.outgoing.sent();
         let (bytes, items) = self.parts.outgoing.read();
@@ -226,16 +226,16 @@ impl AsyncWrite for WriteHalf {
         Poll::Ready(Ok(()))
     }
 
-    /// Has the peer read the end after the last byte. Does not wait.
+    /// Ends this direction, and does not wait: the peer reads the end after the last byte.
     fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.is_finished = true;
-        self.parts.care.owe_fin(true);
+        self.parts.notices.post_fin(true);
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for WriteHalf {
     fn drop(&mut self) {
-        self.parts.care.leave_writer();
+        self.parts.notices.leave_writer();
     }
 }

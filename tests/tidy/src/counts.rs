@@ -127,6 +127,7 @@ fn folder(file: &File) -> &'static str {
         Some("transport") => "transport",
         Some("runtime") => "runtime",
         Some("macros") => "macros",
+        Some("streams") => "streams",
         Some("cli") => "cli",
         Some("benches") => "benches",
         Some("examples") => "examples",

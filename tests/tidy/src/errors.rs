@@ -9,7 +9,7 @@ use crate::tokens::flatten;
 use crate::tree::Tree;
 
 /// The crates whose errors users get.
-const PLACES: [&str; 2] = ["transport/src", "runtime/src"];
+const PLACES: [&str; 3] = ["transport/src", "runtime/src", "streams/src"];
 /// The macro that implements `Debug` by `Display`.
 const MACRO: &str = "debug_by_display";
 
