@@ -172,7 +172,7 @@ impl Stream {
     /// Ends the stream as [`close`](Self::close) does, and waits at most `time`.
     ///
     /// # Errors
-    /// `TimedOut` after `time`, while the written bytes are still on their way. Otherwise as of
+    /// `TimedOut` after `time`: the written bytes are still on their way. And the errors of
     /// [`WriteHalf::sync`].
     ///
     /// # Cancel safety

@@ -77,13 +77,13 @@ impl AskerGone {
 }
 
 thread_local! {
-    /// What tells the asks of the handler that is polled, if that is for an asker: empty until an
-    /// ask wants it.
+    /// The signal of the handler that is polled, if the handler answers an asker: `Some(None)` as
+    /// long as no ask of the handler waits for the signal.
     static ASKER: Cell<Option<Option<Arc<AskerGone>>>> = const { Cell::new(None) };
 }
 
-/// Returns what tells when the asker of the handler has gone that the caller is; `None` where it is
-/// none that answers an ask as it returns.
+/// Returns the signal that the asker of the calling handler has gone; `None` where the caller is no
+/// handler, or its handler took the `ReplyTo`.
 pub(super) fn asker_gone() -> Option<Arc<AskerGone>> {
     let mut asker = ASKER.take();
     let gone = asker.as_mut().map(|gone| gone.get_or_insert_default().clone());
@@ -126,7 +126,7 @@ impl<R, F: Future> Future for Answering<'_, R, F> {
     }
 }
 
-/// Notes on the thread what tells the asks of a handler, while that is polled.
+/// Puts the signal of a handler on the thread, until the poll of the handler ends.
 struct Lent<'a> {
     gone: &'a mut Option<Arc<AskerGone>>,
     outer: Option<Option<Arc<AskerGone>>>,

@@ -43,9 +43,9 @@ pub(super) struct TimeLimit {
     deadline: Option<Instant>,
     /// Its place among the deadlines of its node, while it waits.
     place: Option<Box<Place>>,
-    /// Tells when the asker of the message in hand has gone; there if the time is inherited.
+    /// The signal that the asker of the message in hand has gone; there if the time is inherited.
     asker: Option<Arc<AskerGone>>,
-    /// Its place among those that wait for that.
+    /// Its place among the asks that wait for the signal.
     waits: Option<asker_gone::Place>,
     /// It was not set: what the asker of the message in hand leaves is the most.
     inherits: bool,

@@ -265,13 +265,14 @@ pub async fn an_inbox_is_told_by_another_node(world: &World) {
     assert_eq!(inbox.receive().await, None);
 }
 
+// Promised in docs/SEMANTICS.md.
 pub async fn an_inbox_ends_after_the_last_message_of_the_actor_it_ends_with(world: &World) {
     let [alpha, beta] = world.pair().await;
     for node in [&alpha, &beta] {
         let sender = node.spawn("sender", Forwarder(None)).await.unwrap();
         let place = format!("{}/sender", node.name());
         let seen = alpha.actor::<Forwarder>(&place).await.unwrap();
-        // Smaller than what is sent: the rest waits while nobody receives.
+        // It takes four of the hundred messages: the sender waits while none is received.
         let mut inbox: Inbox<Note> = alpha.inbox(4).await.unwrap();
         inbox.end_with(&seen);
         seen.ask(Take(inbox.recipient())).await.unwrap();
