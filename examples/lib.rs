@@ -93,3 +93,8 @@ pub struct Sending;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/COMING_FROM.md")]
 pub struct ComingFrom;
+
+/// The programs for those who come from an RDMA program compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/RDMA_PROGRAMS.md")]
+pub struct RdmaPrograms;

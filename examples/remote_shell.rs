@@ -57,7 +57,10 @@ fn run(stream: &mut Stream, line: &str) -> Outcome<()> {
         match answer.trim_end_matches('\n') {
             "0" => return Ok(()),
             text if text.starts_with('.') => println!("{}", &text[1..]),
-            status => return Ok(println!("(status {status})")),
+            status => {
+                println!("(status {status})");
+                return Ok(());
+            }
         }
     }
 }

@@ -103,7 +103,9 @@ impl<T: Wire> Incoming<T> {
         }
         state.items.extend(item.take().map(|item| (item, cost)));
         state.cost += cost;
-        state.reader.take().map(Waker::wake);
+        if let Some(waker) = state.reader.take() {
+            waker.wake();
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -129,7 +131,9 @@ impl<T: Wire> Incoming<T> {
         if let Some((item, cost)) = state.items.pop_front() {
             turn.made_progress();
             state.cost -= cost;
-            state.feeder.take().map(Waker::wake);
+            if let Some(waker) = state.feeder.take() {
+                waker.wake();
+            }
             return Poll::Ready(Ok(item));
         }
         match &state.end {
@@ -150,7 +154,9 @@ impl<T: Wire> Incoming<T> {
         state.cost = 0;
         let is_open = state.end.is_none();
         drop(state);
-        feeder.map(Waker::wake);
+        if let Some(waker) = feeder {
+            waker.wake();
+        }
         (is_open, !items.is_empty())
     }
 

@@ -85,7 +85,9 @@ impl<T: Wire> Outgoing<T> {
         self.read_bytes.fetch_max(bytes, Ordering::Release);
         self.read_items.fetch_max(items, Ordering::Release);
         let writer = self.state.lock().writer.take();
-        writer.map(Waker::wake);
+        if let Some(waker) = writer {
+            waker.wake();
+        }
         Ok(())
     }
 
@@ -100,7 +102,9 @@ impl<T: Wire> Outgoing<T> {
         state.broken.get_or_insert(cause);
         let writer = state.writer.take();
         drop(state);
-        writer.map(Waker::wake);
+        if let Some(waker) = writer {
+            waker.wake();
+        }
     }
 
     /// Waits until no item can be sent any more. It keeps the one waker of the writer, which each

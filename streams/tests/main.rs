@@ -1,5 +1,7 @@
 //! Channels, streams and calls: against models on a simulated network, and over TCP.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod channels;
 mod garbage;
 mod ledger;

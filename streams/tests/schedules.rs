@@ -74,7 +74,10 @@ impl Script {
     async fn write(self, mut writer: WriteHalf, direction: Direction) {
         for _ in 0..self.draw(20) {
             let result = match self.draw(8) {
-                0 => Ok(self.cluster.sleep_up_to(Duration::from_millis(5)).await),
+                0 => {
+                    self.cluster.sleep_up_to(Duration::from_millis(5)).await;
+                    Ok(())
+                }
                 1 => self.sync(&mut writer, &direction).await,
                 2 => self.write_or_not(&mut writer, &direction).await,
                 _ => self.write_some(&mut writer, &direction).await,

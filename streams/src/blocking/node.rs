@@ -18,7 +18,9 @@ struct Kept(Option<Runtime>);
 impl Drop for Kept {
     fn drop(&mut self) {
         // The last value may be dropped on any thread, also on one of the runtime.
-        self.0.take().map(Runtime::shutdown_background);
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -102,7 +101,7 @@ impl<M: Message + Wire, R: Reply> Service<M, R> {
         };
         // The way to the caller is dropped by the panic, which tells the caller of it.
         let mut call = AssertUnwindSafe(call).catch_unwind().boxed();
-        if let Poll::Pending = futures::poll!(&mut call) {
+        if futures::poll!(&mut call).is_pending() {
             cx.spawn_task(async move { drop(call.await) });
         }
     }
