@@ -130,6 +130,30 @@ pub(crate) enum Failure {
         /// The value that it had.
         least: u64,
     },
+    /// The file of hosts cannot be used.
+    #[error("the hosts in {file} cannot be used: {why}")]
+    Hosts {
+        /// The file.
+        file: String,
+        /// The reason.
+        why: String,
+    },
+    /// There are more ranks than hosts.
+    #[error("there are {hosts} hosts for {ranks} ranks: name one `host:port` for each rank")]
+    TooFewHosts {
+        /// The hosts of the file.
+        hosts: usize,
+        /// The ranks that are to be started.
+        ranks: usize,
+    },
+    /// The program of the ranks cannot be started.
+    #[error("{program} cannot be started: {why}; give the path of a program that is there")]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// The reason, as the system says it.
+        why: std::io::Error,
+    },
     /// The system failed: mostly standard output was closed.
     #[error("the system failed: {0}")]
     System(#[from] std::io::Error),

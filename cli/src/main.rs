@@ -1,8 +1,9 @@
-//! The command `ringpost`: says what links a machine can have, tries them, and measures them.
+//! The command `ringpost`: says what links a machine can have, tries them, measures them, and starts
+//! the ranks of a world.
 //!
 //! In reading order: `settings` and `networks` (the nodes of this program), `reasons` and `dial`
 //! (a link to the other side, or why there is none), `service` (what the serving side does), then
-//! the subcommands: `doctor`, and `perf` with `counters`.
+//! the subcommands: `doctor`, `perf` with `counters`, and `run`.
 
 #![deny(clippy::print_stderr, clippy::print_stdout, reason = "they panic when nobody reads")]
 
@@ -13,6 +14,7 @@ mod failure;
 mod networks;
 mod perf;
 mod reasons;
+mod run;
 mod service;
 mod settings;
 
@@ -28,7 +30,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::failure::Failure;
 use crate::reasons::Reasons;
 
-/// Says what links Ringpost can have between machines, tries them, and measures them.
+/// Says what links Ringpost can have between machines, tries them, measures them, and starts ranks.
 ///
 /// Start `ringpost perf serve` on one machine, and on another one `ringpost doctor --peer ADDR`, to
 /// see that links work, and `ringpost perf ADDR`, to see how fast they are.
@@ -44,12 +46,14 @@ The nodes of this program read RINGPOST_SECRET, RINGPOST_ENCRYPTION and the othe
 those of any program do, but for their names, addresses and seeds. RUST_LOG=info writes their log \
 to standard error.
 
-Exit status: 0 if all is well, 1 if something failed, 2 if the command line is wrong.";
+Exit status: 0 if all is well, 1 if something failed, 2 if the command line is wrong; that of the \
+first rank that failed for `ringpost run`.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Doctor(doctor::Options),
     Perf(perf::Options),
+    Run(run::Options),
 }
 
 fn main() -> ExitCode {
@@ -67,7 +71,7 @@ fn main() -> ExitCode {
         .with(log.with_filter(EnvFilter::from_default_env()))
         .init();
     match run(arguments.command, reasons) {
-        Ok(is_well) => ExitCode::from(u8::from(!is_well)),
+        Ok(status) => ExitCode::from(status),
         // A reader such as `head` has seen enough.
         Err(Failure::System(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
@@ -82,8 +86,8 @@ fn note(line: std::fmt::Arguments<'_>) {
     drop(writeln!(io::stderr(), "{line}"));
 }
 
-/// Runs a command. Returns true if all is well.
-fn run(command: Command, reasons: Reasons) -> Result<bool, Failure> {
+/// Runs a command. Returns the exit status.
+fn run(command: Command, reasons: Reasons) -> Result<u8, Failure> {
     let mut threads = tokio::runtime::Builder::new_multi_thread();
     if let Command::Perf(options) = &command
         && let Some(count) = options.threads()
@@ -94,11 +98,17 @@ fn run(command: Command, reasons: Reasons) -> Result<bool, Failure> {
     // In a task, as actors are, and not in the future that blocks the main thread.
     let task = runtime.spawn(async move {
         match command {
-            Command::Doctor(options) => doctor::run(options, &reasons).await,
-            Command::Perf(options) => perf::run(options, &reasons).await,
+            Command::Doctor(options) => doctor::run(options, &reasons).await.map(status),
+            Command::Perf(options) => perf::run(options, &reasons).await.map(status),
+            Command::Run(options) => run::run(options).await,
         }
     });
     let outcome = runtime.block_on(task).map_err(std::io::Error::other)?;
     runtime.shutdown_background();
     outcome
+}
+
+/// Returns the exit status of a command that says whether all is well.
+fn status(is_well: bool) -> u8 {
+    u8::from(!is_well)
 }

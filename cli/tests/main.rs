@@ -6,4 +6,5 @@ mod counters;
 mod doctor;
 mod perf;
 mod process;
+mod run;
 mod usage;

@@ -397,6 +397,9 @@ mod tests {
             // Of a service that is called `ringpost`.
             ("RINGPOST_SERVICE_HOST", "10.0.0.1"),
             ("RINGPOST_PORT_7700_TCP_ADDR", "10.0.0.1"),
+            // Of a rank that `ringpost run` has started.
+            ("RINGPOST_RANK", "2"),
+            ("RINGPOST_HOSTS", "127.0.0.1:7700"),
             ("PATH", "/bin"),
         ]);
         let unknown = builder.expect("none of them counts").variables.unknown;

@@ -25,6 +25,8 @@ pub struct InvalidEnvironment {
 ringpost_transport::debug_by_display!(InvalidEnvironment);
 
 const PREFIX: &str = "RINGPOST_";
+/// The variables of the ranks that `ringpost run` starts: no node reads them.
+const OF_RANKS: [&str; 4] = ["RINGPOST_RANK", "RINGPOST_SIZE", "RINGPOST_HOSTS", "RINGPOST_JOB"];
 pub(super) const NAME: &str = "1 to 64 ASCII letters, digits, `.`, `_` and `-`";
 /// Edits that make a misspelled variable another one, at most.
 const EDITS_MAX: usize = 3;
@@ -165,7 +167,9 @@ impl Environment {
     pub(super) fn unknown(self) -> Vec<(String, Option<&'static str>)> {
         // Kubernetes sets such of each service whose name begins so.
         let is_of_service = |name: &str| name.contains("_SERVICE_HOST") || name.contains("_PORT");
-        let unknown = self.left.into_keys().filter(|name| !is_of_service(name));
+        let is_of_rank = |name: &str| OF_RANKS.contains(&name);
+        let unknown =
+            self.left.into_keys().filter(|name| !is_of_service(name) && !is_of_rank(name));
         let meant = |name: &str| {
             let near = self.known.iter().map(|known| (edits(name, known), *known)).min()?;
             (near.0 <= EDITS_MAX).then_some(near.1)

@@ -128,6 +128,7 @@ fn folder(file: &File) -> &'static str {
         Some("runtime") => "runtime",
         Some("macros") => "macros",
         Some("streams") => "streams",
+        Some("ranks") => "ranks",
         Some("cli") => "cli",
         Some("benches") => "benches",
         Some("examples") => "examples",

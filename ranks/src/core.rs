@@ -1,0 +1,198 @@
+//! A rank as its program and its actor share it: its state, under one lock, and the other ranks.
+
+use std::sync::{Arc, OnceLock};
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+use ringpost::prelude::*;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::calls::aborted;
+use crate::error::WorldError;
+use crate::limits::MESSAGE_OVERHEAD_BYTES;
+use crate::member::Member;
+use crate::packet::{Abort, Control, Head, Note};
+use crate::state::{Standing, State};
+use crate::status::Source;
+
+/// The references to the other ranks, known once all have joined.
+pub(crate) struct Mesh {
+    pub(crate) rank: usize,
+    pub(crate) members: Vec<ActorRef<Member>>,
+    pub(crate) routes: Vec<Route>,
+}
+
+/// The way of messages to one rank.
+pub(crate) struct Route {
+    /// Room for messages at that rank, in bytes.
+    pub(crate) room: Semaphore,
+    /// One message is sent at a time, so that their parts are not mixed.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+}
+
+/// A rank of a world, shared by the handles of its program and its actor.
+pub(crate) struct Core {
+    pub(crate) node: Node,
+    /// The name of the world in logs, and in the names of actors of worlds made of it.
+    pub(crate) label: OnceLock<String>,
+    pub(crate) window: usize,
+    pub(crate) size: usize,
+    pub(crate) state: Mutex<State>,
+    /// Wakes tasks that wait for a change of the whole world.
+    pub(crate) changed: Notify,
+    mesh: OnceLock<Mesh>,
+    runtime: Handle,
+}
+
+impl Core {
+    pub(crate) fn new(node: &Node, size: usize, window: usize) -> Arc<Self> {
+        Arc::new(Core {
+            node: node.clone(),
+            label: OnceLock::new(),
+            window,
+            size,
+            state: Mutex::new(State::new(size)),
+            changed: Notify::new(),
+            mesh: OnceLock::new(),
+            runtime: Handle::current(),
+        })
+    }
+
+    /// Gives the rank its number and the references to all ranks, once.
+    pub(crate) fn begin(&self, label: String, rank: usize, members: Vec<ActorRef<Member>>) {
+        let route =
+            |_: &_| Route { room: Semaphore::new(self.window), turn: tokio::sync::Mutex::new(()) };
+        let routes = members.iter().map(route).collect();
+        drop(self.label.set(label));
+        drop(self.mesh.set(Mesh { rank, members, routes }));
+    }
+
+    /// Returns the references to all ranks, once all have joined.
+    pub(crate) fn begun(&self) -> Option<&Mesh> {
+        self.mesh.get()
+    }
+
+    /// Returns the references to all ranks. A `World` has them.
+    pub(crate) fn mesh(&self) -> &Mesh {
+        self.mesh.get().expect("a world is given to the program when all ranks have joined")
+    }
+
+    /// Returns the cost of a message: its bytes and its overhead, and at most the window.
+    pub(crate) fn cost(&self, bytes: usize) -> usize {
+        bytes.saturating_add(MESSAGE_OVERHEAD_BYTES).min(self.window)
+    }
+
+    /// Tells a rank something, by a task of its own: the rank may be behind.
+    pub(crate) fn note(self: &Arc<Self>, to: usize, what: Note) {
+        let core = self.clone();
+        self.runtime.spawn(async move { core.tell(to, what).await });
+    }
+
+    /// Tells a rank something. A rank that is gone is told nothing.
+    pub(crate) async fn tell(&self, to: usize, what: Note) {
+        let Some(mesh) = self.begun() else { return };
+        if let Some(member) = mesh.members.get(to) {
+            let control = Control { from: mesh.rank as u32, what };
+            drop(member.tell(control).await);
+        }
+    }
+
+    /// Tells all other ranks that may live something, each by a task of its own.
+    pub(crate) fn note_all(self: &Arc<Self>, what: &Note) {
+        let Some(mesh) = self.begun() else { return };
+        for to in (0..self.size).filter(|to| *to != mesh.rank) {
+            self.note(to, what.clone());
+        }
+    }
+
+    /// Tells all other ranks something, and returns when that is on its way.
+    pub(crate) async fn tell_all(&self, what: &Note) {
+        let Some(mesh) = self.begun() else { return };
+        let others = (0..self.size).filter(|to| *to != mesh.rank);
+        join_all(others.map(|to| self.tell(to, what.clone()))).await;
+    }
+
+    /// Ends a collective operation on all ranks.
+    pub(crate) fn abort(self: &Arc<Self>, sequence: u64, cause: Abort) {
+        self.state.lock().calls.fail(sequence, aborted(sequence, cause));
+        self.note_all(&Note::Abort { sequence, cause });
+    }
+
+    /// Marks a rank as dead, fails all waits for it, and tells the other ranks.
+    pub(crate) fn died(self: &Arc<Self>, rank: usize, why: &str) {
+        let mut state = self.state.lock();
+        let Some(other) = state.others.get_mut(rank) else { return };
+        if other.standing != Standing::Living {
+            return;
+        }
+        other.standing = Standing::Died;
+        state.refresh();
+        drop(state);
+        let world = self.label.get().map_or("", String::as_str);
+        tracing::warn!(world, rank, why, "a rank has died");
+        self.note_all(&Note::Died { rank: rank as u32 });
+        self.changed.notify_waiters();
+    }
+
+    /// Notes that a rank has left in order, and fails what needs more of it.
+    pub(crate) fn left(self: &Arc<Self>, rank: usize, begun: u64) {
+        let mut state = self.state.lock();
+        let Some(other) = state.others.get_mut(rank) else { return };
+        if other.standing == Standing::Living {
+            other.standing = Standing::Left(begun);
+            state.refresh();
+            drop(state);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Revokes the world, here and on all other ranks.
+    pub(crate) fn revoke(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        if !std::mem::replace(&mut state.is_revoked, true) {
+            state.refresh();
+            drop(state);
+            self.changed.notify_waiters();
+            self.note_all(&Note::Revoked);
+        }
+    }
+
+    /// Ends everything of this rank. Returns how many collective operations it has begun.
+    pub(crate) fn close(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        state.refresh();
+        let begun = state.calls.begun();
+        drop(state);
+        self.changed.notify_waiters();
+        begun
+    }
+
+    /// Waits until a rank is gone, or this world has ended, and returns the error of that.
+    pub(crate) async fn fate(&self, rank: usize) -> WorldError {
+        loop {
+            let changed = self.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(error) = self.state.lock().trouble(Source::Rank(rank)) {
+                return error;
+            }
+            changed.await;
+        }
+    }
+
+    /// Begins a collective operation of this rank.
+    pub(crate) fn enter(self: &Arc<Self>, head: Head) -> u64 {
+        let mut state = self.state.lock();
+        let (sequence, mismatch) = state.calls.enter(self.mesh().rank as u32, head);
+        if let Some(error) = state.call_trouble(sequence) {
+            state.calls.fail(sequence, error);
+        }
+        drop(state);
+        if let Some(cause) = mismatch {
+            self.abort(sequence, cause);
+        }
+        sequence
+    }
+}

@@ -1,0 +1,122 @@
+//! A world: the ranks of a job, as one of them sees them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringpost::prelude::*;
+
+use crate::builder::WorldBuilder;
+use crate::core::Core;
+use crate::error::{JoinError, WorldError};
+use crate::lobby::Lobby;
+use crate::member::Member;
+
+/// How long a node that was made for a world has to end in order.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+
+/// The ranks of a job, 0 to `size() - 1`, as one of them sees them. Clones are the same rank. It
+/// leaves the world by [`leave`](World::leave), or when the last clone is dropped.
+#[derive(Clone)]
+pub struct World {
+    handle: Arc<Handle>,
+}
+
+/// The parts that end with the last clone of a world.
+struct Handle {
+    core: Arc<Core>,
+    member: ActorRef<Member>,
+    lobby: Option<ActorRef<Lobby>>,
+    /// The node was made for this world, and ends with it.
+    owns_node: bool,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.close();
+        drop(self.member.request_stop());
+        if let Some(lobby) = &self.lobby {
+            drop(lobby.request_stop());
+        }
+    }
+}
+
+impl World {
+    /// Joins the world of this name by arrival: it begins when `size` nodes that know each other
+    /// have joined, in any order. Numbers follow the order in which one of the nodes learned of the
+    /// ranks. All ranks are linked with each other when it returns; it waits for 60 s at
+    /// most ([`WorldBuilder::timeout`] changes that).
+    ///
+    /// The seeds of the node lead to the node of at least one other rank.
+    ///
+    /// # Errors
+    /// [`JoinError`], which after the time-out says how many ranks are missing.
+    ///
+    /// # Cancel safety
+    /// Dropped before it has returned, this rank has not joined.
+    pub async fn join(node: &Node, job: &str, size: usize) -> Result<World, JoinError> {
+        World::builder(job).node(node).size(size).join().await
+    }
+
+    /// Starts to describe a world and this rank of it.
+    pub fn builder(job: impl Into<String>) -> WorldBuilder {
+        WorldBuilder::new(job.into())
+    }
+
+    pub(crate) fn new(
+        core: Arc<Core>,
+        member: ActorRef<Member>,
+        lobby: Option<ActorRef<Lobby>>,
+        owns_node: bool,
+    ) -> Self {
+        World { handle: Arc::new(Handle { core, member, lobby, owns_node }) }
+    }
+
+    /// Begins to watch the other ranks.
+    pub(crate) async fn watch_all(&self) -> Result<(), WorldError> {
+        self.handle.member.begin().await.map_err(|_| WorldError::Closed)
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    /// Returns the number of this rank.
+    pub fn rank(&self) -> usize {
+        self.core().mesh().rank
+    }
+
+    /// Returns the number of ranks, including ranks that have died or left.
+    pub fn size(&self) -> usize {
+        self.core().size
+    }
+
+    /// Returns the node of this rank.
+    pub fn node(&self) -> &Node {
+        &self.core().node
+    }
+
+    /// Returns the name of the node of a rank; `None` if there is no such rank.
+    pub fn node_of(&self, rank: usize) -> Option<&str> {
+        self.core().mesh().members.get(rank).map(|member| member.address().node())
+    }
+
+    /// Leaves the world, also for other clones: sent messages go out, and the other ranks are told.
+    /// A node that was made for this world ([`WorldBuilder::hosts`], [`World::from_env`]) shuts
+    /// down. End `main` with it.
+    pub async fn leave(self) {
+        self.core().close();
+        drop(self.handle.member.stop().await);
+        self.handle.member.wait_stopped().await;
+        if self.handle.owns_node {
+            self.node().shutdown(LEAVE_WITHIN).await;
+        }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = self.core().label.get().map_or("", String::as_str);
+        write!(f, "World({label}, rank {} of {})", self.rank(), self.size())
+    }
+}
