@@ -102,6 +102,24 @@ impl<T> RemoteRegion<T> {
         Ok(RemoteRegion { place, memory, _elements: PhantomData })
     }
 
+    /// Returns the same memory as a region of elements of another type, such as bytes and the words
+    /// that [`fetch_add`](RemoteRegion::fetch_add) takes: as many of them as have room.
+    ///
+    /// # Errors
+    /// [`RegionError::Unaligned`] where the first element of a [slice](Self::slice) does not begin
+    /// at a multiple of the size of the new ones.
+    pub fn cast<U: Pod>(&self) -> Result<RemoteRegion<U>, RegionError> {
+        let (from, to) = (size_of::<T>() as u64, element_bytes::<U>() as u64);
+        let begin = self.place.at.saturating_mul(from);
+        if !begin.is_multiple_of(to) {
+            return Err(RegionError::Unaligned { element: 0 });
+        }
+        let mut place = (*self.place).clone();
+        (place.at, place.len) = (begin / to, place.len.saturating_mul(from) / to);
+        let (place, memory) = (Arc::new(place), self.memory.clone());
+        Ok(RemoteRegion { place, memory, _elements: PhantomData })
+    }
+
     pub(super) fn memory(&self) -> Option<&SharedMemory> {
         self.memory.as_ref()
     }

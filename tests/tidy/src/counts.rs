@@ -130,6 +130,7 @@ fn folder(file: &File) -> &'static str {
         Some("streams") => "streams",
         Some("ranks") => "ranks",
         Some("cli") => "cli",
+        Some("capi") => "capi",
         Some("benches") => "benches",
         Some("examples") => "examples",
         _ => "tests",

@@ -158,3 +158,19 @@ async fn a_share_ends_when_revoke_is_called() {
     assert!(kept.await);
     all.await;
 }
+
+/// Bytes and the words of the same memory, also of a part that begins inside of it.
+#[tokio::test]
+async fn a_region_of_bytes_is_one_of_words() {
+    let node = Node::builder("alpha").start().await.expect("it has no network");
+    let owned = node.region::<u8>(29).expect("it is small");
+    let bytes = owned.share(Access::ALL).expect("it is shared");
+    let words = bytes.cast::<u64>().expect("it begins with a word");
+    assert_eq!((words.len(), words.cast::<u8>().map(|bytes| bytes.len())), (3, Ok(24)));
+    assert_eq!(words.fetch_add(2, 0x0102).await, Ok(0));
+    assert_eq!(owned.read(16..19).ok(), Some(0x0102_u32.to_ne_bytes()[..3].to_vec()));
+    let part = bytes.slice(16..).and_then(|part| part.cast::<u64>()).expect("so does this");
+    assert_eq!((part.len(), part.get(0).await), (1, Ok(0x0102)));
+    let askew = bytes.slice(4..).expect("it is in the region").cast::<u64>();
+    assert_eq!(askew.err(), Some(RegionError::Unaligned { element: 0 }));
+}
