@@ -279,7 +279,7 @@ fn step_of(packet: &View<Packet>) -> Option<(u64, u32, Head)> {
 pub(crate) fn aborted(sequence: u64, cause: Abort) -> WorldError {
     match cause {
         Abort::Mismatch { rank, head, other, other_head } => {
-            Mismatch::new(sequence, (rank, head), (other, other_head))
+            Mismatch::error(sequence, (rank, head), (other, other_head))
         }
         Abort::Abandoned { rank } => WorldError::Abandoned { rank: rank as usize, sequence },
     }

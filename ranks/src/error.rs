@@ -306,7 +306,8 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    pub(crate) fn new(sequence: u64, one: (u32, Head), other: (u32, Head)) -> WorldError {
+    /// Returns the error of two calls that differ.
+    pub(crate) fn error(sequence: u64, one: (u32, Head), other: (u32, Head)) -> WorldError {
         WorldError::Mismatch(Box::new(Mismatch {
             sequence,
             rank: one.0 as usize,

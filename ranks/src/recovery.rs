@@ -160,11 +160,15 @@ async fn gone(core: &Arc<Core>, rank: usize) {
     loop {
         let mut changed = std::pin::pin!(core.changed.notified());
         changed.as_mut().enable();
-        let state = core.state.lock();
-        if state.standing(rank) != Standing::Living || state.ended() == Some(WorldError::Closed) {
+        if is_gone(core, rank) {
             return;
         }
-        drop(state);
         changed.await;
     }
+}
+
+/// Returns true if a rank is gone, or this rank has left.
+fn is_gone(core: &Core, rank: usize) -> bool {
+    let state = core.state.lock();
+    state.standing(rank) != Standing::Living || state.ended() == Some(WorldError::Closed)
 }

@@ -51,7 +51,7 @@ impl Team {
         operation: &O,
     ) -> Result<(), WorldError> {
         if self.rank < 2 * self.pairs {
-            if self.rank % 2 == 0 {
+            if self.rank.is_multiple_of(2) {
                 return call.send(self.rank + 1, FOLD, elements).await;
             }
             let piece = call.receive_exact(self.rank - 1, FOLD, elements).await?;

@@ -32,8 +32,18 @@ const REQUIRED: [&str; 14] = [
     "tests/run",
 ];
 /// A path in a document starts with one of these, or ends in `.rs`.
-const FOLDERS: [&str; 10] =
-    ["runtime", "transport", "macros", "ranks", "cli", "examples", "tests", "docs", "benches", ".ci"];
+const FOLDERS: [&str; 10] = [
+    "runtime",
+    "transport",
+    "macros",
+    "ranks",
+    "cli",
+    "examples",
+    "tests",
+    "docs",
+    "benches",
+    ".ci",
+];
 
 /// Reports documents that are missing, and paths in them that name nothing.
 pub(crate) fn files(tree: &Tree) -> Vec<Finding> {

@@ -331,7 +331,9 @@ pub unsafe extern "C" fn rdma_all_gather(
             let mut all = vec![0; positions * msg_size + 8];
             for (position, part) in parts {
                 let at = position * msg_size;
-                all.get_mut(at..at + part.len()).map(|to| to.copy_from_slice(part));
+                if let Some(to) = all.get_mut(at..at + part.len()) {
+                    to.copy_from_slice(part);
+                }
             }
             let at = positions * msg_size;
             all[at..].copy_from_slice(&(positions as u64).to_le_bytes());
