@@ -9,4 +9,5 @@ pub mod entries;
 mod greeting;
 mod group;
 mod packet;
+mod peer;
 mod request;

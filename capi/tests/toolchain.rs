@@ -28,6 +28,7 @@ pub(crate) fn installed() -> &'static Path {
         let mut make = Command::new("make");
         make.arg("--silent").arg("-C").arg(here()).arg("install");
         make.arg(format!("PREFIX={}", prefix.display())).arg(format!("BUILT={}", built.display()));
+        make.args(cfg!(feature = "verbs").then_some("VERBS=1"));
         run(&mut make);
         prefix
     })

@@ -5,10 +5,6 @@
 //! last probe of the same origin does not pass it on: its circle is moving.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use crate::core::Core;
-use crate::packet::Note;
 
 /// The sends of a rank that wait for room, and what their probes have found. Owned by the state of
 /// the rank.
@@ -63,7 +59,7 @@ impl Circles {
     }
 
     /// Takes in a probe, and returns the ranks that it goes on to.
-    fn pass(&mut self, me: usize, origin: u32, number: u64) -> Vec<usize> {
+    pub(crate) fn pass(&mut self, me: usize, origin: u32, number: u64) -> Vec<usize> {
         if origin as usize == me {
             if number <= self.probes && !self.waiting.is_empty() {
                 self.back.insert(number);
@@ -76,17 +72,6 @@ impl Circles {
                 self.waiting.keys().copied().collect()
             }
             _ => Vec::new(),
-        }
-    }
-}
-
-impl Core {
-    /// Takes in a probe of a send that waits.
-    pub(crate) fn circle(self: &Arc<Self>, origin: u32, number: u64) {
-        let Some(mesh) = self.begun() else { return };
-        let next = self.state.lock().circles.pass(mesh.rank, origin, number);
-        for to in next {
-            self.note(to, Note::Circle { origin, number });
         }
     }
 }

@@ -112,6 +112,7 @@
 //! - `agreement`, `recovery`: going on after a death.
 //! - `packet`: what crosses; `error`, `status`, `operation`, `value`, [`limits`]: plain values.
 
+mod agreeing;
 mod agreement;
 mod builder;
 mod call;

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use ringpost::prelude::*;
 
-use crate::builder::WorldBuilder;
 use crate::core::Core;
-use crate::error::{JoinError, WorldError};
+use crate::error::WorldError;
 use crate::lobby::Lobby;
 use crate::member::Member;
 
@@ -42,27 +41,6 @@ impl Drop for Handle {
 }
 
 impl World {
-    /// Joins the world of this name by arrival: it begins when `size` nodes that know each other
-    /// have joined, in any order. Numbers follow the order in which one of the nodes learned of the
-    /// ranks. All ranks are linked with each other when it returns; it waits for 60 s at
-    /// most ([`WorldBuilder::timeout`] changes that).
-    ///
-    /// The seeds of the node lead to the node of at least one other rank.
-    ///
-    /// # Errors
-    /// [`JoinError`], which after the time-out says how many ranks are missing.
-    ///
-    /// # Cancel safety
-    /// Dropped before it has returned, this rank has not joined.
-    pub async fn join(node: &Node, job: &str, size: usize) -> Result<World, JoinError> {
-        World::builder(job).node(node).size(size).join().await
-    }
-
-    /// Starts to describe a world and this rank of it.
-    pub fn builder(job: impl Into<String>) -> WorldBuilder {
-        WorldBuilder::new(job.into())
-    }
-
     pub(crate) fn new(
         core: Arc<Core>,
         member: ActorRef<Member>,

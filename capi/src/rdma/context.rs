@@ -6,20 +6,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use ringpost::{Access, Node, NodeBuilder, Region, RemoteRegion};
-use ringpost_streams::channel::{Receiver, Sender};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::greeting;
-use super::packet::Packet;
+use super::peer::{Arrival, PEERS_MAX, Peer, Service, random};
 use crate::driver::{Closing, wait};
 use crate::failure::{Code, Failure};
 use crate::handles::Kind;
-use crate::line::{CLOSE_WITHIN, Line};
-use crate::ready::{Ready, Token};
-
-/// Peers of a context at a time.
-pub(super) const PEERS_MAX: usize = 64;
+use crate::line::CLOSE_WITHIN;
+use crate::ready::Ready;
 
 /// A context, made by `rdma_init`.
 pub(crate) struct Context {
@@ -53,32 +49,6 @@ struct Place {
 /// The memory of a context that its peers read and write.
 pub(super) struct Memory {
     pub(super) region: Arc<Region<u8>>,
-}
-
-/// A peer that has connected and was not accepted yet.
-pub(super) struct Arrival {
-    pub(super) peer: Peer,
-    pub(super) _token: Token,
-}
-
-/// Another context that this one is connected to.
-pub(super) struct Peer {
-    pub(super) line: Line,
-    pub(super) sender: tokio::sync::Mutex<Option<Sender<Packet>>>,
-    pub(super) receiver: tokio::sync::Mutex<Receiver<Packet>>,
-    pub(super) memory: RemoteRegion<u8>,
-    /// Ends the calls on this peer.
-    pub(super) closing: Closing,
-    pub(super) _place: OwnedSemaphorePermit,
-}
-
-/// The things of a context that its connections use.
-#[derive(Clone)]
-pub(super) struct Service {
-    pub(super) node: Node,
-    pub(super) shared: RemoteRegion<u8>,
-    pub(super) places: Arc<Semaphore>,
-    pub(super) ready: Arc<Ready>,
 }
 
 impl Context {
@@ -276,28 +246,10 @@ impl Context {
     }
 }
 
-impl Peer {
-    async fn close(&self) {
-        self.closing.close();
-        self.line.close(CLOSE_WITHIN).await;
-        if let Some(sender) = self.sender.lock().await.take() {
-            sender.close();
-        }
-    }
-}
-
 /// Describes a node: by the environment, which may have a secret, with a name of its own.
 fn builder() -> Result<NodeBuilder, Failure> {
     let number = random()?;
     Ok(Node::from_env()?.name(format!("rdma-{number:016x}")))
-}
-
-/// Returns a random number.
-///
-/// # Errors
-/// The system gives none.
-pub(super) fn random() -> Result<u64, Failure> {
-    getrandom::u64().map_err(|error| Failure::failed(format!("no random number: {error}")))
 }
 
 /// Returns the address, if it is one of this machine.

@@ -5,7 +5,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-use super::context::{Context, Peer};
+use super::context::Context;
+use super::peer::Peer;
 use crate::entry::{bytes, count, entry, fill, room, text};
 use crate::failure::{Failure, last_text};
 use crate::handles::{close, find, open};

@@ -16,8 +16,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::context::{Arrival, PEERS_MAX, Peer, Service, random};
 use super::packet::Packet;
+use super::peer::{Arrival, PEERS_MAX, Peer, Service, random};
 use crate::driver::Closing;
 use crate::failure::{Code, Failure};
 use crate::line::Line;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use futures::future::{join, join_all};
 
-use super::context::{Context, Peer};
+use super::context::Context;
 use super::packet::{Collective, Operation, Packet};
+use super::peer::Peer;
 use crate::failure::Failure;
 
 /// A part, and its position.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicPtr;
 use std::time::Duration;
 
-use super::context::{Context, Peer};
+use super::context::Context;
+use super::peer::Peer;
 use crate::driver::Closing;
 use crate::failure::Failure;
 use crate::handles::Kind;
