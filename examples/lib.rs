@@ -94,7 +94,7 @@ pub struct Sending;
 #[doc = include_str!("../docs/COMING_FROM.md")]
 pub struct ComingFrom;
 
-/// The programs for those who come from an RDMA program compile and run.
+/// The programs of the page on RDMA programs compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/RDMA_PROGRAMS.md")]
 pub struct RdmaPrograms;

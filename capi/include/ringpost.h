@@ -101,8 +101,8 @@ int rp_last_code(void);
 struct rp_node *rp_node_start(const char *name, const char *address);
 
 // Starts a node that does not listen, with an invented name, and links it to the node at
-// `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name has
-// up to 64 bytes. Tries for 5 s.
+// `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name
+// has up to 64 bytes. Tries for 5 s.
 struct rp_node *rp_node_client(const char *address, char *peer, size_t peer_len);
 
 // Links a node to the one at `host:port`, whose name is written to `peer`; as rp_node_client. This
@@ -112,7 +112,7 @@ int rp_node_connect(struct rp_node *node, const char *address, char *peer, size_
 // Waits until `count` other nodes are linked. Below 0 the time is without end.
 int rp_node_ready(struct rp_node *node, size_t count, int timeout_ms);
 
-// Writes the name of a node with its final null to a buffer of `len` bytes, and returns its length.
+// Writes the name of a node and a final null to a buffer of `len` bytes. Returns its length.
 int rp_node_name(struct rp_node *node, char *name, size_t len);
 
 // Writes the address at which others reach a node, `host:port`, as rp_node_name does its name.
@@ -139,8 +139,8 @@ struct rp_channel *rp_channel_connect(struct rp_node *node, const char *path);
 int rp_channel_send(struct rp_channel *channel, const void *data, size_t len);
 
 // Receives the next message and returns its length. A longer one than `len` is a failure
-// (RP_TOO_LARGE) and stays. After the last message the end of the peer is a failure: RP_ENDED if it
-// closed in order. Below 0 the time is without end.
+// (RP_TOO_LARGE) and stays. After the last message the end of the peer is a failure: RP_ENDED if
+// it closed in order. Below 0 the time is without end.
 ptrdiff_t rp_channel_recv(struct rp_channel *channel, void *data, size_t len, int timeout_ms);
 
 // Receives the next message if it is there; otherwise it is a failure, RP_WOULD_BLOCK.
@@ -221,9 +221,9 @@ int rp_remote_write(struct rp_remote *remote, size_t offset, const void *data, s
 // writes its value before to `before`, unless that is NULL.
 int rp_remote_fetch_add(struct rp_remote *remote, size_t offset, uint64_t number, uint64_t *before);
 
-// Makes the word of 8 bytes at `offset`, a multiple of 8, `wanted` if it is `expected`, in one step
-// for all that do so. Returns 1 if it did and 0 if not, and writes its value before to `before`,
-// unless that is NULL.
+// Makes the word of 8 bytes at `offset`, a multiple of 8, `wanted` if it is `expected`, in one
+// step for all that do so. Returns 1 if it did and 0 if not, and writes its value before to
+// `before`, unless that is NULL.
 int rp_remote_compare_exchange(struct rp_remote *remote,
                                size_t offset,
                                uint64_t expected,

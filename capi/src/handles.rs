@@ -132,6 +132,7 @@ mod tests {
         found.err().map(|failure| failure.text).unwrap_or_default()
     }
 
+    // CA-2.
     #[test]
     fn only_a_handle_that_is_open_and_of_its_kind_leads_to_anything() {
         let apples: Vec<*mut u8> =

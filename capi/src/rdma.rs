@@ -2,7 +2,7 @@
 //!
 //! - `context`: a context, its peers and its memory. `greeting`: how two contexts meet.
 //! - `packet`: packets between contexts, beside messages. `group`: the collectives.
-//! - `request`: sends and receives that nobody waits for. `entries`, `entries/later`: the C functions.
+//! - `request`: sends and receives in the background. `entries`, `entries/later`: the C functions.
 
 mod context;
 pub mod entries;

@@ -1,5 +1,5 @@
-//! The command `ringpost`: says what links a machine can have, tries them, measures them, and starts
-//! the ranks of a world.
+//! The command `ringpost`: says what links a machine can have, tries them, measures them, and
+//! starts the ranks of a world.
 //!
 //! In reading order: `settings` and `networks` (the nodes of this program), `reasons` and `dial`
 //! (a link to the other side, or why there is none), `service` (what the serving side does), then

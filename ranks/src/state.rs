@@ -1,4 +1,4 @@
-//! The state of a rank: what came of other ranks, and how they stand.
+//! The state of a rank: the messages of other ranks, and how these stand.
 
 use crate::agreement::Agreements;
 use crate::calls::Calls;

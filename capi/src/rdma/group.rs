@@ -1,7 +1,7 @@
 //! Collectives: an exchange with all peers, and the operations of a server and its clients.
 //!
-//! In these operations each client sends its part to the server, which has the outcome when it has all
-//! parts, and sends it to each: so all hear of a part that is of another collective. The
+//! In these operations each client sends its part to the server, which has the outcome when it has
+//! all parts, and sends it to each: so all hear of a part that is of another collective. The
 //! server has position 0, and its peer with index `i` position `i + 1`.
 
 use std::sync::Arc;

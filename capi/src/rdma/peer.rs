@@ -1,4 +1,4 @@
-//! Another context, as one that is connected to it has it.
+//! The other end of a connection of a context.
 
 use std::sync::Arc;
 

@@ -179,8 +179,8 @@ pub unsafe extern "C" fn rp_channel_send(
 }
 
 /// Receives the next message and returns its length. A longer one than `len` is a failure
-/// (RP_TOO_LARGE) and stays. After the last message the end of the peer is a failure: RP_ENDED if it
-/// closed in order. Below 0 the time is without end.
+/// (RP_TOO_LARGE) and stays. After the last message the end of the peer is a failure: RP_ENDED if
+/// it closed in order. Below 0 the time is without end.
 ///
 /// # Safety
 /// CA-1: `len` bytes at `data` may be written.

@@ -109,8 +109,8 @@ pub unsafe extern "C" fn rp_node_start(
 }
 
 /// Starts a node that does not listen, with an invented name, and links it to the node at
-/// `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name has
-/// up to 64 bytes. Tries for 5 s.
+/// `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name
+/// has up to 64 bytes. Tries for 5 s.
 ///
 /// # Safety
 /// CA-1: `address` is null or a text, and `peer_len` bytes at `peer` may be written.
@@ -166,7 +166,7 @@ pub extern "C" fn rp_node_ready(node: *mut rp_node, count: usize, timeout_ms: c_
     })
 }
 
-/// Writes the name of a node with its final null to a buffer of `len` bytes, and returns its length.
+/// Writes the name of a node and a final null to a buffer of `len` bytes. Returns its length.
 ///
 /// # Safety
 /// CA-1: `len` bytes at `name` may be written.

@@ -275,9 +275,9 @@ pub unsafe extern "C" fn rp_remote_fetch_add(
     })
 }
 
-/// Makes the word of 8 bytes at `offset`, a multiple of 8, `wanted` if it is `expected`, in one step
-/// for all that do so. Returns 1 if it did and 0 if not, and writes its value before to `before`,
-/// unless that is NULL.
+/// Makes the word of 8 bytes at `offset`, a multiple of 8, `wanted` if it is `expected`, in one
+/// step for all that do so. Returns 1 if it did and 0 if not, and writes its value before to
+/// `before`, unless that is NULL.
 ///
 /// # Safety
 /// CA-1: `before` is null, or a word may be written there.
