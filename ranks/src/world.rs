@@ -80,8 +80,8 @@ impl World {
     }
 
     /// Leaves the world, also for other clones: sent messages go out, and the other ranks are told.
-    /// A node that was made for this world ([`WorldBuilder::hosts`], [`World::from_env`]) shuts
-    /// down. End `main` with it.
+    /// A node that was made for this world, by [`WorldBuilder::hosts`](crate::WorldBuilder::hosts)
+    /// or [`World::from_env`], shuts down. End `main` with it.
     pub async fn leave(self) {
         self.core().close();
         drop(self.handle.member.stop().await);
