@@ -58,7 +58,7 @@ fn step(rows: &mut [Row]) {
 }
 
 async fn rank(world: &World) -> Result<(), BoxError> {
-    // A row more before and after the rows of this rank. The upper edge of the plate is hot.
+    // The rows of this rank, with a row of each neighbour. The upper edge of the plate is hot.
     let mut rows = vec![[0.0; SIDE]; SIDE / world.size() + 2];
     if world.rank() == 0 {
         rows[0] = [100.0; SIDE];

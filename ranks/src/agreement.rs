@@ -7,10 +7,9 @@
 //! When the coordinator dies, all vote again, to the next one; a rank that knows the outcome
 //! answers with it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::limits::AGREEMENTS_KEPT;
 use crate::packet::Note;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcome of an agreement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +28,7 @@ type Votes = BTreeMap<usize, Outcome>;
 pub(crate) struct Agreements {
     next: u64,
     votes: BTreeMap<u64, Votes>,
-    decided: BTreeMap<u64, Outcome>,
+    pub(crate) decided: BTreeMap<u64, Outcome>,
 }
 
 impl Agreements {
@@ -70,11 +69,6 @@ impl Agreements {
         }
     }
 
-    /// Returns the outcome of an agreement that is decided.
-    pub(crate) fn outcome(&self, number: u64) -> Option<&Outcome> {
-        self.decided.get(&number)
-    }
-
     /// Returns the outcome, if the votes of all these ranks are there.
     pub(crate) fn count(&self, number: u64, voters: &[usize]) -> Option<Outcome> {
         let votes = self.votes.get(&number)?;
@@ -88,7 +82,6 @@ impl Agreements {
 }
 
 impl Outcome {
-    /// Returns the note that tells another rank.
     pub(crate) fn note(&self, number: u64) -> Note {
         Note::Decided { number, flag: self.flag, died: self.gone.clone() }
     }

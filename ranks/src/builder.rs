@@ -17,6 +17,20 @@ use crate::world::World;
 /// The pause before a rank that could not be asked is asked again.
 const GREET_AGAIN: Duration = Duration::from_millis(20);
 
+/// Describes a world and this rank; [`join`](WorldBuilder::join) joins it.
+#[must_use = "a world is joined by `join`"]
+pub struct WorldBuilder {
+    job: String,
+    size: Option<usize>,
+    rank: Option<usize>,
+    hosts: Vec<String>,
+    node: Option<Node>,
+    describe: Option<NodeBuilder>,
+    window: usize,
+    timeout: Duration,
+}
+
+/// # Joining
 impl World {
     /// Joins the world of this name by arrival: it begins when `size` nodes that know each other
     /// have joined, in any order. Numbers follow the order in which one of the nodes learned of the
@@ -38,19 +52,6 @@ impl World {
     pub fn builder(job: impl Into<String>) -> WorldBuilder {
         WorldBuilder::new(job.into())
     }
-}
-
-/// Describes a world and this rank; [`join`](WorldBuilder::join) joins it.
-#[must_use = "a world is joined by `join`"]
-pub struct WorldBuilder {
-    job: String,
-    size: Option<usize>,
-    rank: Option<usize>,
-    hosts: Vec<String>,
-    node: Option<Node>,
-    describe: Option<NodeBuilder>,
-    window: usize,
-    timeout: Duration,
 }
 
 /// Ends the actors of a join that did not succeed.
@@ -261,11 +262,15 @@ impl WorldBuilder {
     ) -> Result<(), JoinError> {
         let size = formed.members.len();
         let label = format!("{}.{:x}", self.job, formed.nonce);
-        core.begin(label, formed.rank, formed.members);
+        core.begin(label, formed.rank, &formed.members);
         let ended = |rank| JoinError::Died { job: self.job.clone(), rank };
         member.begin().await.map_err(|_| ended(formed.rank))?;
         let mut missing = Vec::new();
-        let greetings = (0..size).map(|rank| greet(core, rank, until));
+        let greetings = formed
+            .members
+            .iter()
+            .enumerate()
+            .map(|(rank, member)| greet(core, member, rank, until));
         for (rank, greeting) in futures::future::join_all(greetings).await.into_iter().enumerate() {
             match greeting {
                 Greeting::Answered => {}
@@ -299,15 +304,10 @@ enum Greeting {
 }
 
 /// Waits until a rank has begun.
-async fn greet(core: &Core, rank: usize, until: Instant) -> Greeting {
+async fn greet(core: &Core, member: &ActorRef<Member>, rank: usize, until: Instant) -> Greeting {
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        match core.mesh().members[rank]
-            .ask(Hello {})
-            .timeout(left)
-            .await
-            .map_err(|error| error.cause)
-        {
+        match member.ask(Hello {}).timeout(left).await.map_err(|error| error.cause) {
             Ok(()) => return Greeting::Answered,
             Err(AskCause::NotSent(Cause::Stopped | Cause::NoSuchActor | Cause::Shutdown)) => {
                 return Greeting::Ended;

@@ -11,20 +11,20 @@ use tokio::sync::{Notify, Semaphore};
 use crate::calls::aborted;
 use crate::error::WorldError;
 use crate::limits::MESSAGE_OVERHEAD_BYTES;
-use crate::member::Member;
-use crate::packet::{Abort, Control, Head, Note};
+use crate::packet::{Abort, Control, Head, Note, Packet};
 use crate::state::{Standing, State};
 use crate::status::Source;
 
 /// The references to the other ranks, known once all have joined.
 pub(crate) struct Mesh {
     pub(crate) rank: usize,
-    pub(crate) members: Vec<ActorRef<Member>>,
     pub(crate) routes: Vec<Route>,
 }
 
 /// The way of messages to one rank.
 pub(crate) struct Route {
+    pub(crate) packets: Recipient<Packet>,
+    controls: Recipient<Control>,
     /// Room for messages at that rank, in bytes.
     pub(crate) room: Semaphore,
     /// One message is sent at a time, so that their parts are not mixed.
@@ -60,12 +60,19 @@ impl Core {
     }
 
     /// Gives the rank its number and the references to all ranks, once.
-    pub(crate) fn begin(&self, label: String, rank: usize, members: Vec<ActorRef<Member>>) {
-        let route =
-            |_: &_| Route { room: Semaphore::new(self.window), turn: tokio::sync::Mutex::new(()) };
+    pub(crate) fn begin<A>(&self, label: String, rank: usize, members: &[ActorRef<A>])
+    where
+        A: Accepts<Packet> + Accepts<Control>,
+    {
+        let route = |member: &ActorRef<A>| Route {
+            packets: member.recipient(),
+            controls: member.recipient(),
+            room: Semaphore::new(self.window),
+            turn: tokio::sync::Mutex::new(()),
+        };
         let routes = members.iter().map(route).collect();
         drop(self.label.set(label));
-        drop(self.mesh.set(Mesh { rank, members, routes }));
+        drop(self.mesh.set(Mesh { rank, routes }));
     }
 
     /// Returns the references to all ranks, once all have joined.
@@ -92,9 +99,9 @@ impl Core {
     /// Tells a rank something. A rank that is gone is told nothing.
     pub(crate) async fn tell(&self, to: usize, what: Note) {
         let Some(mesh) = self.begun() else { return };
-        if let Some(member) = mesh.members.get(to) {
+        if let Some(route) = mesh.routes.get(to) {
             let control = Control { from: mesh.rank as u32, what };
-            drop(member.tell(control).await);
+            drop(route.controls.tell(control).await);
         }
     }
 

@@ -306,7 +306,6 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// Returns the error of two calls that differ.
     pub(crate) fn error(sequence: u64, one: (u32, Head), other: (u32, Head)) -> WorldError {
         WorldError::Mismatch(Box::new(Mismatch {
             sequence,

@@ -2,44 +2,13 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use ringpost::prelude::*;
+use ringpost::View;
 
 use crate::calls::{Broken, aborted};
 use crate::core::Core;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::member::{Member, Rank};
 use crate::packet::{Control, Element, Note, Packet, Target, target};
 use crate::state::{Partial, Received, State};
-
-impl Rank for Core {
-    fn packet(self: Arc<Self>, packet: View<Packet>) {
-        Core::packet(&self, packet);
-    }
-
-    fn control(self: Arc<Self>, control: Control) {
-        Core::control(&self, control);
-    }
-
-    fn known(&self) -> Option<(usize, &[ActorRef<Member>])> {
-        self.begun().map(|mesh| (mesh.rank, &mesh.members[..]))
-    }
-
-    fn died(self: Arc<Self>, rank: usize, why: &str) {
-        Core::died(&self, rank, why);
-    }
-
-    fn close(&self) {
-        Core::close(self);
-    }
-
-    fn leave(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let begun = Core::close(&self);
-            self.tell_all(&Note::Left { begun }).await;
-        })
-    }
-}
 
 impl Core {
     /// Takes in a packet.
@@ -189,9 +158,7 @@ impl Core {
             }
         }
     }
-}
 
-impl Core {
     /// Takes in a probe of a send that waits.
     fn circle(self: &Arc<Self>, origin: u32, number: u64) {
         let Some(mesh) = self.begun() else { return };

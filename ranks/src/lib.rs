@@ -109,10 +109,9 @@
 //! - `world`, `core`, `state`, `member`, `intake`: a rank, as its program and its actor share it.
 //! - `message`, `matching`, `circle`: messages, their order, and sends that wait for each other.
 //! - `call`, `calls`, `collective`: collective operations.
-//! - `agreement`, `recovery`: going on after a death.
+//! - `agreement`, `recovery`: going on after a death; `split`: worlds made of a world.
 //! - `packet`: what crosses; `error`, `status`, `operation`, `value`, [`limits`]: plain values.
 
-mod agreeing;
 mod agreement;
 mod builder;
 mod call;
@@ -131,6 +130,7 @@ mod message;
 mod operation;
 mod packet;
 mod recovery;
+mod split;
 mod state;
 mod status;
 mod value;

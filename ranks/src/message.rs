@@ -357,7 +357,7 @@ impl Core {
                 total: bytes.len() as u64,
                 to: target,
             };
-            if let Err(error) = mesh.members[to].tell(packet).await {
+            if let Err(error) = mesh.routes[to].packets.tell(packet).await {
                 return Err(self.unsent(to, error.cause).await);
             }
             if let Some(room) = room.take() {

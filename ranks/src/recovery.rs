@@ -1,18 +1,12 @@
-//! Going on after ranks have died, as the fault-tolerance chapter of MPI (ULFM) has it, and worlds
-//! made of a world.
+//! Going on after ranks have died, as the fault-tolerance chapter of MPI (ULFM) has it.
 
 use std::sync::Arc;
 
-use futures::future::{Either, join_all, select};
-use ringpost::prelude::*;
-
-use crate::call::Call;
-use crate::collective::part_of_split;
+use crate::agreement::Outcome;
 use crate::core::Core;
 use crate::error::WorldError;
-use crate::member::Member;
-use crate::packet::{Element, Head};
-use crate::state::Standing;
+use crate::packet::Note;
+use crate::state::{Standing, State};
 use crate::world::World;
 
 /// # After a rank has died
@@ -79,96 +73,68 @@ impl World {
     }
 }
 
-/// # Worlds made of this one
-impl World {
-    /// Makes a world of the ranks that give the same color, in the order of their keys, and of
-    /// their numbers here where keys are equal. Ranks that give `None` are in no new world. All
-    /// ranks call it.
-    ///
-    /// # Errors
-    /// As [`barrier`](Self::barrier).
-    ///
-    /// # Cancel safety
-    /// As [`barrier`](Self::barrier).
-    pub async fn split(&self, color: Option<u32>, key: i64) -> Result<Option<World>, WorldError> {
-        let call = Call::begin(self, Head::new("split", 0, Element::of::<[i64; 3]>(), 3));
-        let name = format!("s{}", call.sequence());
-        let mine = [i64::from(color.is_some()), i64::from(color.unwrap_or(0)), key];
-        let all = part_of_split(&call, &mine).await;
-        let all = call.end(all)?;
-        // Every rank makes the second call, whatever becomes of its new world.
-        let made = match color {
-            None => Ok(None),
-            Some(_) => {
-                let is_mine = |rank: &usize| all[*rank][..2] == mine[..2];
-                let mut ranks = (0..self.size()).filter(is_mine).collect::<Vec<_>>();
-                ranks.sort_by_key(|rank| (all[*rank][2], *rank));
-                self.derive(&name, &ranks).await.map(Some)
+/// The next step of a rank in an agreement.
+enum Next {
+    Return(Outcome),
+    Vote { coordinator: usize, vote: Outcome },
+    Wait,
+}
+
+impl Core {
+    /// Agrees with all living ranks.
+    pub(crate) async fn agree(self: &Arc<Self>, flag: bool) -> Result<Outcome, WorldError> {
+        let number = self.state.lock().agreements.begin();
+        let mut asked = None;
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let next = self.state.lock().next(self.mesh().rank, number, flag, asked)?;
+            match next {
+                Next::Return(outcome) => {
+                    self.tell_all(&outcome.note(number)).await;
+                    return Ok(outcome);
+                }
+                Next::Vote { coordinator, vote: Outcome { flag, gone } } => {
+                    asked = Some(coordinator);
+                    self.tell(coordinator, Note::Vote { number, flag, died: gone }).await;
+                }
+                Next::Wait => changed.await,
             }
-        };
-        self.barrier().await?;
-        made
+        }
     }
+}
 
-    /// Makes a world of the same ranks, with messages and operations of its own. All ranks call it.
-    ///
-    /// # Errors
-    /// As [`barrier`](Self::barrier).
-    ///
-    /// # Cancel safety
-    /// As [`barrier`](Self::barrier).
-    pub async fn dup(&self) -> Result<World, WorldError> {
-        let made = self.split(Some(0), self.rank() as i64).await?;
-        made.ok_or(WorldError::Closed)
-    }
-
-    /// Makes a world of some ranks, this one among them, each of which makes it too. Its actors
-    /// have a name that all of them know.
-    async fn derive(&self, name: &str, ranks: &[usize]) -> Result<World, WorldError> {
-        let label = format!("{}.{name}", self.core().label.get().map_or("", String::as_str));
-        let core = Core::new(self.node(), ranks.len(), self.core().window);
-        let actor = format!("ranks.{label}");
-        let member = self.node().spawn(&*actor, Member::new(core.clone())).await;
-        let member = member.map_err(|_| WorldError::Closed)?;
-        let found = ranks.iter().map(|rank| self.find(*rank, &actor));
-        let members = join_all(found).await.into_iter().collect::<Option<Vec<_>>>();
-        let rank = ranks.iter().position(|rank| *rank == self.rank());
-        let (Some(members), Some(rank)) = (members, rank) else {
-            drop(member.request_stop());
+impl State {
+    fn next(
+        &mut self,
+        me: usize,
+        number: u64,
+        flag: bool,
+        asked: Option<usize>,
+    ) -> Result<Next, WorldError> {
+        if let Some(outcome) = self.agreements.decided.get(&number) {
+            return Ok(Next::Return(outcome.clone()));
+        }
+        if self.ended() == Some(WorldError::Closed) {
             return Err(WorldError::Closed);
-        };
-        core.begin(label, rank, members);
-        let world = World::new(core, member, None, false);
-        world.watch_all().await?;
-        Ok(world)
-    }
-
-    /// Finds the actor of a rank; of a rank that is gone, the place where it would be.
-    async fn find(&self, rank: usize, actor: &str) -> Option<ActorRef<Member>> {
-        let path = format!("{}/{actor}", self.node_of(rank)?);
-        let found = std::pin::pin!(self.node().when_named::<Member>(&path));
-        let gone = std::pin::pin!(gone(self.core(), rank));
-        match select(found, gone).await {
-            Either::Left((found, _)) => found.ok(),
-            Either::Right(_) => self.node().named(&path).ok(),
         }
-    }
-}
-
-/// Waits until a rank is gone, or this rank has left.
-async fn gone(core: &Arc<Core>, rank: usize) {
-    loop {
-        let mut changed = std::pin::pin!(core.changed.notified());
-        changed.as_mut().enable();
-        if is_gone(core, rank) {
-            return;
+        if self.standing(me) != Standing::Living {
+            return Err(WorldError::Died { rank: me });
         }
-        changed.await;
+        let gone: Vec<usize> = self.gone();
+        let living: Vec<usize> = (0..self.size()).filter(|rank| !gone.contains(rank)).collect();
+        let coordinator = living.first().copied().unwrap_or(me);
+        let gone = gone.into_iter().map(|rank| rank as u32).collect();
+        if coordinator != me {
+            let vote = Outcome { flag, gone };
+            return Ok(match asked {
+                Some(asked) if asked == coordinator => Next::Wait,
+                _ => Next::Vote { coordinator, vote },
+            });
+        }
+        drop(self.agreements.vote(me, number, flag, gone));
+        let Some(outcome) = self.agreements.count(number, &living) else { return Ok(Next::Wait) };
+        self.agreements.decide(number, outcome.flag, outcome.gone.clone());
+        Ok(Next::Return(outcome))
     }
-}
-
-/// Returns true if a rank is gone, or this rank has left.
-fn is_gone(core: &Core, rank: usize) -> bool {
-    let state = core.state.lock();
-    state.standing(rank) != Standing::Living || state.ended() == Some(WorldError::Closed)
 }

@@ -1,4 +1,4 @@
-//! The state of a rank: the messages of other ranks, and how these stand.
+//! The state of a rank: its messages and operations, and the standing of other ranks.
 
 use crate::agreement::Agreements;
 use crate::calls::Calls;

@@ -76,12 +76,13 @@ impl World {
 
     /// Returns the name of the node of a rank; `None` if there is no such rank.
     pub fn node_of(&self, rank: usize) -> Option<&str> {
-        self.core().mesh().members.get(rank).map(|member| member.address().node())
+        self.core().mesh().routes.get(rank).map(|route| route.packets.address().node())
     }
 
     /// Leaves the world, also for other clones: sent messages go out, and the other ranks are told.
-    /// A node that was made for this world, by [`WorldBuilder::hosts`](crate::WorldBuilder::hosts)
-    /// or [`World::from_env`], shuts down. End `main` with it.
+    /// A node that was made for this world (by [`hosts`](crate::WorldBuilder::hosts) or
+    /// [`World::from_env`]) shuts
+    /// down. End `main` with it.
     pub async fn leave(self) {
         self.core().close();
         drop(self.handle.member.stop().await);

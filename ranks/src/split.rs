@@ -1,0 +1,107 @@
+//! Worlds made of the ranks of a world.
+
+use std::sync::Arc;
+
+use futures::future::{Either, join_all, select};
+use ringpost::prelude::*;
+
+use crate::call::Call;
+use crate::collective::part_of_split;
+use crate::core::Core;
+use crate::error::WorldError;
+use crate::member::Member;
+use crate::packet::{Element, Head};
+use crate::state::Standing;
+use crate::world::World;
+
+/// # Worlds made of this one
+impl World {
+    /// Makes a world of the ranks that give the same color, in the order of their keys, and of
+    /// their numbers here where keys are equal. Ranks that give `None` are in no new world. All
+    /// ranks call it.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier).
+    ///
+    /// # Cancel safety
+    /// As [`barrier`](Self::barrier).
+    pub async fn split(&self, color: Option<u32>, key: i64) -> Result<Option<World>, WorldError> {
+        let call = Call::begin(self, Head::new("split", 0, Element::of::<[i64; 3]>(), 3));
+        let name = format!("s{}", call.sequence());
+        let mine = [i64::from(color.is_some()), i64::from(color.unwrap_or(0)), key];
+        let all = part_of_split(&call, &mine).await;
+        let all = call.end(all)?;
+        // Every rank makes the second call, whatever becomes of its new world.
+        let made = match color {
+            None => Ok(None),
+            Some(_) => {
+                let is_mine = |rank: &usize| all[*rank][..2] == mine[..2];
+                let mut ranks = (0..self.size()).filter(is_mine).collect::<Vec<_>>();
+                ranks.sort_by_key(|rank| (all[*rank][2], *rank));
+                self.derive(&name, &ranks).await.map(Some)
+            }
+        };
+        self.barrier().await?;
+        made
+    }
+
+    /// Makes a world of the same ranks, with messages and operations of its own. All ranks call it.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier).
+    ///
+    /// # Cancel safety
+    /// As [`barrier`](Self::barrier).
+    pub async fn dup(&self) -> Result<World, WorldError> {
+        let made = self.split(Some(0), self.rank() as i64).await?;
+        made.ok_or(WorldError::Closed)
+    }
+
+    /// Makes a world of some ranks, this one among them, each of which makes it too. Its actors
+    /// have a name that all of them know.
+    pub(crate) async fn derive(&self, name: &str, ranks: &[usize]) -> Result<World, WorldError> {
+        let label = format!("{}.{name}", self.core().label.get().map_or("", String::as_str));
+        let core = Core::new(self.node(), ranks.len(), self.core().window);
+        let actor = format!("ranks.{label}");
+        let member = self.node().spawn(&*actor, Member::new(core.clone())).await;
+        let member = member.map_err(|_| WorldError::Closed)?;
+        let found = ranks.iter().map(|rank| self.find(*rank, &actor));
+        let members = join_all(found).await.into_iter().collect::<Option<Vec<_>>>();
+        let rank = ranks.iter().position(|rank| *rank == self.rank());
+        let (Some(members), Some(rank)) = (members, rank) else {
+            drop(member.request_stop());
+            return Err(WorldError::Closed);
+        };
+        core.begin(label, rank, &members);
+        let world = World::new(core, member, None, false);
+        world.watch_all().await?;
+        Ok(world)
+    }
+
+    /// Finds the actor of a rank; of a rank that is gone, the place where it would be.
+    async fn find(&self, rank: usize, actor: &str) -> Option<ActorRef<Member>> {
+        let path = format!("{}/{actor}", self.node_of(rank)?);
+        let found = std::pin::pin!(self.node().when_named::<Member>(&path));
+        let gone = std::pin::pin!(gone(self.core(), rank));
+        match select(found, gone).await {
+            Either::Left((found, _)) => found.ok(),
+            Either::Right(_) => self.node().named(&path).ok(),
+        }
+    }
+}
+
+/// Waits until a rank is gone, or this rank has left.
+async fn gone(core: &Arc<Core>, rank: usize) {
+    loop {
+        let mut changed = std::pin::pin!(core.changed.notified());
+        changed.as_mut().enable();
+        {
+            let state = core.state.lock();
+            let is_closed = state.ended() == Some(WorldError::Closed);
+            if is_closed || state.standing(rank) != Standing::Living {
+                return;
+            }
+        }
+        changed.await;
+    }
+}
