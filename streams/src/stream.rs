@@ -253,7 +253,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.writer).poll_write(cx, buf)
+        self.writer.poll_send(&[IoSlice::new(buf)], cx)
     }
 
     fn poll_write_vectored(
@@ -261,7 +261,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.writer).poll_write_vectored(cx, bufs)
+        self.writer.poll_send(bufs, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -100,7 +100,11 @@ impl WriteHalf {
     }
 
     /// Writes of all slices as much as one message takes.
-    fn poll_send(&mut self, bufs: &[IoSlice<'_>], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_send(
+        &mut self,
+        bufs: &[IoSlice<'_>],
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         let len = bufs.iter().map(|buf| buf.len()).sum::<usize>().min(CHUNK_MAX);
         if len == 0 {
             return Poll::Ready(self.check_open().map(|()| 0));
