@@ -1,4 +1,4 @@
-//! A peer that is stopped, and one that is killed: processes of their own.
+//! Peers in processes of their own, which are stopped or killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use crate::in_time;
 
 const SEED: &str = "RINGPOST_TEST_STREAMS_SEED";
 
-/// The program of the peer: it reads one byte, says so, and reads no more. Without the variable this
+/// The program of the peer: reads one byte, says so, and reads no more. Without the variable this
 /// is no test.
 #[tokio::test]
 async fn peer() {
@@ -57,8 +57,8 @@ async fn served(listener: &mut StreamListener, node: &Node) -> (Stream, Peer) {
     (stream, peer)
 }
 
-/// Closing ends by its deadline though the peer is stopped with bytes unread, and when the node of a
-/// killed peer is down.
+/// `close_within` ends by its deadline though the peer is stopped with bytes unread. It ends when
+/// the node of a killed peer is down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_to_a_peer_that_is_stopped_or_killed_ends() {
     in_time(async {
