@@ -233,22 +233,28 @@ impl WorldBuilder {
             }
         };
         let mut joining = Joining { member: member.clone(), lobby: lobby.clone(), is_done: false };
-        let formed = match timeout_at(until, told).await {
-            Ok(Ok(formed)) => formed?,
-            Ok(Err(_)) => {
-                return Err(JoinError::Died {
-                    job: self.job.clone(),
-                    rank: self.rank.unwrap_or(0),
-                });
-            }
-            Err(_) => {
-                let missing = lobby.missing().await.unwrap_or_default();
-                return Err(self.late(size, self.missing(size, &missing)));
-            }
+        let joined = async {
+            let formed = match timeout_at(until, told).await {
+                Ok(formed) => formed.map_err(|_| self.died(self.rank.unwrap_or(0)))??,
+                Err(_) => {
+                    let missing = lobby.missing().await.unwrap_or_default();
+                    return Err(self.late(size, self.missing(size, &missing)));
+                }
+            };
+            self.link(&core, &member, formed, until).await
         };
-        self.link(&core, &member, formed, until).await?;
+        if let Err(error) = joined.await {
+            // The name of the world is free from then on.
+            drop(lobby.stop().await);
+            lobby.wait_stopped().await;
+            return Err(error);
+        }
         joining.is_done = true;
         Ok(World::new(core, member, Some(lobby), owns_node))
+    }
+
+    fn died(&self, rank: usize) -> JoinError {
+        JoinError::Died { job: self.job.clone(), rank }
     }
 
     /// Begins with the other ranks, and waits until each of them has begun.
@@ -262,8 +268,7 @@ impl WorldBuilder {
         let size = formed.members.len();
         let label = format!("{}.{:x}", self.job, formed.nonce);
         core.begin(label, formed.rank, &formed.members);
-        let ended = |rank| JoinError::Died { job: self.job.clone(), rank };
-        member.begin().await.map_err(|_| ended(formed.rank))?;
+        member.begin().await.map_err(|_| self.died(formed.rank))?;
         let mut missing = Vec::new();
         let greetings = formed
             .members
@@ -274,7 +279,7 @@ impl WorldBuilder {
             match greeting {
                 Greeting::Answered => {}
                 Greeting::Late => missing.push(rank),
-                Greeting::Ended => return Err(ended(rank)),
+                Greeting::Ended => return Err(self.died(rank)),
             }
         }
         if missing.is_empty() { Ok(()) } else { Err(self.late(size, Missing::Ranks(missing))) }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ringpost::{Node, NodeBuilder};
 
+use crate::describe::invented;
 use crate::driver::{Closing, wait};
 use crate::entry::{entry, fill_text, text, time};
 use crate::failure::{Code, Failure, last_code, last_text};
@@ -36,6 +37,8 @@ pub const RP_FAILED: c_int = 6;
 pub const RP_DEFECT: c_int = 7;
 /// A failure: no listener has this name, now. Its program may come up in a moment.
 pub const RP_NOT_FOUND: c_int = 8;
+/// A failure: a rank of the world has died, or the world was revoked. rp_world_shrink goes on.
+pub const RP_RANK_DIED: c_int = 9;
 
 const _: () = assert!(
     RP_INVALID == Code::Invalid as c_int
@@ -46,6 +49,7 @@ const _: () = assert!(
         && RP_FAILED == Code::Failed as c_int
         && RP_DEFECT == Code::Defect as c_int
         && RP_NOT_FOUND == Code::NotFound as c_int
+        && RP_RANK_DIED == Code::RankDied as c_int
 );
 
 /// The thing behind a node's handle.
@@ -212,13 +216,10 @@ pub extern "C" fn rp_node_shutdown(node: *mut rp_node, timeout_ms: c_int) -> c_i
 
 /// Describes a node by the environment and its name.
 fn named(name: Option<&str>) -> Result<NodeBuilder, Failure> {
-    let builder = Node::from_env()?;
-    if let Some(name) = name {
-        return Ok(builder.name(name));
+    match name {
+        Some(name) => Ok(Node::from_env()?.name(name)),
+        None => invented("node"),
     }
-    let number = getrandom::u64();
-    let number = number.map_err(|error| Failure::failed(format!("no random number: {error}")))?;
-    Ok(builder.name(format!("node-{number:016x}")))
 }
 
 /// # Safety
