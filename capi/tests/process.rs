@@ -14,10 +14,15 @@ pub(crate) struct Program {
     errors: Option<JoinHandle<String>>,
 }
 
+/// Returns true if programs run under valgrind.
+pub(crate) fn is_slow() -> bool {
+    std::env::var_os("RINGPOST_VALGRIND").is_some()
+}
+
 impl Program {
     /// Starts a program with these arguments: under valgrind, if the test is told so.
     pub(crate) fn start(path: &Path, arguments: &[&str]) -> Self {
-        let mut command = if std::env::var_os("RINGPOST_VALGRIND").is_some() {
+        let mut command = if is_slow() {
             let mut valgrind = Command::new("valgrind");
             valgrind.args([
                 "--fair-sched=yes",
