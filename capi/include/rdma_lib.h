@@ -49,7 +49,10 @@ rdma_context *rdma_init(const char *ip, int port, size_t buf_size, bool is_serve
 /* Ends a context, within 5 s: peers receive what was sent, and then the end. NULL is let pass. */
 void rdma_cleanup(rdma_context *ctx);
 
-/* Connects to a server and returns its index, from 0 on. Tries for 5 s. */
+/*
+ * Connects to a server and returns its index, from 0 on. Tries for 5 s, or for 60 s if the host
+ * gives no answer.
+ */
 int rdma_connect_peer(rdma_context *ctx, const char *peer_ip, int peer_port);
 
 /* Waits for the next client and returns its index: the lowest that is free, from 0 on. */

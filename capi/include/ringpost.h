@@ -140,7 +140,7 @@ struct rp_node *rp_node_start(const char *name, const char *address);
 
 // Starts a node that does not listen, with an invented name, and links it to the node at
 // `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name
-// has up to 64 bytes. Tries for 5 s.
+// has up to 64 bytes. Tries for 5 s, or for 60 s if the host gives no answer.
 struct rp_node *rp_node_client(const char *address, char *peer, size_t peer_len);
 
 // Links a node to the one at `host:port`, whose name is written to `peer`; as rp_node_client. This

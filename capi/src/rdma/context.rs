@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::greeting::{self, SERVER};
 use super::peer::{Arrival, PEERS_MAX, Peer, Service};
-use crate::describe::invented;
+use crate::describe::{invented, link, start_linked};
 use crate::driver::{Closing, wait};
 use crate::failure::{Code, Failure};
 use crate::handles::Kind;
@@ -131,7 +131,7 @@ impl Context {
         let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
         let address = format!("{host}:{port}");
         let peer = self.closing.wait(None, async {
-            let (here, server) = self.reach(address).await?;
+            let (here, server) = self.reach(&address).await?;
             let service = Service {
                 node: here.node,
                 shared: here.shared,
@@ -144,14 +144,14 @@ impl Context {
     }
 
     /// Links the node of this context to the one at an address, whose name it returns.
-    async fn reach(&self, address: String) -> Result<(Place, String), Failure> {
+    async fn reach(&self, address: &str) -> Result<(Place, String), Failure> {
         let mut place = self.place.lock().await;
         if let Some(place) = &*place {
-            let server = place.node.connect(address).await?;
+            let server = link(&place.node, address).await?;
             return Ok((place.clone(), server.name().to_owned()));
         }
         let client = invented("rdma-client")?.listen(self.client_address());
-        let (node, server) = client.seeds([address]).connect().await?;
+        let (node, server) = start_linked(client, address).await?;
         let made = self.settle(node.clone());
         if made.is_err() {
             node.shutdown(Duration::ZERO).await;

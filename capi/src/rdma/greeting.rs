@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::packet::Packet;
 use super::peer::{Arrival, PEERS_MAX, Peer, Service};
-use crate::describe::random;
+use crate::describe::{PATIENCE, random};
 use crate::driver::Closing;
 use crate::failure::{Code, Failure};
 use crate::line::Line;
@@ -28,9 +28,6 @@ const MESSAGES: &str = "rdma.messages";
 const PACKETS: &str = "rdma.packets";
 /// The beginning of the names of servers.
 pub(super) const SERVER: &str = "rdma-server";
-/// The longest time for which a client keeps a place without introducing itself, and looks for the
-/// listeners of a server that has just started.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The pause before a client looks for them again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
