@@ -274,7 +274,7 @@ impl WorldBuilder {
             .members
             .iter()
             .enumerate()
-            .map(|(rank, member)| greet(core, member, rank, until));
+            .map(|(rank, other)| greet(core, member, other, rank, until));
         for (rank, greeting) in futures::future::join_all(greetings).await.into_iter().enumerate() {
             match greeting {
                 Greeting::Answered => {}
@@ -307,8 +307,14 @@ enum Greeting {
     Ended,
 }
 
-/// Waits until a rank has begun, and has told the key for it.
-async fn greet(core: &Core, member: &ActorRef<Member>, rank: usize, until: Instant) -> Greeting {
+/// Waits until a rank has begun and has told the key for it, and watches it.
+async fn greet(
+    core: &Core,
+    me: &ActorRef<Member>,
+    member: &ActorRef<Member>,
+    rank: usize,
+    until: Instant,
+) -> Greeting {
     let mesh = core.mesh();
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -316,14 +322,14 @@ async fn greet(core: &Core, member: &ActorRef<Member>, rank: usize, until: Insta
         match member.ask(hello).timeout(left).await.map_err(|error| error.cause) {
             Ok(Some(key)) => {
                 mesh.routes[rank].key.set(key).ok();
-                return Greeting::Answered;
+                return me.watch(rank).await.map_or(Greeting::Ended, |()| Greeting::Answered);
             }
             Err(AskCause::NotSent(Cause::Stopped | Cause::NoSuchActor | Cause::Shutdown)) => {
                 return Greeting::Ended;
             }
             _ if core.state.lock().standing(rank) != Standing::Living => return Greeting::Ended,
             _ if Instant::now() >= until => return Greeting::Late,
-            // A link was lost: there will be another one, or the rank is found dead.
+            // There is no link at present.
             _ => tokio::time::sleep(GREET_AGAIN).await,
         }
     }

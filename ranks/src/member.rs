@@ -63,15 +63,19 @@ impl Member {
         self.core.control(msg);
     }
 
-    /// Begins, now that the other ranks are known: watches them.
+    /// Watches a rank, once this node is linked with its node. Before, the end of an earlier run
+    /// of that node would count as the end of the rank.
+    #[handler(local)]
+    pub(crate) fn watch(&mut self, rank: usize, cx: &mut Context<Self>) {
+        let mesh = self.core.begun().filter(|mesh| mesh.rank != rank);
+        if let Some(route) = mesh.and_then(|mesh| mesh.routes.get(rank)) {
+            cx.watch(&route.packets);
+        }
+    }
+
+    /// Begins, now that the other ranks are known.
     #[handler(local)]
     pub(crate) fn begin(&mut self, cx: &mut Context<Self>) {
-        let Some(mesh) = self.core.begun() else { return };
-        for (rank, route) in mesh.routes.iter().enumerate() {
-            if rank != mesh.rank {
-                cx.watch(&route.packets);
-            }
-        }
         for greeting in std::mem::take(&mut self.early) {
             self.answer(greeting, cx);
         }

@@ -50,9 +50,12 @@ impl World {
         World { handle: Arc::new(Handle { core, member, lobby, owns_node }) }
     }
 
-    /// Begins to watch the other ranks.
+    /// Watches the other ranks.
     pub(crate) async fn watch_all(&self) -> Result<(), WorldError> {
-        self.handle.member.begin().await.map_err(|_| WorldError::Closed)
+        for rank in 0..self.size() {
+            self.handle.member.watch(rank).await.map_err(|_| WorldError::Closed)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

@@ -56,6 +56,33 @@ fn ranks_join_in_any_order_by_number_and_one_that_claims_anothers_is_refused() {
     });
 }
 
+/// The end of an earlier run of a node is no death in a world that the next run joins.
+#[test]
+fn a_node_that_runs_again_joins_the_next_world_at_once() {
+    test_kit::check(0..30, |cluster| async move {
+        let size = 3 + below(&cluster, 3);
+        let mut nodes = cluster.nodes(size).await;
+        let again = below(&cluster, size);
+        let name = nodes[again].name().to_string();
+        let other = nodes[(again + 1 + below(&cluster, size - 1)) % size].name().to_string();
+        cluster.kill(&name).await;
+        nodes[again] = cluster.node(&name).await;
+        // One node hears of the next run from the others before it is linked with that.
+        cluster.cut(&name, &other);
+        let mending = async {
+            cluster.sleep_up_to(Duration::from_secs(2)).await;
+            cluster.mend_all();
+        };
+        let joins = nodes.iter().enumerate().map(async |(rank, node)| {
+            let builder = World::builder("job").node(node).size(size).rank(rank);
+            builder.timeout(Duration::from_secs(60)).join().await
+        });
+        let (worlds, ()) = futures::join!(join_all(joins), mending);
+        let worlds: Vec<World> = worlds.into_iter().map(Result::unwrap).collect();
+        adds_up(&worlds).await;
+    });
+}
+
 #[test]
 fn of_more_arrivals_than_ranks_all_that_are_in_agree_and_the_others_are_told() {
     test_kit::check(0..4, |cluster| async move {
