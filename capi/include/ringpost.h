@@ -343,7 +343,7 @@ int rp_world_all_reduce(struct rp_world *world, void *data, size_t length, int k
 struct rp_world *rp_world_shrink(struct rp_world *world);
 
 // Leaves a world: sent messages go out, and waits of other ranks for this one fail (RP_ENDED). The
-// handle is closed; calls of other threads on it fail. A node that rp_world_from_env has made ends.
+// handle is closed; calls of other threads on it fail. It ends a node that rp_world_from_env made.
 int rp_world_leave(struct rp_world *world);
 
 #ifdef __cplusplus

@@ -30,8 +30,8 @@ pub(crate) fn invented(prefix: &str) -> Result<NodeBuilder, Failure> {
     Ok(described()?.name(format!("{prefix}-{:016x}", random()?)))
 }
 
-/// Links a node to the one at an address. Tries again while there is a node that answers too late or
-/// breaks off: it may be busy.
+/// Links a node to the node at an address. Tries again while that answers too late or breaks off:
+/// it may be busy.
 ///
 /// # Errors
 /// Nothing listens there, it refuses, or it was busy for [`PATIENCE`].
@@ -46,10 +46,10 @@ pub(crate) async fn link(node: &Node, address: &str) -> Result<Peer, Failure> {
     }
 }
 
-/// Starts a node that is linked to the one at an address.
+/// Starts a node that is linked to the node at an address.
 ///
 /// # Errors
-/// The node cannot start, or as of [`link`].
+/// The node cannot start, and the errors of [`link`].
 pub(crate) async fn start_linked(
     builder: NodeBuilder,
     address: &str,

@@ -5,18 +5,13 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 
-use crate::toolchain::installed;
+use crate::toolchain::{installed, is_slow};
 
 /// A program that runs, and is killed when the test fails before its end.
 pub(crate) struct Program {
     child: Child,
     output: BufReader<ChildStdout>,
     errors: Option<JoinHandle<String>>,
-}
-
-/// Returns true if programs run under valgrind.
-pub(crate) fn is_slow() -> bool {
-    std::env::var_os("RINGPOST_VALGRIND").is_some()
 }
 
 impl Program {

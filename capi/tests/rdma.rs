@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::process::{Program, is_slow};
-use crate::toolchain::{How, compile};
+use crate::process::Program;
+use crate::toolchain::{How, compile, is_slow};
 
 /// Runs the server and its two clients, and compares their output.
 fn star(how: How) {

@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use crate::process::is_slow;
-
 /// The folder of this crate.
 pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns true if programs run under valgrind.
+pub(crate) fn is_slow() -> bool {
+    std::env::var_os("RINGPOST_VALGRIND").is_some()
 }
 
 /// Runs a command to its end, and returns its standard output.
@@ -39,8 +42,8 @@ pub(crate) fn installed() -> &'static Path {
 /// How a program is built.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct How {
-    /// With the address sanitizer on the side of the program, but not under valgrind, which does not
-    /// bear it.
+    /// With the address sanitizer on the side of the program, but for valgrind, which cannot run
+    /// it.
     pub(crate) sanitized: bool,
     /// Against the static library.
     pub(crate) is_static: bool,

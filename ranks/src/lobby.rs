@@ -421,3 +421,6 @@ fn nonce(entry: &Entry, node: &Node) -> u64 {
     (node.id(), entry.member.address()).hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -441,7 +441,7 @@ pub extern "C" fn rp_world_shrink(world: *mut rp_world) -> *mut rp_world {
 }
 
 /// Leaves a world: sent messages go out, and waits of other ranks for this one fail (RP_ENDED). The
-/// handle is closed; calls of other threads on it fail. A node that rp_world_from_env has made ends.
+/// handle is closed; calls of other threads on it fail. It ends a node that rp_world_from_env made.
 #[unsafe(no_mangle)]
 pub extern "C" fn rp_world_leave(world: *mut rp_world) -> c_int {
     entry(-1, || {

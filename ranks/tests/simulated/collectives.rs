@@ -9,9 +9,8 @@ use ringpost_ranks::{Exchange, Max, Operation, Ordered, Plain, Sum, World, World
 
 use super::{below, joined};
 
-/// Worlds of each seed, and schedules of each world: the first links of nodes take most of the time.
-/// Of the two tests that use them each has 20 seeds, so 400 schedules; `RINGPOST_TEST_CASES` says
-/// with how many seeds they run otherwise.
+/// Worlds of each seed, and schedules of each world: the first links of nodes take most time. Two
+/// tests have 20 seeds each, so 400 schedules; `RINGPOST_TEST_CASES` changes the number of seeds.
 const WORLDS: usize = 5;
 const SCHEDULES: usize = 4;
 
