@@ -111,8 +111,7 @@ class RdmaCommunicator : public Communicator {
         std::string path = std::string(server) + "/" + Name();
         stream_ = rp_stream_connect(node.get(), path.c_str());
         // A server is linked a moment before it listens for streams: it has 5 s for that.
-        for (int tries = 0; stream_ == nullptr && rp_last_code() == RP_NOT_FOUND && tries < 250;
-             tries++) {
+        for (int tries = 0; stream_ == nullptr && MayPass(rp_last_code()) && tries < 250; tries++) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             stream_ = rp_stream_connect(node.get(), path.c_str());
         }
@@ -154,6 +153,8 @@ class RdmaCommunicator : public Communicator {
     RdmaCommunicator(const std::string &address, const std::shared_ptr<rp_node> &node,
                      rp_stream *stream)
         : address_(address), node_(node), stream_(stream) {}
+
+    static bool MayPass(int code) { return code == RP_NOT_FOUND || code == RP_LINK_LOST; }
 
     // The name under which servers listen.
     static const char *Name() { return "rdmacomm"; }

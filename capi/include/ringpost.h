@@ -54,6 +54,9 @@
 // A failure: a rank of the world has died, or the world was revoked. rp_world_shrink goes on.
 #define RP_RANK_DIED 9
 
+// A failure: the link between two nodes was lost, and perhaps messages with it. Connect again.
+#define RP_LINK_LOST 10
+
 // Access by rp_remote_read.
 #define RP_READ 1
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int};
 
-use ringpost::{Cause, LookupError};
+use ringpost::{AskCause, AskError, Cause, LookupError};
 use ringpost_ranks::{JoinError, WorldError};
 use ringpost_streams::{ConnectError, EndCause, SendCause};
 
@@ -30,6 +30,8 @@ pub(crate) enum Code {
     NotFound = 8,
     /// A rank of the world has died, or another rank has heard of that and revoked the world.
     RankDied = 9,
+    /// The link between two nodes was lost, and perhaps messages with it.
+    LinkLost = 10,
 }
 
 /// Why a call failed.
@@ -85,6 +87,7 @@ impl From<ConnectError> for Failure {
             ConnectError::Lookup(LookupError::NotFound { cause: Cause::NoSuchActor, .. }) => {
                 Code::NotFound
             }
+            ConnectError::Ask(AskError { cause: AskCause::LinkDown(_), .. }) => Code::LinkLost,
             _ => Code::Failed,
         };
         Failure::new(code, error.to_string())
@@ -93,7 +96,11 @@ impl From<ConnectError> for Failure {
 
 impl From<EndCause> for Failure {
     fn from(cause: EndCause) -> Self {
-        let code = if cause == EndCause::Closed { Code::Ended } else { Code::Failed };
+        let code = match &cause {
+            EndCause::Closed => Code::Ended,
+            EndCause::Lost => Code::LinkLost,
+            _ => Code::Failed,
+        };
         Failure::new(code, cause.to_string())
     }
 }

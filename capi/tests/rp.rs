@@ -19,9 +19,12 @@ fn all_functions_do_so_under_the_address_sanitizer() {
 /// others.
 fn four_ranks(how: How) {
     let program = compile("rp_ranks.c", how);
-    let mut ranks = vec![Program::start(&program, &["0"])];
+    // Nodes of another test have the same names.
+    let first = if how.sanitized { 7 } else { 100 };
+    let secret: String = (first..first + 32).map(|byte: u8| format!("{byte:02x}")).collect();
+    let mut ranks = vec![Program::start(&program, &["0", &secret])];
     let address = ranks[0].line();
-    ranks.extend(["1", "2", "3"].map(|rank| Program::start(&program, &[rank, &address])));
+    ranks.extend(["1", "2", "3"].map(|rank| Program::start(&program, &[rank, &secret, &address])));
     let mut victim = ranks.remove(2);
     // It prints its address first.
     victim.line();

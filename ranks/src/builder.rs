@@ -1,5 +1,6 @@
 //! The description of a world and of this rank, and joining it.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ringpost::prelude::*;
@@ -267,7 +268,7 @@ impl WorldBuilder {
     ) -> Result<(), JoinError> {
         let size = formed.members.len();
         let label = format!("{}.{:x}", self.job, formed.nonce);
-        core.begin(label, formed.rank, &formed.members);
+        core.begin(label, formed.rank, &formed.members, std::iter::repeat_with(OnceLock::new));
         member.begin().await.map_err(|_| self.died(formed.rank))?;
         let mut missing = Vec::new();
         let greetings = formed

@@ -76,20 +76,26 @@ impl Core {
         })
     }
 
-    /// Gives the rank its number and the references to all ranks, once.
-    pub(crate) fn begin<A>(&self, label: String, rank: usize, members: &[ActorRef<A>])
-    where
+    /// Gives the rank its number, the references to all ranks, and their keys as far as it was told
+    /// them, once.
+    pub(crate) fn begin<A>(
+        &self,
+        label: String,
+        rank: usize,
+        members: &[ActorRef<A>],
+        keys: impl Iterator<Item = OnceLock<u64>>,
+    ) where
         A: Accepts<Packet> + Accepts<Control> + Accepts<Confirm, Reply = bool>,
     {
-        let route = |member: &ActorRef<A>| Route {
+        let route = |(member, key): (&ActorRef<A>, OnceLock<u64>)| Route {
             packets: member.recipient(),
             controls: member.recipient(),
             confirms: member.asker(),
-            key: OnceLock::new(),
+            key,
             room: Semaphore::new(self.window),
             turn: tokio::sync::Mutex::new(()),
         };
-        let routes = members.iter().map(route).collect();
+        let routes = members.iter().zip(keys).map(route).collect();
         drop(self.label.set(label));
         drop(self.mesh.set(Mesh { rank, routes }));
     }

@@ -74,12 +74,8 @@ impl World {
             drop(member.request_stop());
             return Err(WorldError::Closed);
         };
-        core.begin(label, rank, &members);
-        for (route, rank) in core.mesh().routes.iter().zip(ranks) {
-            if let Some(key) = self.core().mesh().routes[*rank].key.get() {
-                route.key.set(*key).ok();
-            }
-        }
+        let told = ranks.iter().map(|rank| self.core().mesh().routes[*rank].key.clone());
+        core.begin(label, rank, &members, told);
         let world = World::new(core, member, None, false);
         world.watch_all().await?;
         Ok(world)

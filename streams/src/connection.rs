@@ -96,6 +96,13 @@ impl<Tx: Wire, Rx: Wire> Parts<Tx, Rx> {
         });
     }
 
+    /// Ends the connection as [`fail`](Self::fail) does, and drops the items that are not read: bytes
+    /// before them are missing.
+    pub(crate) fn discard(&self, cause: EndCause) {
+        self.incoming.discard(cause.clone());
+        self.fail(&cause);
+    }
+
     /// Returns the message that a notice is sent as; `None` of the last one.
     pub(crate) fn frame_of(&self, notice: Notice) -> Option<Frame<Tx>> {
         let load = |count: &AtomicU64| count.load(Ordering::SeqCst);

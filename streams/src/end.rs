@@ -19,8 +19,8 @@ macro_rules! debug_by_display {
 }
 
 /// The cause for which a connection ended. It is reported after the last message that arrived.
-/// Messages can be missing only after [`Lost`](EndCause::Lost), [`Gone`](EndCause::Gone) and
-/// [`Violation`](EndCause::Violation).
+/// Messages can be missing only after [`Lost`](EndCause::Lost), [`Gone`](EndCause::Gone),
+/// [`Violation`](EndCause::Violation) and [`Abandoned`](EndCause::Abandoned).
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndCause {
@@ -40,6 +40,9 @@ pub enum EndCause {
     /// The actor at the peer's end has ended, or its node is down.
     #[error("the peer's end of the connection is gone ({0}): connect again")]
     Gone(ActorExit),
+    /// This program dropped a `read_into` while the peer wrote to the region: bytes are missing.
+    #[error("a read into a region was given up while the peer wrote to it: connect again")]
+    Abandoned,
     /// A message came that no peer of this version sends. The text names the fault.
     #[error("the connection was broken off since its protocol was broken: {0}")]
     Violation(&'static str),
@@ -90,7 +93,7 @@ impl EndCause {
                 io::ErrorKind::ConnectionReset
             }
             EndCause::Violation(_) => io::ErrorKind::InvalidData,
-            EndCause::Shutdown => io::ErrorKind::ConnectionAborted,
+            EndCause::Shutdown | EndCause::Abandoned => io::ErrorKind::ConnectionAborted,
         }
     }
 }

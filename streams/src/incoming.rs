@@ -118,6 +118,18 @@ impl<T: Wire> Incoming<T> {
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
+    /// Drops all items, and later ones. The cause replaces an earlier one.
+    pub(crate) fn discard(&self, cause: EndCause) {
+        let mut state = self.state.lock();
+        state.end = Some(cause);
+        state.cost = 0;
+        let items = mem::take(&mut state.items);
+        let feeder = state.feeder.take();
+        drop(state);
+        drop(items);
+        feeder.into_iter().for_each(Waker::wake);
+    }
+
     /// Returns true if no item follows.
     pub(crate) fn has_ended(&self) -> bool {
         self.state.lock().end.is_some()

@@ -64,7 +64,7 @@ impl Script {
         let count = match &error.cause {
             EndCause::Lost => &self.met.lost,
             EndCause::Gone(_) | EndCause::Shutdown => &self.met.gone,
-            EndCause::Dropped => &self.met.dropped,
+            EndCause::Dropped | EndCause::Abandoned => &self.met.dropped,
             EndCause::NotReading => &self.met.not_reading,
             cause => panic!("an unexpected end: {cause}"),
         };

@@ -104,6 +104,49 @@ async fn bytes_are_written_from_region_to_region() {
     .await;
 }
 
+/// However late a read into a region is given up: either all bytes are read after it, or an error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_into_a_region_that_is_given_up_leaves_no_gap() {
+    const LEN: usize = 200_000;
+    in_time(async {
+        let (alpha, beta) = pair().await;
+        let mut listener = StreamListener::bind(&beta, "bytes").await.unwrap();
+        let bytes: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8).collect();
+        let (mut whole, mut given_up, mut failed) = (0, 0, 0);
+        for nth in 0..300 {
+            let mut near = Stream::connect(&alpha, "beta/bytes").await.unwrap();
+            let (mut far, _) = listener.accept().await.unwrap();
+            let (from, mut into) = (alpha.region_of(&bytes).unwrap(), beta.region(LEN).unwrap());
+            let writes = tokio::spawn(async move {
+                near.write_from(&from, 0..LEN).await?;
+                near.write_all(b"tail").await?;
+                near.shutdown().await
+            });
+            let time = Duration::from_micros(nth * 20);
+            let mut read = match tokio::time::timeout(time, far.read_into(&into, 0..LEN)).await {
+                Ok(count) => {
+                    whole += 1;
+                    into.try_local_mut().expect("it is back")[..count.unwrap()].to_vec()
+                }
+                Err(_) => Vec::new(),
+            };
+            given_up += usize::from(read.is_empty());
+            match far.read_to_end(&mut read).await {
+                Ok(_) => assert!(read.starts_with(&bytes) && read.ends_with(b"tail")),
+                Err(error) => {
+                    failed += 1;
+                    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted);
+                    assert!(far.read(&mut [0]).await.is_err(), "it ends once and for all");
+                }
+            }
+            writes.await.unwrap().ok();
+        }
+        println!("{whole} whole, {given_up} given up, of which {failed} ended the stream");
+        assert!(whole > 0 && given_up > 0);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_peer_whose_node_ends_mid_stream_is_told_with_what_it_has_read() {
     in_time(async {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
+use ringpost::RemoteRegion;
 use ringpost_streams::channel::{Channel, Listener};
 use ringpost_streams::rpc::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
@@ -134,35 +135,46 @@ pub(super) async fn connect(
     server: &str,
     place: OwnedSemaphorePermit,
 ) -> Result<Peer, Failure> {
-    let mut packets = look_for(service, server).await?;
-    let session = random()?;
-    let hello = Packet::Hello { session, memory: service.shared.clone() };
-    packets.send(hello).await.map_err(|error| Failure::from(error.cause))?;
-    let memory = match packets.recv().await? {
-        Packet::Hello { memory, .. } => memory,
-        Packet::Refused { why } => return Err(Failure::failed(why)),
-        _ => return Err(Failure::failed("the server gives no answer of this version")),
-    };
+    if !server.starts_with(SERVER) {
+        let what = format!("the node `{server}` at this address is no server of rdma_lib");
+        return Err(Failure::failed(what));
+    }
+    let (packets, session, memory) = again(async || introduce(service, server).await).await?;
     let path = format!("{server}/{MESSAGES}");
-    let mut messages = Messages::connect(&service.node, &path).await?;
+    let messages = again(async || Ok(Messages::connect(&service.node, &path).await?));
+    let mut messages = messages.await?;
     let claim = Bytes(session.to_le_bytes().to_vec());
     messages.send(claim).await.map_err(|error| Failure::from(error.cause))?;
     Ok(peer(service, packets, messages, memory, place))
 }
 
-/// Connects to the listener of a server, which may come up a moment after its node.
-async fn look_for(service: &Service, server: &str) -> Result<Packets, Failure> {
-    if !server.starts_with(SERVER) {
-        let what = format!("the node `{server}` at this address is no server of rdma_lib");
-        return Err(Failure::failed(what));
+/// Says hello to a server. Returns the channel, the number of the connection, and the memory of the
+/// server.
+async fn introduce(
+    service: &Service,
+    server: &str,
+) -> Result<(Packets, u64, RemoteRegion<u8>), Failure> {
+    let mut packets = Packets::connect(&service.node, &format!("{server}/{PACKETS}")).await?;
+    let session = random()?;
+    let hello = Packet::Hello { session, memory: service.shared.clone() };
+    packets.send(hello).await.map_err(|error| Failure::from(error.cause))?;
+    match packets.recv().await? {
+        Packet::Hello { memory, .. } => Ok((packets, session, memory)),
+        Packet::Refused { why } => Err(Failure::failed(why)),
+        _ => Err(Failure::failed("the server gives no answer of this version")),
     }
-    let (path, until) = (format!("{server}/{PACKETS}"), Instant::now() + PATIENCE);
+}
+
+/// Tries again while a server that has just started does not listen yet, and after a link was lost.
+async fn again<T>(attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
+    let until = Instant::now() + PATIENCE;
+    let may_pass = |code| matches!(code, Code::NotFound | Code::LinkLost);
     loop {
-        match Packets::connect(&service.node, &path).await.map_err(Failure::from) {
-            Err(failure) if failure.code == Code::NotFound && Instant::now() < until => {
+        match attempt().await {
+            Err(failure) if may_pass(failure.code) && Instant::now() < until => {
                 sleep(LOOK_AGAIN).await;
             }
-            found => return found,
+            done => return done,
         }
     }
 }
@@ -171,7 +183,7 @@ fn peer(
     service: &Service,
     packets: Packets,
     messages: Messages,
-    memory: ringpost::RemoteRegion<u8>,
+    memory: RemoteRegion<u8>,
     place: OwnedSemaphorePermit,
 ) -> Peer {
     let (sender, receiver) = packets.split();

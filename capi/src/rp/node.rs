@@ -39,6 +39,8 @@ pub const RP_DEFECT: c_int = 7;
 pub const RP_NOT_FOUND: c_int = 8;
 /// A failure: a rank of the world has died, or the world was revoked. rp_world_shrink goes on.
 pub const RP_RANK_DIED: c_int = 9;
+/// A failure: the link between two nodes was lost, and perhaps messages with it. Connect again.
+pub const RP_LINK_LOST: c_int = 10;
 
 const _: () = assert!(
     RP_INVALID == Code::Invalid as c_int
@@ -50,6 +52,7 @@ const _: () = assert!(
         && RP_DEFECT == Code::Defect as c_int
         && RP_NOT_FOUND == Code::NotFound as c_int
         && RP_RANK_DIED == Code::RankDied as c_int
+        && RP_LINK_LOST == Code::LinkLost as c_int
 );
 
 /// The thing behind a node's handle.

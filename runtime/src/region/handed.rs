@@ -33,7 +33,7 @@ impl<T: Pod + Schema> PeerRegion<T> {
     /// [flushed](crate::RegionWriter::flush).
     ///
     /// Waits as long as an [`Ask`](crate::Ask) of this node does. Memory that the handler did not
-    /// take has gone back to its node when this returns `Ok`.
+    /// take goes back to its node.
     ///
     /// # Errors
     /// [`HandOverError`], with the `PeerRegion`, which is [revoked](RegionError::Revoked) if the

@@ -45,7 +45,7 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if !self.is_back {
             drop(self.region.revoke(&self.shared));
-            self.parts.fail(&EndCause::Dropped);
+            self.parts.discard(EndCause::Abandoned);
         }
     }
 }
@@ -64,7 +64,7 @@ impl ReadHalf {
     ///
     /// # Cancel safety
     /// When the future is dropped while the peer writes to the region, the stream ends with an
-    /// error on both sides.
+    /// error on both sides. The peer may write to the range until [`Region::revoke_all`] returns.
     pub async fn read_into(
         &mut self,
         region: &Region<u8>,
@@ -76,12 +76,12 @@ impl ReadHalf {
         }
         let mut lent: Option<Lent<'_>> = None;
         loop {
-            let part = poll_fn(|cx| self.poll_part(cx)).await?;
+            let part = poll_fn(|cx| self.poll_part(cx)).await;
             let room = lent.as_ref().map_or(0, |lent| lent.len);
             if let Some(lent) = lent.take() {
                 lent.take_back().await;
             }
-            match part {
+            match part? {
                 Part::End => return Ok(0),
                 Part::Placed(bytes) if bytes <= room as u64 => {
                     self.note_read(bytes, true);
@@ -115,9 +115,10 @@ impl ReadHalf {
 
 impl WriteHalf {
     /// Writes these elements of a region, all of them. From [`PLACED_FROM`] bytes on the peer is
-    /// asked where its program wants them: if it reads by [`read_into`](ReadHalf::read_into), they
-    /// are written to its memory, over RDMA without a copy on its side, and otherwise sent as
-    /// by `write_all`.
+    /// asked where its program wants them, and this waits until its program reads: if it reads by
+    /// [`read_into`](ReadHalf::read_into), they are written to its memory, over RDMA without a copy
+    /// on its side, and otherwise sent as by `write_all`. So two programs that both write in this
+    /// way before they read wait forever.
     ///
     /// # Errors
     /// `InvalidInput` with a [`RegionError`] where the range does not lie in the region. And those

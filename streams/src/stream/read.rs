@@ -98,7 +98,7 @@ impl ReadHalf {
     /// Ends the stream, since its peer broke the protocol.
     pub(super) fn violation(&mut self, why: &'static str) -> io::Error {
         let cause = EndCause::Violation(why);
-        self.parts.fail(&cause);
+        self.parts.discard(cause.clone());
         self.error(cause)
     }
 
