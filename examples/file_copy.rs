@@ -14,13 +14,22 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use ringpost::prelude::*;
 use ringpost_streams::stream::{Stream, StreamListener};
 use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
-/// Writes what the next stream brings into a file, whose length comes first.
+/// Copies a file from one node to another. Without paths: a file of 16 MiB that it makes.
+#[derive(Parser)]
+struct Args {
+    #[arg(requires = "to")]
+    from: Option<PathBuf>,
+    to: Option<PathBuf>,
+}
+
+/// Writes the bytes of the next stream into a file. Its length comes first.
 async fn receive(mut listener: StreamListener, to: PathBuf) -> Result<u64, BoxError> {
     let (mut stream, peer) = listener.accept().await?;
     let total = stream.read_u64().await?;
@@ -68,9 +77,8 @@ async fn copy(from: &Path, to: PathBuf) -> Result<u64, BoxError> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    if let [from, to] = &paths[..] {
-        println!("{} bytes are copied", copy(from, to.clone()).await?);
+    if let Args { from: Some(from), to: Some(to) } = Args::parse() {
+        println!("{} bytes are copied", copy(&from, to).await?);
         return Ok(());
     }
     let folder = std::env::temp_dir().join(format!("file_copy-{}", std::process::id()));

@@ -16,64 +16,53 @@ use std::net::TcpListener;
 use std::process::Stdio;
 
 use ringpost::prelude::*;
-use ringpost_ranks::{Source, Sum, World, WorldError};
+use ringpost_ranks::{Source, World, WorldError};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 const RANKS: usize = 4;
 const VICTIM: usize = 2;
-/// Set for the rank that is started again.
-const AGAIN: &str = "MESH_AGAIN";
 
 /// Sends a string to each other rank, and receives one of each.
-async fn exchange(world: &World) -> Result<(), BoxError> {
-    let others = || (0..RANKS).filter(|rank| *rank != world.rank());
-    for to in others() {
-        let mut bytes = [0; 5];
-        getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
-        let text: String = bytes.iter().map(|byte| char::from(b'a' + byte % 26)).collect();
+async fn exchange(world: &World) -> Result<(), WorldError> {
+    let others = (0..RANKS).filter(|rank| *rank != world.rank());
+    for to in others.clone() {
+        let text: String = std::iter::repeat_with(fastrand::lowercase).take(5).collect();
         world.send_value(to, 1, &text).await?;
     }
     let mut got = Vec::new();
-    for from in others() {
+    for from in others {
         let (text, _) = world.recv_value::<String>(from, 1).await?;
         got.push(format!("{text} from {from}"));
     }
-    world.barrier().await?;
+    // All have theirs by now. It fails where the victim is dead already.
+    world.barrier().await.ok();
     println!("rank {} has got {}", world.rank(), got.join(", "));
     Ok(())
 }
 
-/// Waits for the news of a death, and goes on with the living.
-async fn go_on(world: &World) -> Result<(), WorldError> {
+/// Goes on with the living when a rank has died, and in a second world when it is back.
+async fn go_on(world: &World) -> Result<World, BoxError> {
+    exchange(world).await?;
     let error = world.recv::<u8>(Source::Any, 2).await.expect_err("a rank dies");
     let smaller = world.shrink().await?;
-    let mut count = [1];
-    smaller.all_reduce(&mut count, Sum).await?;
+    smaller.barrier().await?;
     if smaller.rank() == 0 {
-        println!("{error}\n{} of {RANKS} ranks go on", count[0]);
+        println!("{error}\n{} of {RANKS} ranks go on", smaller.size());
     }
-    Ok(())
+    Ok(World::builder("again").node(world.node()).size(RANKS).rank(world.rank()).join().await?)
 }
 
 async fn rank() -> Result<(), BoxError> {
-    let mut builder = World::builder("again").size(RANKS);
-    if env::var_os(AGAIN).is_some() {
-        builder = builder.hosts(env::var("RINGPOST_HOSTS")?.split(',')).rank(VICTIM);
-    } else {
-        let first = World::from_env().await?;
-        exchange(&first).await?;
-        go_on(&first).await?;
-        builder = builder.node(first.node()).rank(first.rank());
-    }
-    let again = builder.join().await?;
+    let first = World::from_env().await?;
+    let is_back = env::var_os("RINGPOST_JOB").is_some();
+    let again = if is_back { first.clone() } else { go_on(&first).await? };
     again.barrier().await?;
     if again.rank() == 0 {
         println!("all {} ranks are back", again.size());
     }
-    let node = again.node().clone();
     again.leave().await;
-    node.shutdown(std::time::Duration::from_secs(5)).await;
+    first.leave().await; // and its node shuts down
     Ok(())
 }
 
@@ -81,6 +70,7 @@ fn start(rank: usize, hosts: &[String]) -> std::io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.env("RINGPOST_RANK", rank.to_string()).env("RINGPOST_SIZE", RANKS.to_string());
     command.env("RINGPOST_HOSTS", hosts.join(",")).kill_on_drop(true);
+    command.stdout(if rank == 0 { Stdio::piped() } else { Stdio::inherit() });
     Ok(command)
 }
 
@@ -91,16 +81,17 @@ async fn main() -> Result<(), BoxError> {
     }
     let free = |_| Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string());
     let hosts = (0..RANKS).map(free).collect::<std::io::Result<Vec<_>>>()?;
-    let mut victim = start(VICTIM, &hosts)?.stdout(Stdio::piped()).spawn()?;
-    let mut ranks = Vec::new();
-    for rank in (0..RANKS).filter(|rank| *rank != VICTIM) {
-        ranks.push(start(rank, &hosts)?.spawn()?);
+    let started = (0..RANKS).map(|rank| start(rank, &hosts)?.spawn());
+    let mut ranks = started.collect::<std::io::Result<Vec<_>>>()?;
+    let mut lines = BufReader::new(ranks[0].stdout.take().ok_or("it is piped")?).lines();
+    while let Some(line) = lines.next_line().await? {
+        println!("{line}");
+        if line.starts_with("rank 0 has got") {
+            ranks[VICTIM].kill().await?;
+        } else if line.ends_with("go on") {
+            ranks[VICTIM] = start(VICTIM, &hosts)?.env("RINGPOST_JOB", "again").spawn()?;
+        }
     }
-    let printed = victim.stdout.take().ok_or("its output is piped")?;
-    let line = BufReader::new(printed).lines().next_line().await?;
-    println!("{}", line.ok_or("the victim has ended too early")?);
-    victim.kill().await?;
-    ranks.push(start(VICTIM, &hosts)?.env(AGAIN, "1").spawn()?);
     for mut rank in ranks {
         assert!(rank.wait().await?.success(), "a rank has failed");
     }

@@ -24,9 +24,18 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use clap::Parser;
 use ringpost_streams::blocking::{Node, Stream, StreamListener};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Runs lines of a shell on another node.
+#[derive(Parser)]
+struct Args {
+    /// `-` for the lines of standard input. Without it, three lines of its own.
+    #[arg(value_parser = ["-"])]
+    input: Option<String>,
+}
 
 /// Runs each line that comes. Answers with the lines of its output, each after a dot, and then one
 /// with the status.
@@ -51,10 +60,9 @@ fn run(stream: &mut Stream, line: &str) -> Outcome<()> {
     writeln!(stream, "{line}")?;
     loop {
         let mut answer = String::new();
-        if stream.read_line(&mut answer)? == 0 {
-            return Err("the shell has ended".into());
-        }
+        stream.read_line(&mut answer)?;
         match answer.trim_end_matches('\n') {
+            "" => return Err("the shell has ended".into()),
             "0" => return Ok(()),
             text if text.starts_with('.') => println!("{}", &text[1..]),
             status => {
@@ -66,15 +74,15 @@ fn run(stream: &mut Stream, line: &str) -> Outcome<()> {
 }
 
 fn main() -> Outcome<()> {
+    let args = Args::parse();
     let host = Node::start(ringpost::Node::builder("host").listen("127.0.0.1:0"))?;
     let mut listener = StreamListener::bind(&host, "shell")?;
     let serving = thread::spawn(move || serve(listener.accept()?.0));
 
-    let seeds = ringpost::Node::builder("here").seeds(host.addresses());
-    let (here, _) = Node::connect(seeds)?;
+    let (here, _) = Node::connect(ringpost::Node::client(&host.addresses()[0]))?;
     let mut stream = Stream::connect(&here, "host/shell")?;
     stream.set_read_timeout(Some(Duration::from_secs(60)));
-    if std::env::args().nth(1).as_deref() == Some("-") {
+    if args.input.is_some() {
         for line in std::io::stdin().lines() {
             run(&mut stream, &line?)?;
         }

@@ -39,16 +39,20 @@ typedef struct rdma_request rdma_request;
 
 /*
  * Makes a context. `ip` is an address of this machine: a server listens at `ip` and `port`, where
- * port 0 takes a free one; a client only has it checked, and ignores `port`. The memory that peers
- * may read and write has `buf_size` bytes, all zero. NULL: the address is not of this machine, the
- * port is taken, the size is too large.
+ * port 0 takes a free one. A client ignores `port`, and listens at a free one once it connects (on
+ * loopback if there is no secret): so servers know at once when its process is killed. The memory
+ * that peers may read and write has `buf_size` bytes, all zero. NULL: the address is not of this
+ * machine, the port is taken, the size is too large.
  */
 rdma_context *rdma_init(const char *ip, int port, size_t buf_size, bool is_server);
 
 /* Ends a context, within 5 s: peers receive what was sent, and then the end. NULL is let pass. */
 void rdma_cleanup(rdma_context *ctx);
 
-/* Connects to a server and returns its index, from 0 on. Tries for 5 s. */
+/*
+ * Connects to a server and returns its index, from 0 on. Tries for 5 s, or for 60 s if the host
+ * gives no answer.
+ */
 int rdma_connect_peer(rdma_context *ctx, const char *peer_ip, int peer_port);
 
 /* Waits for the next client and returns its index: the lowest that is free, from 0 on. */

@@ -1,6 +1,6 @@
 /*
- * Ringpost for C: nodes, channels of messages, byte streams and shared memory, over RDMA, or TCP
- * where there is no RDMA device.
+ * Ringpost for C: nodes, channels of messages, byte streams, shared memory, ranks and collective
+ * operations, over RDMA, or TCP where there is no RDMA device.
  *
  * This file is generated from the comments of `src/rp`: do not change it by hand.
  *
@@ -51,6 +51,9 @@
 // A failure: no listener has this name, now. Its program may come up in a moment.
 #define RP_NOT_FOUND 8
 
+// A failure: a rank of the world has died, or the world was revoked. rp_world_shrink goes on.
+#define RP_RANK_DIED 9
+
 // Access by rp_remote_read.
 #define RP_READ 1
 
@@ -59,6 +62,30 @@
 
 // Access by rp_remote_fetch_add and rp_remote_compare_exchange.
 #define RP_ATOMIC 4
+
+// Any rank, or any tag, for rp_world_recv; any number, for rp_world_join.
+#define RP_ANY -1
+
+// The numbers of rp_world_all_reduce: int32_t.
+#define RP_INT32 1
+
+// The numbers of rp_world_all_reduce: int64_t.
+#define RP_INT64 2
+
+// The numbers of rp_world_all_reduce: float.
+#define RP_FLOAT 3
+
+// The numbers of rp_world_all_reduce: double.
+#define RP_DOUBLE 4
+
+// The reduction of rp_world_all_reduce: the sum; whole numbers wrap around.
+#define RP_SUM 1
+
+// The reduction of rp_world_all_reduce: the least.
+#define RP_MIN 2
+
+// The reduction of rp_world_all_reduce: the greatest.
+#define RP_MAX 3
 
 // One end of a channel. Opaque.
 typedef struct rp_channel rp_channel;
@@ -77,6 +104,17 @@ typedef struct rp_remote rp_remote;
 
 // One end of a byte stream. Opaque.
 typedef struct rp_stream rp_stream;
+
+// A world of ranks, as one of them sees it. Opaque.
+typedef struct rp_world rp_world;
+
+// Where a message came from.
+typedef struct rp_status {
+    // The rank that sent it.
+    int source;
+    // Its tag.
+    int tag;
+} rp_status;
 
 #ifdef __cplusplus
 extern "C" {
@@ -102,7 +140,7 @@ struct rp_node *rp_node_start(const char *name, const char *address);
 
 // Starts a node that does not listen, with an invented name, and links it to the node at
 // `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name
-// has up to 64 bytes. Tries for 5 s.
+// has up to 64 bytes. Tries for 5 s, or for 60 s if the host gives no answer.
 struct rp_node *rp_node_client(const char *address, char *peer, size_t peer_len);
 
 // Links a node to the one at `host:port`, whose name is written to `peer`; as rp_node_client. This
@@ -232,6 +270,81 @@ int rp_remote_compare_exchange(struct rp_remote *remote,
 
 // Closes a shared region: this program's access, and no one else's.
 int rp_remote_close(struct rp_remote *remote);
+
+// Joins the world of this name on a node: it begins when `size` nodes have joined that know each
+// other, in any order. `number` is the number of this rank, 0 to size - 1, or RP_ANY: then the
+// order of arrival numbers the ranks. When it returns each rank is linked with each other one.
+// Waits so long at most (below 0: 60 s); then RP_TIMED_OUT says which ranks are missing.
+struct rp_world *rp_world_join(struct rp_node *node,
+                               const char *name,
+                               size_t size,
+                               int number,
+                               int timeout_ms);
+
+// Joins the world that the environment describes, as `ringpost run -n 4 PROGRAM` sets it, on a
+// node that is made for it: RINGPOST_RANK, RINGPOST_SIZE, RINGPOST_HOSTS and RINGPOST_JOB. Waits
+// for 60 s at most.
+struct rp_world *rp_world_from_env(void);
+
+// Returns the number of this rank, 0 to size - 1.
+int rp_world_rank(struct rp_world *world);
+
+// Returns the number of ranks, including ranks that have died or left.
+int rp_world_size(struct rp_world *world);
+
+// Sends a message of up to 1 GiB to a rank, which may be this one. Returns when it is on its way,
+// or waits there: up to 80 MiB of this rank's messages do, and then it waits until that rank
+// receives. `tag` is 0 or more. Ranks in Rust receive it as `u8`, and send such messages.
+int rp_world_send(struct rp_world *world, int to, int tag, const void *data, size_t len);
+
+// Receives the first message of this rank and tag, each of which may be RP_ANY, and returns its
+// length. Messages of one rank come in the order in which they were sent. A longer one than `len`
+// is a failure (RP_TOO_LARGE) and stays. `status` says where it came from, unless that is NULL.
+// Below 0 the time is without end; with 0 it does not wait (RP_WOULD_BLOCK).
+ptrdiff_t rp_world_recv(struct rp_world *world,
+                        int source,
+                        int tag,
+                        void *data,
+                        size_t len,
+                        int timeout_ms,
+                        struct rp_status *status);
+
+// Waits until all ranks have called it.
+//
+// All ranks call the same collective operations of a world in the same order, each with the same
+// root, length, type and reduction. Otherwise it fails on all of them.
+int rp_world_barrier(struct rp_world *world);
+
+// Copies the `len` bytes of the rank `root` to all ranks.
+int rp_world_broadcast(struct rp_world *world, int root, void *data, size_t len);
+
+// Copies the `len` bytes at `all + rank * len` of the rank `root` to `mine` of each rank. The
+// others give NULL for `all`.
+int rp_world_scatter(struct rp_world *world, int root, const void *all, void *mine, size_t len);
+
+// Copies the `len` bytes of each rank to `all + rank * len` of the rank `root`. The others give
+// NULL for `all`.
+int rp_world_gather(struct rp_world *world, int root, const void *mine, void *all, size_t len);
+
+// Copies the `len` bytes of each rank to `all + rank * len` of all ranks.
+int rp_world_all_gather(struct rp_world *world, const void *mine, void *all, size_t len);
+
+// Copies the `len` bytes at `mine + i * len` to `all + rank * len` of the rank `i`, for each `i`.
+int rp_world_all_to_all(struct rp_world *world, const void *mine, void *all, size_t len);
+
+// Reduces `length` numbers at `data` of all ranks, each with those at its place, and writes the
+// outcome over them on all ranks. `kind` is their type, such as RP_DOUBLE, and `reduction` is
+// RP_SUM, RP_MIN or RP_MAX.
+int rp_world_all_reduce(struct rp_world *world, void *data, size_t length, int kind, int reduction);
+
+// Makes a world of the living ranks, in their order, after one has died (RP_RANK_DIED). All living
+// ranks call it; calls on the old world that wait on any of them end. The old handle stays until
+// rp_world_leave closes it.
+struct rp_world *rp_world_shrink(struct rp_world *world);
+
+// Leaves a world: sent messages go out, and waits of other ranks for this one fail (RP_ENDED). The
+// handle is closed; calls of other threads on it fail. A node that rp_world_from_env has made ends.
+int rp_world_leave(struct rp_world *world);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -8,6 +8,7 @@
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -75,6 +76,26 @@ pub(crate) unsafe fn fill(to: *mut c_void, from: &[u8]) -> Result<(), Failure> {
     // and `from` is a Rust slice of this library, which does not overlap with them.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), from.len()) };
     Ok(())
+}
+
+/// Reads bytes at an offset, for C: `read` returns as many as the range has.
+///
+/// # Errors
+/// A null pointer for one byte or more, an end that is past all numbers, and the errors of `read`.
+///
+/// # Safety
+/// CA-1: `len` bytes at `to` may be written.
+pub(crate) unsafe fn fill_from(
+    offset: usize,
+    to: *mut c_void,
+    len: usize,
+    read: impl FnOnce(Range<usize>) -> Result<Vec<u8>, Failure>,
+) -> Result<c_int, Failure> {
+    room(to, len)?;
+    let end = offset.checked_add(len).ok_or_else(|| too_large(len))?;
+    // SAFETY: The caller of this function gives `len` bytes, and just `len` were read.
+    unsafe { fill(to, &read(offset..end)?)? };
+    Ok(0)
 }
 
 /// Copies a text with its final null to a buffer of `len` bytes, and returns its length without it.

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int};
 
 use ringpost::{Cause, LookupError};
+use ringpost_ranks::{JoinError, WorldError};
 use ringpost_streams::{ConnectError, EndCause, SendCause};
 
 /// The kind of a failure: the number that `rp_last_code` returns.
@@ -27,6 +28,8 @@ pub(crate) enum Code {
     Defect = 7,
     /// No listener has this name, now: its program may come up in a moment.
     NotFound = 8,
+    /// A rank of the world has died, or another rank has heard of that and revoked the world.
+    RankDied = 9,
 }
 
 /// Why a call failed.
@@ -114,6 +117,34 @@ impl From<std::io::Error> for Failure {
         };
         let source = error.get_ref().map(|inner| inner as &dyn Error);
         Failure::new(code, source.map_or_else(|| error.to_string(), ToString::to_string))
+    }
+}
+
+impl From<WorldError> for Failure {
+    fn from(error: WorldError) -> Self {
+        let code = match &error {
+            WorldError::Died { .. } | WorldError::Revoked => Code::RankDied,
+            WorldError::Left { .. } => Code::Ended,
+            WorldError::Truncated { .. } | WorldError::TooLong { .. } => Code::TooLarge,
+            WorldError::NoSuchRank { .. } | WorldError::Closed => Code::Invalid,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        let code = match &error {
+            JoinError::TimedOut { .. } => Code::TimedOut,
+            JoinError::InvalidJob { .. }
+            | JoinError::InvalidSize { .. }
+            | JoinError::InvalidRank { .. }
+            | JoinError::Environment { .. } => Code::Invalid,
+            JoinError::Died { .. } => Code::RankDied,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error.to_string())
     }
 }
 

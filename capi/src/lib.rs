@@ -2,7 +2,7 @@
 //!
 //! | header | for |
 //! |---|---|
-//! | `ringpost.h` | nodes, channels, byte streams and shared memory |
+//! | `ringpost.h` | nodes, channels, byte streams, shared memory, ranks and collectives |
 //! | `rdma_lib.h` | programs written for the C library of that name |
 //! | `rdmacomm.hpp` | programs written for the C++ class `RdmaCommunicator` |
 //!
@@ -13,10 +13,12 @@
 //!
 //! - `failure`, `entry`: how a call fails, and what each does first. `handles`: what C has in place
 //!   of pointers.
-//! - `driver`: the runtime, and how a thread waits. `ready`: descriptors to wait on.
+//! - `describe`: nodes of this library. `driver`: the runtime, and how a thread waits. `ready`:
+//!   descriptors to wait on.
 //! - `inbox`, `line`: channels of messages, for several threads.
 //! - `rdma`, `rp`: the faces.
 
+mod describe;
 mod driver;
 mod entry;
 mod failure;

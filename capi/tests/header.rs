@@ -8,8 +8,8 @@ use crate::toolchain::here;
 
 const TOP: &str = "\
 /*
- * Ringpost for C: nodes, channels of messages, byte streams and shared memory, over RDMA, or TCP
- * where there is no RDMA device.
+ * Ringpost for C: nodes, channels of messages, byte streams, shared memory, ranks and collective
+ * operations, over RDMA, or TCP where there is no RDMA device.
  *
  * This file is generated from the comments of `src/rp`: do not change it by hand.
  *
@@ -41,7 +41,7 @@ fn generated() -> String {
         defines: HashMap::new(),
         ..Config::default()
     };
-    let sources = ["node", "channel", "stream", "region"];
+    let sources = ["node", "channel", "stream", "region", "world"];
     let builder = sources.iter().fold(Builder::new().with_config(config), |builder, source| {
         builder.with_src(here().join(format!("src/rp/{source}.rs")))
     });

@@ -14,10 +14,15 @@ pub(crate) struct Program {
     errors: Option<JoinHandle<String>>,
 }
 
+/// Returns true if programs run under valgrind.
+pub(crate) fn is_slow() -> bool {
+    std::env::var_os("RINGPOST_VALGRIND").is_some()
+}
+
 impl Program {
     /// Starts a program with these arguments: under valgrind, if the test is told so.
     pub(crate) fn start(path: &Path, arguments: &[&str]) -> Self {
-        let mut command = if std::env::var_os("RINGPOST_VALGRIND").is_some() {
+        let mut command = if is_slow() {
             let mut valgrind = Command::new("valgrind");
             valgrind.args([
                 "--fair-sched=yes",
@@ -26,6 +31,8 @@ impl Program {
                 "--leak-check=full",
             ]);
             valgrind.args(["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]);
+            // Programs that run so slowly are silent for long, and live.
+            valgrind.envs([("RINGPOST_HEARTBEAT", "20s"), ("RINGPOST_DOWN_AFTER", "10m")]);
             valgrind.arg(path);
             valgrind
         } else {

@@ -1,6 +1,8 @@
 //! Programs of `rdma_lib.h`.
 
-use crate::process::Program;
+use std::time::{Duration, Instant};
+
+use crate::process::{Program, is_slow};
 use crate::toolchain::{How, compile};
 
 /// Runs the server and its two clients, and compares their output.
@@ -44,4 +46,28 @@ fn wrong_use_is_a_failure_with_its_text() {
 fn a_server_has_64_peers() {
     let program = Program::start(&compile("rdma_many.c", How::default()), &[]);
     assert_eq!(program.finish(), "64 peers\n");
+}
+
+#[test]
+fn a_client_that_is_killed_is_a_failure_at_once_and_the_others_go_on() {
+    let path = compile("rdma_killed.c", How::default());
+    let mut server = Program::start(&path, &[]);
+    let port = server.line();
+    let mut clients = ["idles", "idles", "works"].map(|what| {
+        let mut client = Program::start(&path, &["127.0.0.1", &port, what]);
+        assert_eq!((client.line(), server.line()), ("connected".into(), "accepted".into()));
+        client
+    });
+    for (during, client) in ["receiving", "exchanging"].into_iter().zip(&mut clients) {
+        assert_eq!(server.line(), during);
+        let killed = Instant::now();
+        client.kill();
+        let text = server.line();
+        let lasted = killed.elapsed();
+        println!("{during}: {text}, after {lasted:?}");
+        assert!(text.contains("lost") || text.contains("down"), "{text}");
+        assert!(lasted < Duration::from_secs(1) || is_slow(), "{lasted:?}");
+    }
+    let [_, _, works] = clients;
+    assert_eq!((works.finish(), server.finish()), (String::new(), "well\n".into()));
 }

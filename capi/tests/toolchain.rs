@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use crate::process::is_slow;
+
 /// The folder of this crate.
 pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -37,7 +39,8 @@ pub(crate) fn installed() -> &'static Path {
 /// How a program is built.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct How {
-    /// With the address sanitizer on the side of the program.
+    /// With the address sanitizer on the side of the program, but not under valgrind, which does not
+    /// bear it.
     pub(crate) sanitized: bool,
     /// Against the static library.
     pub(crate) is_static: bool,
@@ -57,7 +60,7 @@ pub(crate) fn compile(source: &str, how: How) -> PathBuf {
     command.args(["-D_GNU_SOURCE", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     let mut name = source.replace('.', "_");
     if how.sanitized {
-        command.arg("-fsanitize=address");
+        command.args((!is_slow()).then_some("-fsanitize=address"));
         name += "_sanitized";
     }
     if how.is_static {

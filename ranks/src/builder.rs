@@ -6,7 +6,7 @@ use ringpost::prelude::*;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::core::Core;
+use crate::core::{Core, draw_keys};
 use crate::error::{JoinError, Missing};
 use crate::limits::{JOB_BYTES_MAX, JOIN_TIMEOUT, RANKS_MAX, WINDOW_BYTES};
 use crate::lobby::{Entry, Formed, Lobby};
@@ -119,7 +119,7 @@ impl WorldBuilder {
     }
 
     /// Bytes of messages of each other rank that may wait here until they are received, 64 KiB to
-    /// 1 GiB: 64 MiB when not set. All ranks have to say the same.
+    /// 1 GiB: 80 MiB when not set. All ranks have to say the same.
     pub fn window(mut self, bytes: usize) -> Self {
         self.window = bytes.clamp(64 << 10, 1 << 30);
         self
@@ -213,10 +213,9 @@ impl WorldBuilder {
         until: Instant,
         owns_node: bool,
     ) -> Result<World, JoinError> {
-        let core = Core::new(node, size, self.window);
+        let core = Core::new(node, draw_keys(size), self.window);
         let member = node.spawn_anonymous(Member::new(core.clone())).await?;
         let entry = Entry {
-            node: node.name().to_owned(),
             member: member.clone(),
             size: size as u32,
             number: self.rank.map(|rank| rank as u32),
@@ -234,22 +233,28 @@ impl WorldBuilder {
             }
         };
         let mut joining = Joining { member: member.clone(), lobby: lobby.clone(), is_done: false };
-        let formed = match timeout_at(until, told).await {
-            Ok(Ok(formed)) => formed?,
-            Ok(Err(_)) => {
-                return Err(JoinError::Died {
-                    job: self.job.clone(),
-                    rank: self.rank.unwrap_or(0),
-                });
-            }
-            Err(_) => {
-                let missing = lobby.missing().await.unwrap_or_default();
-                return Err(self.late(size, self.missing(size, &missing)));
-            }
+        let joined = async {
+            let formed = match timeout_at(until, told).await {
+                Ok(formed) => formed.map_err(|_| self.died(self.rank.unwrap_or(0)))??,
+                Err(_) => {
+                    let missing = lobby.missing().await.unwrap_or_default();
+                    return Err(self.late(size, self.missing(size, &missing)));
+                }
+            };
+            self.link(&core, &member, formed, until).await
         };
-        self.link(&core, &member, formed, until).await?;
+        if let Err(error) = joined.await {
+            // The name of the world is free from then on.
+            drop(lobby.stop().await);
+            lobby.wait_stopped().await;
+            return Err(error);
+        }
         joining.is_done = true;
         Ok(World::new(core, member, Some(lobby), owns_node))
+    }
+
+    fn died(&self, rank: usize) -> JoinError {
+        JoinError::Died { job: self.job.clone(), rank }
     }
 
     /// Begins with the other ranks, and waits until each of them has begun.
@@ -263,8 +268,7 @@ impl WorldBuilder {
         let size = formed.members.len();
         let label = format!("{}.{:x}", self.job, formed.nonce);
         core.begin(label, formed.rank, &formed.members);
-        let ended = |rank| JoinError::Died { job: self.job.clone(), rank };
-        member.begin().await.map_err(|_| ended(formed.rank))?;
+        member.begin().await.map_err(|_| self.died(formed.rank))?;
         let mut missing = Vec::new();
         let greetings = formed
             .members
@@ -275,7 +279,7 @@ impl WorldBuilder {
             match greeting {
                 Greeting::Answered => {}
                 Greeting::Late => missing.push(rank),
-                Greeting::Ended => return Err(ended(rank)),
+                Greeting::Ended => return Err(self.died(rank)),
             }
         }
         if missing.is_empty() { Ok(()) } else { Err(self.late(size, Missing::Ranks(missing))) }
@@ -303,21 +307,24 @@ enum Greeting {
     Ended,
 }
 
-/// Waits until a rank has begun.
+/// Waits until a rank has begun, and has told the key for it.
 async fn greet(core: &Core, member: &ActorRef<Member>, rank: usize, until: Instant) -> Greeting {
+    let mesh = core.mesh();
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        match member.ask(Hello {}).timeout(left).await.map_err(|error| error.cause) {
-            Ok(()) => return Greeting::Answered,
+        let hello = Hello { rank: mesh.rank as u32, proof: core.keys[rank] };
+        match member.ask(hello).timeout(left).await.map_err(|error| error.cause) {
+            Ok(Some(key)) => {
+                mesh.routes[rank].key.set(key).ok();
+                return Greeting::Answered;
+            }
             Err(AskCause::NotSent(Cause::Stopped | Cause::NoSuchActor | Cause::Shutdown)) => {
                 return Greeting::Ended;
             }
-            Err(_) if core.state.lock().standing(rank) != Standing::Living => {
-                return Greeting::Ended;
-            }
-            Err(_) if Instant::now() >= until => return Greeting::Late,
+            _ if core.state.lock().standing(rank) != Standing::Living => return Greeting::Ended,
+            _ if Instant::now() >= until => return Greeting::Late,
             // A link was lost: there will be another one, or the rank is found dead.
-            Err(_) => tokio::time::sleep(GREET_AGAIN).await,
+            _ => tokio::time::sleep(GREET_AGAIN).await,
         }
     }
 }

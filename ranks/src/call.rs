@@ -58,6 +58,7 @@ impl Call {
         }
         let target = Target::Step { sequence: self.sequence, step, head: self.head };
         let bytes = bytemuck::cast_slice(elements);
+        self.core.check_bytes(bytes)?;
         self.core.deliver(to, target, bytes, size_of::<T>(), None).await
     }
 

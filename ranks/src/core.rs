@@ -1,5 +1,9 @@
 //! A rank as its program and its actor share it: its state, under one lock, and the other ranks.
+//!
+//! Any node of the cluster can send to the actor of a rank. So each rank has a key for each rank,
+//! tells it to no one else, and believes only packets that have the key of the rank that they name.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
 use futures::future::join_all;
@@ -11,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::calls::aborted;
 use crate::error::WorldError;
 use crate::limits::MESSAGE_OVERHEAD_BYTES;
-use crate::packet::{Abort, Control, Head, Note, Packet};
+use crate::packet::{Abort, Confirm, Control, Head, Note, Packet};
 use crate::state::{Standing, State};
 use crate::status::Source;
 
@@ -25,6 +29,9 @@ pub(crate) struct Mesh {
 pub(crate) struct Route {
     pub(crate) packets: Recipient<Packet>,
     controls: Recipient<Control>,
+    confirms: Recipient<Confirm, bool>,
+    /// The key of this rank for packets to that rank, which has told it.
+    pub(crate) key: OnceLock<u64>,
     /// Room for messages at that rank, in bytes.
     pub(crate) room: Semaphore,
     /// One message is sent at a time, so that their parts are not mixed.
@@ -38,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) label: OnceLock<String>,
     pub(crate) window: usize,
     pub(crate) size: usize,
+    /// By rank, the key that its packets need here.
+    pub(crate) keys: Vec<u64>,
     pub(crate) state: Mutex<State>,
     /// Wakes tasks that wait for a change of the whole world.
     pub(crate) changed: Notify,
@@ -45,13 +54,21 @@ pub(crate) struct Core {
     runtime: Handle,
 }
 
+/// Draws a key for each rank, which no one can guess: `RandomState` hashes with a random secret.
+pub(crate) fn draw_keys(size: usize) -> Vec<u64> {
+    let secret = RandomState::new();
+    (0..size).map(|rank| secret.hash_one(rank)).collect()
+}
+
 impl Core {
-    pub(crate) fn new(node: &Node, size: usize, window: usize) -> Arc<Self> {
+    pub(crate) fn new(node: &Node, keys: Vec<u64>, window: usize) -> Arc<Self> {
+        let size = keys.len();
         Arc::new(Core {
             node: node.clone(),
             label: OnceLock::new(),
             window,
             size,
+            keys,
             state: Mutex::new(State::new(size)),
             changed: Notify::new(),
             mesh: OnceLock::new(),
@@ -62,11 +79,13 @@ impl Core {
     /// Gives the rank its number and the references to all ranks, once.
     pub(crate) fn begin<A>(&self, label: String, rank: usize, members: &[ActorRef<A>])
     where
-        A: Accepts<Packet> + Accepts<Control>,
+        A: Accepts<Packet> + Accepts<Control> + Accepts<Confirm, Reply = bool>,
     {
         let route = |member: &ActorRef<A>| Route {
             packets: member.recipient(),
             controls: member.recipient(),
+            confirms: member.asker(),
+            key: OnceLock::new(),
             room: Semaphore::new(self.window),
             turn: tokio::sync::Mutex::new(()),
         };
@@ -96,13 +115,56 @@ impl Core {
         self.runtime.spawn(async move { core.tell(to, what).await });
     }
 
-    /// Tells a rank something. A rank that is gone is told nothing.
+    /// Tells a rank something. A rank that is gone, or has not told its key yet, is told nothing.
     pub(crate) async fn tell(&self, to: usize, what: Note) {
         let Some(mesh) = self.begun() else { return };
-        if let Some(route) = mesh.routes.get(to) {
-            let control = Control { from: mesh.rank as u32, what };
+        let Some(route) = mesh.routes.get(to) else { return };
+        if let Some(key) = route.key.get().copied() {
+            let control = Control { from: mesh.rank as u32, key, what };
             drop(route.controls.tell(control).await);
         }
+    }
+
+    /// Returns the number of the rank that has sent a packet, if the key is right. Other packets
+    /// are dropped; the log has the 1st, 2nd, 4th, 8th of them, and so on.
+    pub(crate) fn sender(&self, from: u32, key: u64) -> Option<usize> {
+        let sender = Some(from as usize).filter(|from| self.keys.get(*from) == Some(&key));
+        if sender.is_none() {
+            self.strange(from);
+        }
+        sender
+    }
+
+    fn strange(&self, rank: u32) {
+        let mut state = self.state.lock();
+        state.strange += 1;
+        let times = state.strange;
+        drop(state);
+        if times.is_power_of_two() {
+            let world = self.label.get().map_or("", String::as_str);
+            tracing::warn!(
+                world,
+                rank,
+                times,
+                "dropped what was sent in the name of a rank, but not by it: look for a node of \
+                the cluster that is no rank of this world, and sends to its actors"
+            );
+        }
+    }
+
+    /// Returns the key of a rank for an asker that names it. That rank has to confirm the ask.
+    pub(crate) async fn key_of(&self, rank: u32, proof: u64) -> Option<u64> {
+        let mesh = self.begun()?;
+        let route = mesh.routes.get(rank as usize);
+        let confirm = Confirm { rank: mesh.rank as u32, proof };
+        let is_confirmed = match route {
+            Some(route) => route.confirms.ask(confirm).await.ok()?,
+            None => false,
+        };
+        if !is_confirmed {
+            self.strange(rank);
+        }
+        self.keys.get(rank as usize).copied().filter(|_| is_confirmed)
     }
 
     /// Tells all other ranks that may live something, each by a task of its own.

@@ -13,11 +13,8 @@ use crate::state::{Partial, Received, State};
 impl Core {
     /// Takes in a packet.
     pub(crate) fn packet(self: &Arc<Self>, packet: View<Packet>) {
-        let from = packet.from.to_native() as usize;
-        if from >= self.size {
-            tracing::warn!(from, "a packet of a rank that the world does not have is dropped");
-            return;
-        }
+        let (from, key) = (packet.from.to_native(), packet.key.to_native());
+        let Some(from) = self.sender(from, key) else { return };
         let taken = match target(&packet) {
             Target::Message { tag, element } => self.message(from, tag, element, packet),
             Target::Step { sequence, .. } => {
@@ -118,10 +115,7 @@ impl Core {
 
     /// Takes in what a rank says beside messages.
     pub(crate) fn control(self: &Arc<Self>, control: Control) {
-        let from = control.from as usize;
-        if from >= self.size {
-            return;
-        }
+        let Some(from) = self.sender(control.from, control.key) else { return };
         match control.what {
             Note::Credit { bytes } => {
                 if let Some(route) = self.begun().and_then(|mesh| mesh.routes.get(from)) {
@@ -161,7 +155,7 @@ impl Core {
 
     /// Takes in a probe of a send that waits.
     fn circle(self: &Arc<Self>, origin: u32, number: u64) {
-        let Some(mesh) = self.begun() else { return };
+        let Some(mesh) = self.begun().filter(|_| (origin as usize) < self.size) else { return };
         let next = self.state.lock().circles.pass(mesh.rank, origin, number);
         for to in next {
             self.note(to, Note::Circle { origin, number });

@@ -57,7 +57,7 @@
 //!
 //! Elements are [`Plain`] data, sent byte by byte; other values, such as a `#[message]`, cross as
 //! archives ([`World::send_value`]). A receive names a source and a tag, or any. It gets its place
-//! in line when it is called, so the future replaces `MPI_Irecv`. A rank keeps up to 64 MiB of each
+//! in line when it is called, so the future replaces `MPI_Irecv`. A rank keeps up to 80 MiB of each
 //! other rank's messages until they are received ([`WorldBuilder::window`]); then senders wait.
 //!
 //! # Collective operations

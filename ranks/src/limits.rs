@@ -5,11 +5,15 @@ use std::time::Duration;
 
 /// Most ranks of a world: each is linked with each other one.
 pub const RANKS_MAX: usize = 4096;
+/// Most ranks that a rank hears of before its world begins: arrivals beyond its size are refused
+/// later, and still more of them are ignored.
+pub const CANDIDATES_MAX: usize = 2 * RANKS_MAX;
 /// Longest name of a job, in bytes: it is part of the names of actors and nodes.
 pub const JOB_BYTES_MAX: usize = 40;
 /// Bytes of messages from one rank that may wait at another until they are received, unless the
-/// world's builder says otherwise: so large that two ranks may send each other 64 MiB first.
-pub const WINDOW_BYTES: usize = 64 << 20;
+/// world's builder says otherwise: so large that two ranks may send each other 64 MiB first, in
+/// messages of 256 bytes or more ([`MESSAGE_OVERHEAD_BYTES`]).
+pub const WINDOW_BYTES: usize = 80 << 20;
 /// Added to the bytes of each waiting message, for the memory around it.
 pub const MESSAGE_OVERHEAD_BYTES: usize = 64;
 /// Longest message, in bytes: 1 GiB.

@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 
 use crate::error::JoinError;
-use crate::limits::PROPOSE_AGAIN;
+use crate::limits::{CANDIDATES_MAX, PROPOSE_AGAIN};
 use crate::member::Member;
 
 /// The pause before a lobby that could not be asked is asked again.
@@ -22,7 +22,6 @@ const MEET_AGAIN: Duration = Duration::from_millis(50);
 /// This rank, as its lobby tells others of it.
 #[derive(Clone)]
 pub(crate) struct Entry {
-    pub(crate) node: String,
     pub(crate) member: ActorRef<Member>,
     pub(crate) size: u32,
     pub(crate) number: Option<u32>,
@@ -33,12 +32,17 @@ pub(crate) struct Entry {
 #[message(name = "ringpost.ranks.Candidate")]
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
-    node: String,
     lobby: ActorRef<Lobby>,
     member: ActorRef<Member>,
     size: u32,
     number: Option<u32>,
     window: u64,
+}
+
+impl Candidate {
+    fn node(&self) -> &str {
+        self.lobby.address().node()
+    }
 }
 
 /// How a lobby answers another one.
@@ -98,8 +102,8 @@ impl Lobby {
     }
 
     fn me(&self, cx: &Context<Self>) -> Candidate {
-        let Entry { node, member, size, number, window } = self.entry.clone();
-        Candidate { node, lobby: cx.actor().clone(), member, size, number, window }
+        let Entry { member, size, number, window } = self.entry.clone();
+        Candidate { lobby: cx.actor().clone(), member, size, number, window }
     }
 
     /// Ends the join with an error.
@@ -116,10 +120,15 @@ impl Lobby {
         if self.formed.is_some() || self.candidates.iter().any(is_known) {
             return false;
         }
+        let node = candidate.node().to_owned();
+        if candidate.member.address().node() != node || self.candidates.len() >= CANDIDATES_MAX {
+            tracing::warn!(job = self.job, node, "ignored a rank that cannot be one");
+            return false;
+        }
         if candidate.size != self.entry.size {
             let error = JoinError::OtherSize {
                 job: self.job.clone(),
-                node: candidate.node,
+                node,
                 theirs: candidate.size as usize,
                 ours: self.entry.size as usize,
             };
@@ -128,7 +137,7 @@ impl Lobby {
         }
         if candidate.window != self.entry.window {
             let error = JoinError::OtherWindow {
-                node: candidate.node,
+                node,
                 theirs: candidate.window as usize,
                 ours: self.entry.window as usize,
             };
@@ -136,7 +145,7 @@ impl Lobby {
             return false;
         }
         // A node that was restarted.
-        self.candidates.retain(|known| known.node != candidate.node);
+        self.candidates.retain(|known| known.node() != node);
         cx.watch(&candidate.lobby);
         self.candidates.push(candidate);
         true
@@ -162,8 +171,8 @@ impl Lobby {
         if self.is_proposing || self.promised.is_some() || self.formed.is_some() {
             return;
         }
-        let first = self.candidates.iter().map(|candidate| &candidate.node).min();
-        if self.looking > 0 || first != Some(&self.entry.node) {
+        let first = self.candidates.iter().map(Candidate::node).min();
+        if self.looking > 0 || first != Some(cx.node().name()) {
             return;
         }
         let Some(selection) = self.selection() else { return };
@@ -204,7 +213,7 @@ impl Lobby {
     /// Tells the join that its world is formed.
     fn form(&mut self, members: Vec<Candidate>, nonce: u64, cx: &mut Context<Self>) {
         let rank = members.iter().position(|candidate| candidate.lobby == *cx.actor());
-        match rank {
+        match rank.filter(|_| members.len() == self.entry.size as usize) {
             Some(rank) => {
                 let references = members.iter().map(|each| each.member.clone()).collect();
                 if let Some(told) = self.told.take() {
@@ -233,12 +242,12 @@ impl Lobby {
         let (job, size) = (self.job.clone(), members.len());
         let error = match self.entry.number {
             _ if size != self.entry.size as usize => {
-                let node = members.first().map(|member| member.node.clone()).unwrap_or_default();
+                let node = members.first().map(|first| first.node().to_owned()).unwrap_or_default();
                 let (theirs, ours) = (size, self.entry.size as usize);
                 JoinError::OtherSize { job, node, theirs, ours }
             }
             Some(number) if members.get(number as usize).is_some() => {
-                let node = members[number as usize].node.clone();
+                let node = members[number as usize].node().to_owned();
                 JoinError::NumberTaken { job, rank: number as usize, node }
             }
             _ => JoinError::Full { job, size },
@@ -248,7 +257,7 @@ impl Lobby {
 
     /// Meets the lobby of a node that is linked, if it has one.
     fn look(&mut self, node: String, cx: &mut Context<Self>) {
-        let is_known = self.candidates.iter().any(|candidate| candidate.node == node);
+        let is_known = self.candidates.iter().any(|candidate| candidate.node() == node);
         if self.formed.is_some() || is_known {
             return;
         }

@@ -5,18 +5,33 @@ use std::sync::Arc;
 use ringpost::prelude::*;
 
 use crate::core::Core;
-use crate::packet::{Control, Note, Packet};
+use crate::packet::{Confirm, Control, Note, Packet};
 
 /// The actor of a rank.
 pub(crate) struct Member {
     core: Arc<Core>,
-    /// Ranks that are linked already, and wait until this one has begun.
-    early: Vec<ReplyTo<()>>,
+    /// Greetings that came before this rank has begun.
+    early: Vec<Greeting>,
+}
+
+/// A greeting that has no answer yet.
+struct Greeting {
+    rank: u32,
+    proof: u64,
+    reply: ReplyTo<Option<u64>>,
 }
 
 impl Member {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Member { core, early: Vec::new() }
+    }
+
+    fn answer(&self, greeting: Greeting, cx: &mut Context<Self>) {
+        let core = self.core.clone();
+        cx.spawn_task(async move {
+            let Greeting { rank, proof, reply } = greeting;
+            reply.send(core.key_of(rank, proof).await);
+        });
     }
 }
 
@@ -57,16 +72,32 @@ impl Member {
                 cx.watch(&route.packets);
             }
         }
-        self.early.drain(..).for_each(|reply| reply.send(()));
+        for greeting in std::mem::take(&mut self.early) {
+            self.answer(greeting, cx);
+        }
     }
 
-    /// Answers when this rank has begun, so that the asker may send to it.
+    /// Answers when this rank has begun, with the key that packets of the rank of this number
+    /// need here. `proof` is the asker's key for this rank, by which it confirms that it asks.
     #[handler(name = Hello)]
-    pub(crate) fn hello(&mut self, reply: ReplyTo<()>) {
+    pub(crate) fn hello(
+        &mut self,
+        rank: u32,
+        proof: u64,
+        reply: ReplyTo<Option<u64>>,
+        cx: &mut Context<Self>,
+    ) {
+        let greeting = Greeting { rank, proof, reply };
         match self.core.begun() {
-            Some(_) => reply.send(()),
-            None => self.early.push(reply),
+            Some(_) => self.answer(greeting, cx),
+            None => self.early.push(greeting),
         }
+    }
+
+    /// Says whether this rank has greeted another one with this proof.
+    #[handler]
+    fn confirm(&self, msg: Confirm) -> bool {
+        self.core.keys.get(msg.rank as usize) == Some(&msg.proof)
     }
 
     #[handler]
@@ -79,3 +110,6 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

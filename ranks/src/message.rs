@@ -20,7 +20,7 @@ use crate::world::World;
 /// # Messages
 impl World {
     /// Sends elements to a rank, which may be this one. Returns when they are on their way, or wait
-    /// at that rank: up to [`limits::WINDOW_BYTES`](crate::limits::WINDOW_BYTES) (64 MiB) of this
+    /// at that rank: up to [`limits::WINDOW_BYTES`](crate::limits::WINDOW_BYTES) (80 MiB) of this
     /// rank's messages may wait there, and one message of any size where no other one does. Beyond
     /// that it waits until that rank receives.
     ///
@@ -269,6 +269,12 @@ impl Core {
         (rank < self.size).then_some(()).ok_or(error)
     }
 
+    /// Checks that bytes are no more than a message may have.
+    pub(crate) fn check_bytes(&self, bytes: &[u8]) -> Result<(), WorldError> {
+        let error = WorldError::TooLong { bytes: bytes.len(), limit: MESSAGE_BYTES_MAX };
+        (bytes.len() <= MESSAGE_BYTES_MAX).then_some(()).ok_or(error)
+    }
+
     /// Sends a message, when there is room for it.
     async fn send(
         self: &Arc<Self>,
@@ -277,9 +283,7 @@ impl Core {
         bytes: &[u8],
     ) -> Result<(), WorldError> {
         self.check(to)?;
-        if bytes.len() > MESSAGE_BYTES_MAX {
-            return Err(WorldError::TooLong { bytes: bytes.len(), limit: MESSAGE_BYTES_MAX });
-        }
+        self.check_bytes(bytes)?;
         let route = &self.mesh().routes[to];
         let _turn = route.turn.lock().await;
         self.is_open(to)?;
@@ -346,6 +350,8 @@ impl Core {
         mut room: Option<SemaphorePermit<'_>>,
     ) -> Result<(), WorldError> {
         let mesh = self.mesh();
+        let route = &mesh.routes[to];
+        let key = *route.key.get().ok_or(WorldError::Closed)?;
         let most = (PACKET_BYTES / unit.max(1) * unit.max(1)).max(unit).max(1);
         let mut at = 0;
         loop {
@@ -353,11 +359,12 @@ impl Core {
             let packet = Packet {
                 bytes: part.to_vec(),
                 from: mesh.rank as u32,
+                key,
                 at: at as u64,
                 total: bytes.len() as u64,
                 to: target,
             };
-            if let Err(error) = mesh.routes[to].packets.tell(packet).await {
+            if let Err(error) = route.packets.tell(packet).await {
                 return Err(self.unsent(to, error.cause).await);
             }
             if let Some(room) = room.take() {

@@ -11,8 +11,9 @@ use ringpost::prelude::*;
 #[message(name = "ringpost.ranks.Packet")]
 pub(crate) struct Packet {
     pub(crate) bytes: Vec<u8>,
-    /// The rank that sent it.
+    /// The rank that sent it, which proves that by the key.
     pub(crate) from: u32,
+    pub(crate) key: u64,
     /// Where `bytes` begin in the whole.
     pub(crate) at: u64,
     /// Bytes of the whole.
@@ -141,12 +142,21 @@ pub(crate) fn target(packet: &View<Packet>) -> Target {
     }
 }
 
-/// A message about the world itself. `from` is the rank that sent it.
+/// A message about the world itself. `from` is the rank that sent it, which proves that by the key.
 #[message(name = "ringpost.ranks.Control")]
 #[derive(Debug, Clone)]
 pub(crate) struct Control {
     pub(crate) from: u32,
+    pub(crate) key: u64,
     pub(crate) what: Note,
+}
+
+/// Asks a rank whether it has told this proof to the rank of this number.
+#[message(name = "ringpost.ranks.Confirm")]
+#[derive(Debug)]
+pub(crate) struct Confirm {
+    pub(crate) rank: u32,
+    pub(crate) proof: u64,
 }
 
 /// The control messages of ranks.

@@ -61,7 +61,9 @@ impl World {
     /// have a name that all of them know.
     pub(crate) async fn derive(&self, name: &str, ranks: &[usize]) -> Result<World, WorldError> {
         let label = format!("{}.{name}", self.core().label.get().map_or("", String::as_str));
-        let core = Core::new(self.node(), ranks.len(), self.core().window);
+        // A rank gives the same key here and there: each pair of ranks knows its own.
+        let keys = ranks.iter().map(|rank| self.core().keys[*rank]).collect();
+        let core = Core::new(self.node(), keys, self.core().window);
         let actor = format!("ranks.{label}");
         let member = self.node().spawn(&*actor, Member::new(core.clone())).await;
         let member = member.map_err(|_| WorldError::Closed)?;
@@ -73,6 +75,11 @@ impl World {
             return Err(WorldError::Closed);
         };
         core.begin(label, rank, &members);
+        for (route, rank) in core.mesh().routes.iter().zip(ranks) {
+            if let Some(key) = self.core().mesh().routes[*rank].key.get() {
+                route.key.set(*key).ok();
+            }
+        }
         let world = World::new(core, member, None, false);
         world.watch_all().await?;
         Ok(world)

@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub(crate) others: Vec<Other>,
     pub(crate) is_revoked: bool,
     pub(crate) is_closed: bool,
+    /// How often something came in the name of a rank that had not sent it.
+    pub(crate) strange: u64,
 }
 
 impl State {
@@ -73,6 +75,7 @@ impl State {
             others: std::iter::repeat_with(other).take(size).collect(),
             is_revoked: false,
             is_closed: false,
+            strange: 0,
         }
     }
 

@@ -87,6 +87,11 @@ impl World {
         self.core().close();
         drop(self.handle.member.stop().await);
         self.handle.member.wait_stopped().await;
+        if let Some(lobby) = &self.handle.lobby {
+            // The name of the world is free from then on.
+            drop(lobby.stop().await);
+            lobby.wait_stopped().await;
+        }
         if self.handle.owns_node {
             self.node().shutdown(LEAVE_WITHIN).await;
         }

@@ -46,3 +46,49 @@ async fn four_ranks_by_number_work_over_tcp() {
     join_all(worlds.iter().map(work)).await.into_iter().for_each(Result::unwrap);
     join_all(worlds.into_iter().map(World::leave)).await;
 }
+
+/// Bytes that the ranks send each other before they receive.
+const FIRST: usize = 64 << 20;
+
+#[tokio::test]
+async fn two_ranks_send_each_other_64_mib_first_and_then_receive() {
+    for parts in [1, 64] {
+        let worlds = world("first", &hosts(2)).await;
+        let part = |rank: usize| vec![rank as u8 + 1; FIRST / parts];
+        let exchanges = worlds.iter().map(async |world| {
+            let other = 1 - world.rank();
+            for _ in 0..parts {
+                world.send(other, 1, &part(world.rank())).await.unwrap();
+            }
+            // Both have sent all before one receives.
+            world.barrier().await.unwrap();
+            for _ in 0..parts {
+                assert!(world.recv::<u8>(other, 1).await.unwrap().0 == part(other));
+            }
+        });
+        join_all(exchanges).await;
+        join_all(worlds.into_iter().map(World::leave)).await;
+    }
+}
+
+#[tokio::test]
+async fn ranks_that_send_more_first_than_there_is_room_for_are_told_and_lose_nothing() {
+    let worlds = world("more", &hosts(2)).await;
+    let exchanges = worlds.iter().map(async |world| {
+        let (rank, other) = (world.rank(), 1 - world.rank());
+        let data = vec![rank as u8 + 1; FIRST];
+        world.send(other, 1, &data).await.unwrap();
+        let second = world.send(other, 2, &data).await;
+        assert!(world.recv::<u8>(other, 1).await.unwrap().0 == vec![other as u8 + 1; FIRST]);
+        world.send(other, 3, &[u8::from(second.is_ok())]).await.unwrap();
+        if world.recv::<u8>(other, 3).await.unwrap().0 == [1] {
+            assert!(world.recv::<u8>(other, 2).await.unwrap().0 == vec![other as u8 + 1; FIRST]);
+        }
+        second
+    });
+    let ends = join_all(exchanges).await;
+    let locked = |rank| Err(WorldError::LockedUp { rank });
+    assert!(ends[0] == locked(1) || ends[1] == locked(0), "{ends:?}");
+    assert!(ends.iter().zip([1, 0]).all(|(end, other)| *end == Ok(()) || *end == locked(other)));
+    join_all(worlds.into_iter().map(World::leave)).await;
+}

@@ -15,7 +15,7 @@ use ringpost_transport::limits::archive_bytes_max;
 
 use crate::address::{Address, InvalidActorName};
 
-pub use allocate::{AllocateError, ReleaseError};
+pub use allocate::{AllocateError, HandOverCause, HandOverError, ReleaseError};
 pub use region::{RegionError, WriteAndTellError};
 pub use remote_spawn::{OfferError, RemoteSpawnCause, RemoteSpawnError};
 pub use too_few_answers::TooFewAnswers;

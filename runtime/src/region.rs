@@ -6,6 +6,7 @@
 //!   is given away keeps nothing alive.
 
 mod archived;
+mod handed;
 mod lease;
 mod offered;
 #[cfg(doctest)]
@@ -32,6 +33,7 @@ use crate::remote::{Access, OutOfRange, Share, ShareId, Words};
 use crate::shared::Counted;
 
 pub use archived::ArchivedRemoteRegion;
+pub use handed::{ArchivedHandedRegion, HandedRegion};
 pub use lease::Lease;
 pub use offered::PeerRegion;
 use range::{out_of_range, place};
@@ -129,6 +131,14 @@ impl<T: Pod> Region<T> {
     /// [`RegionError::OutOfRange`].
     pub fn set(&self, at: usize, element: T) -> Result<(), RegionError> {
         self.write(at, &[element])
+    }
+
+    /// Returns the elements, to read and write them where they lie; `None` while the region is
+    /// shared, or a task of this node uses it by a share that has ended.
+    /// [`revoke_all`](Self::revoke_all) waits for that.
+    pub fn try_local_mut(&mut self) -> Option<&mut [T]> {
+        let (len, memory) = (self.len, Arc::get_mut(&mut self.memory)?);
+        Some(bytemuck::cast_slice_mut(&mut memory.as_mut_bytes()[..len * size_of::<T>()]))
     }
 
     /// Returns copies of these elements.

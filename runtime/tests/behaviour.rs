@@ -13,6 +13,7 @@ mod blocking;
 mod depth;
 mod ending;
 mod gathering;
+mod handing;
 mod layouts;
 mod leases;
 mod lending;
@@ -71,6 +72,8 @@ macro_rules! for_each_case {
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;
             layouts: references_with_names_that_are_none_are_no_archive;
+            handing: memory_is_handed_over_to_an_actor_of_its_node;
+            handing: a_region_that_is_not_shared_is_borrowed;
             leases: a_revocation_waits_for_one_that_is_under_way;
             leases: a_lease_ends_with_its_time_or_its_actor;
             leases: a_node_gives_another_one_memory;

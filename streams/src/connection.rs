@@ -86,6 +86,16 @@ impl<Tx: Wire, Rx: Wire> Parts<Tx, Rx> {
         self.incoming.end(cause.clone());
     }
 
+    /// Ends the connection, and tells the peer why.
+    pub(crate) fn fail(&self, cause: &EndCause) {
+        self.end(cause);
+        self.notices.post_reset(match cause {
+            EndCause::Violation(_) => Why::Violation,
+            EndCause::Lost => Why::Lost,
+            _ => Why::Dropped,
+        });
+    }
+
     /// Returns the message that a notice is sent as; `None` of the last one.
     pub(crate) fn frame_of(&self, notice: Notice) -> Option<Frame<Tx>> {
         let load = |count: &AtomicU64| count.load(Ordering::SeqCst);
@@ -176,7 +186,7 @@ impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
     fn control(&mut self, frame: &ArchivedFrame<Rx>) -> Result<(), EndCause> {
         let Parts { outgoing, incoming, notices } = &self.parts;
         match frame {
-            ArchivedFrame::Item { .. } => {}
+            ArchivedFrame::Item { .. } | ArchivedFrame::Answer { .. } => {}
             ArchivedFrame::Fin { number, is_closed } => {
                 self.count(number.to_native())?;
                 incoming.end(if *is_closed { EndCause::Closed } else { EndCause::Dropped });
@@ -197,6 +207,14 @@ impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
             }
         }
         Ok(())
+    }
+
+    /// Takes the answer to an offer.
+    fn answered(&self, frame: Frame<Rx>) -> Result<(), EndCause> {
+        match frame {
+            Frame::Answer { number, memory } => self.parts.outgoing.answer(number, memory),
+            _ => Ok(()),
+        }
     }
 
     /// Compares the items that came with the number that the peer has sent (CO-1).
@@ -220,11 +238,7 @@ impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
     /// Ends the connection, and tells the peer why.
     fn fail(&mut self, cause: &EndCause) {
         self.is_over = true;
-        self.parts.end(cause);
-        self.parts.notices.post_reset(match cause {
-            EndCause::Violation(_) => Why::Violation,
-            _ => Why::Lost,
-        });
+        self.parts.fail(cause);
     }
 }
 
@@ -237,6 +251,7 @@ impl<Tx: Wire, Rx: Wire> Handler<View<Frame<Rx>>> for Connection<Tx, Rx> {
         }
         let checked = match &*msg {
             ArchivedFrame::Item { number, item } => self.check(number.to_native(), item).map(Some),
+            ArchivedFrame::Answer { .. } => self.answered(msg.to_owned()).map(|()| None),
             other => self.control(other).map(|()| None),
         };
         let taken = match checked {
@@ -278,6 +293,7 @@ async fn send_notices<Tx: Wire, Rx: Wire>(
             biased;
             () = link_lost(&mut events, peer.address().node()) => {
                 notices.repeat();
+                parts.outgoing.decline();
                 continue;
             }
             notice = notices.next() => notice,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use ringpost::{Recipient, View, Wire, message};
+use ringpost::{Recipient, RemoteRegion, View, Wire, message};
 
 use crate::end::EndCause;
 
@@ -23,6 +23,9 @@ pub(crate) enum Frame<T> {
     /// The number of items that the sender has sent, over all links. The receiver reports with
     /// [`Read`](Frame::Read) at once when its program has read `report_at` bytes.
     Check { sent: u64, report_at: u64 },
+    /// The answer to a [`Chunk::Offer`] with this number: the memory that its bytes are to be
+    /// written to; `None` where they are to be sent.
+    Answer { number: u64, memory: Option<RemoteRegion<u8>> },
 }
 
 /// Why an end resets its connection.
@@ -57,9 +60,16 @@ pub(crate) struct Connect<Tx: Wire> {
 /// The answer of a listener: its own end, or `None` where it is closed.
 pub(crate) type Connected<Rx> = Option<Recipient<Frame<Rx>>>;
 
-/// Bytes of a stream.
+/// A part of a stream.
 #[message(name = "ringpost_streams::Chunk")]
-pub(crate) struct Chunk(pub(crate) Vec<u8>);
+pub(crate) enum Chunk {
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// So many bytes follow. The receiver answers whether they are to be written to its memory.
+    Offer(u64),
+    /// So many bytes lie in the memory of the last answer.
+    Placed(u64),
+}
 
 /// A message that is read where it arrived, as a [`View`] is. Dereferences to the archived form of
 /// `T`. It owns its bytes, and may be kept and moved to other tasks; it may hold a receive buffer
@@ -71,6 +81,14 @@ impl<T: Wire> Received<T> {
     pub(crate) fn new(frame: View<Frame<T>>) -> Self {
         debug_assert!(matches!(&*frame, ArchivedFrame::Item { .. }));
         Received(frame)
+    }
+
+    /// Returns the number of the item.
+    pub(crate) fn number(&self) -> u64 {
+        match &*self.0 {
+            ArchivedFrame::Item { number, .. } => number.to_native(),
+            _ => unreachable!("it was made of an item"),
+        }
     }
 
     /// Returns the message itself; references to actors in it are bound to this node.

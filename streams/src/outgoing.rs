@@ -1,13 +1,14 @@
 //! The way from an end of a connection to the other end.
 
 use std::future::poll_fn;
+use std::mem;
 use std::pin::pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
 use parking_lot::{Mutex, MutexGuard};
-use ringpost::{Cause, Recipient, TellError, Wire};
+use ringpost::{Cause, Recipient, RemoteRegion, TellError, Wire};
 
 use crate::end::{EndCause, SendCause, SendError};
 use crate::frame::Frame;
@@ -38,6 +39,18 @@ pub(crate) struct Sent {
 struct State {
     broken: Option<EndCause>,
     writer: Option<Waker>,
+    offer: Offer,
+}
+
+/// The last offer of bytes for the peer's memory.
+#[derive(Default)]
+enum Offer {
+    #[default]
+    None,
+    /// The item with this number.
+    Made(u64),
+    /// `None` where the bytes are to be sent.
+    Answered(Option<RemoteRegion<u8>>),
 }
 
 impl<T: Wire> Outgoing<T> {
@@ -89,6 +102,62 @@ impl<T: Wire> Outgoing<T> {
             waker.wake();
         }
         Ok(())
+    }
+
+    /// Notes that the item with this number is an offer, before it is sent.
+    pub(crate) fn note_offer(&self, number: u64) {
+        self.state.lock().offer = Offer::Made(number);
+    }
+
+    /// Takes the peer's answer to an offer. One to an earlier offer is left out.
+    ///
+    /// # Errors
+    /// [`EndCause::Violation`] if the memory is not the peer's own.
+    pub(crate) fn answer(
+        &self,
+        number: u64,
+        memory: Option<RemoteRegion<u8>>,
+    ) -> Result<(), EndCause> {
+        let peer = self.peer()?.address().node();
+        if memory.as_ref().is_some_and(|memory| memory.node() != peer || memory.is_empty()) {
+            return Err(EndCause::Violation("the peer named memory that is not its own, or none"));
+        }
+        self.settle(|made| (made == number).then_some(memory));
+        Ok(())
+    }
+
+    /// Declines the offer, since its answer may have been lost with a link.
+    pub(crate) fn decline(&self) {
+        self.settle(|_| Some(None));
+    }
+
+    fn settle(&self, answer: impl FnOnce(u64) -> Option<Option<RemoteRegion<u8>>>) {
+        let mut state = self.state.lock();
+        let Offer::Made(number) = state.offer else { return };
+        let Some(answer) = answer(number) else { return };
+        state.offer = Offer::Answered(answer);
+        let writer = state.writer.take();
+        drop(state);
+        if let Some(waker) = writer {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the answer to the last offer.
+    pub(crate) fn poll_answer(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<RemoteRegion<u8>>, EndCause>> {
+        // First the waker, then the look.
+        let broken = self.poll_broken(cx);
+        let offer = &mut self.state.lock().offer;
+        match mem::take(offer) {
+            Offer::Answered(answer) => Poll::Ready(Ok(answer)),
+            made => {
+                *offer = made;
+                broken.map(Err)
+            }
+        }
     }
 
     /// Returns why nothing can be sent any more; `None` where it can.

@@ -45,25 +45,28 @@
 //! | dropped with bytes unread, or by a panic | the bytes that came, then an error | an error |
 //! | node down, or bytes lost with a link | the bytes that came, then an error | an error |
 
+mod place;
 mod read;
 mod write;
 
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ringpost::{Node, Peer, SpawnError};
+use ringpost::{Node, Peer, Region, SpawnError};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::connection::{Kind, Parts};
 use crate::end::{ConnectError, EndCause};
-use crate::frame::Chunk;
+use crate::frame::{ArchivedChunk, Chunk};
 use crate::incoming::Limit;
 use crate::listener::{self, Acceptor};
 
 pub use crate::incoming::ITEM_COST;
+pub use place::PLACED_FROM;
 pub use read::ReadHalf;
 pub use write::WriteHalf;
 
@@ -77,10 +80,11 @@ pub const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 fn kind() -> Kind<Chunk> {
     Kind {
         limit: Limit::Bytes(WINDOW),
-        weigh: |chunk| match chunk.0.len() {
-            0 => Err("an empty chunk came"),
-            len if len > CHUNK_MAX => Err("a chunk is too long"),
-            len => Ok(len as u64),
+        weigh: |chunk| match chunk {
+            ArchivedChunk::Bytes(bytes) if bytes.len() > CHUNK_MAX => Err("a chunk is too long"),
+            ArchivedChunk::Bytes(bytes) if !bytes.is_empty() => Ok(bytes.len() as u64),
+            ArchivedChunk::Offer(bytes) | ArchivedChunk::Placed(bytes) if *bytes > 0 => Ok(0),
+            _ => Err("an empty chunk came"),
         },
         is_stream: true,
     }
@@ -191,6 +195,32 @@ impl Stream {
         }
     }
 
+    /// Reads bytes into a region; see [`ReadHalf::read_into`].
+    ///
+    /// # Errors
+    /// As of [`ReadHalf::read_into`].
+    ///
+    /// # Cancel safety
+    /// As of [`ReadHalf::read_into`].
+    pub async fn read_into(
+        &mut self,
+        region: &Region<u8>,
+        range: Range<usize>,
+    ) -> io::Result<usize> {
+        self.reader.read_into(region, range).await
+    }
+
+    /// Writes bytes of a region; see [`WriteHalf::write_from`].
+    ///
+    /// # Errors
+    /// As of [`WriteHalf::write_from`].
+    ///
+    /// # Cancel safety
+    /// As of [`WriteHalf::write_from`].
+    pub async fn write_from(&mut self, region: &Region<u8>, range: Range<usize>) -> io::Result<()> {
+        self.writer.write_from(region, range).await
+    }
+
     /// Returns the two directions, for two tasks. The connection is over when both are dropped.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         (self.reader, self.writer)
@@ -223,7 +253,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.writer).poll_write(cx, buf)
+        self.writer.poll_send(&[IoSlice::new(buf)], cx)
     }
 
     fn poll_write_vectored(
@@ -231,7 +261,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.writer).poll_write_vectored(cx, bufs)
+        self.writer.poll_send(bufs, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

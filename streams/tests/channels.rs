@@ -180,7 +180,7 @@ async fn body(cluster: Cluster) {
 
 #[test]
 fn channels_keep_order_and_tell_the_end_after_the_last_message() {
-    test_kit::check(0..50, body);
+    test_kit::check(0..400, body);
 }
 
 /// A message that is the last one and is lost with its link is missed, although none follows.

@@ -19,6 +19,7 @@ enum Frame<T> {
     Reset { why: Why },
     Read { bytes: u64, items: u64 },
     Check { sent: u64, report_at: u64 },
+    Answer { number: u64, memory: Option<RemoteRegion<u8>> },
 }
 
 #[message(name = "ringpost_streams::Why")]
@@ -36,10 +37,14 @@ struct Connect<Tx: ringpost::Wire> {
 
 #[message(name = "ringpost_streams::Chunk")]
 #[derive(Debug, Clone, PartialEq)]
-struct Chunk(Vec<u8>);
+enum Chunk {
+    Bytes(Vec<u8>),
+    Offer(u64),
+    Placed(u64),
+}
 
 fn item(number: u64, len: usize) -> Frame<Chunk> {
-    Frame::Item { number, item: Chunk(vec![7; len]) }
+    Frame::Item { number, item: Chunk::Bytes(vec![7; len]) }
 }
 
 /// Returns the cause inside of an error of a stream.
@@ -60,22 +65,36 @@ async fn tried(
     let mut inbox = node.inbox::<Frame<Chunk>>(64).await.unwrap();
     let end = desk.ask(Connect { to: inbox.recipient() }).await.unwrap().unwrap();
     let (mut stream, _) = listener.accept().await.unwrap();
+    // Some of it is found as it comes, and the rest when it is read.
+    let is_found_late =
+        frames.iter().any(|frame| matches!(frame, Frame::Item { item: Chunk::Placed(_), .. }));
     for frame in frames {
         end.tell(frame).await.unwrap();
     }
-    let why = loop {
-        match inbox.receive().await.unwrap() {
-            Frame::Reset { why } => break why,
-            Frame::Read { .. } => {}
-            frame => panic!("{frame:?} before the reset"),
+    let reset = async {
+        loop {
+            match inbox.receive().await.unwrap() {
+                Frame::Reset { why } => break why,
+                Frame::Read { .. } | Frame::Answer { memory: None, .. } => {}
+                frame => panic!("{frame:?} before the reset"),
+            }
         }
     };
-    let (mut count, mut bytes) = (0, [0; 65_536]);
-    let error = loop {
-        match stream.read(&mut bytes).await {
-            Ok(0) => panic!("the end of a stream whose peer lies"),
-            Ok(read) => count += read as u64,
-            Err(error) => break error,
+    let read = async {
+        let (mut count, mut bytes) = (0, [0; 65_536]);
+        loop {
+            match stream.read(&mut bytes).await {
+                Ok(0) => panic!("the end of a stream whose peer lies"),
+                Ok(read) => count += read as u64,
+                Err(error) => break (count, error),
+            }
+        }
+    };
+    let ((count, error), why) = match is_found_late {
+        true => tokio::join!(read, reset),
+        false => {
+            let why = reset.await;
+            (read.await, why)
         }
     };
     let written = stream.write(b"x").await.unwrap_err();
@@ -94,6 +113,9 @@ async fn a_peer_that_breaks_the_protocol_ends_its_connection_only() {
         let fits = WINDOW / (CHUNK_MAX as u64 + ITEM_COST);
         let flood: Vec<_> = (0..fits + 1).map(|number| item(number, CHUNK_MAX)).collect();
         let fin = |number| Frame::Fin { number, is_closed: true };
+        let part = |number, item| Frame::Item { number, item };
+        let own = alpha.region::<u8>(8).unwrap().share(Access::WRITE).unwrap();
+        let others = beta.region::<u8>(8).unwrap().share(Access::WRITE).unwrap();
         // The frames that are sent, and the number of bytes that are read before the error.
         let cases: Vec<(&str, Vec<Frame<Chunk>>, u64)> = vec![
             ("a number is left out", vec![item(0, 10), item(2, 10)], 10),
@@ -104,6 +126,19 @@ async fn a_peer_that_breaks_the_protocol_ends_its_connection_only() {
             ("too long", vec![item(0, CHUNK_MAX + 1)], 0),
             ("more than the window", flood, fits * CHUNK_MAX as u64),
             ("read more than sent", vec![Frame::Read { bytes: 1, items: 0 }], 0),
+            ("an offer of nothing", vec![part(0, Chunk::Offer(0))], 0),
+            ("placed without an offer", vec![part(0, Chunk::Placed(1))], 0),
+            (
+                "placed after a refusal",
+                vec![part(0, Chunk::Offer(u64::MAX)), part(1, Chunk::Placed(u64::MAX))],
+                0,
+            ),
+            ("memory of another node", vec![Frame::Answer { number: 0, memory: Some(others) }], 0),
+            (
+                "memory that nobody wanted, and a number left out",
+                vec![Frame::Answer { number: 0, memory: Some(own) }, item(1, 1)],
+                0,
+            ),
         ];
         for (name, frames, read) in cases {
             let (count, cause, why) = tried(&alpha, &mut listener, frames).await;

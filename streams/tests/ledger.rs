@@ -14,6 +14,8 @@ pub(crate) struct Direction {
 pub(crate) struct State {
     /// Bytes whose write returned `Ok`.
     pub(crate) written: u64,
+    /// Bytes of a write that has not returned, and which may arrive before it does.
+    pub(crate) under_way: u64,
     pub(crate) read: u64,
     /// The writer has shut it down, or dropped it.
     pub(crate) is_finished: bool,
@@ -46,6 +48,12 @@ impl Direction {
         self.state().written += count as u64;
     }
 
+    /// Notes the end of a write that was under way.
+    pub(crate) fn wrote_all(&self) {
+        let mut state = self.state();
+        state.written += std::mem::take(&mut state.under_way);
+    }
+
     /// Checks bytes that were read: the next ones, and no more than were written.
     pub(crate) fn took(&self, bytes: &[u8]) {
         let mut state = self.state();
@@ -53,7 +61,10 @@ impl Direction {
         let wrong = (from..).zip(bytes).find(|(at, byte)| self.byte(*at) != **byte);
         assert!(wrong.is_none(), "a byte is wrong (offset, found): {wrong:?}");
         state.read += bytes.len() as u64;
-        assert!(state.read <= state.written, "bytes came from nowhere: {state:?}");
+        assert!(
+            state.read <= state.written + state.under_way,
+            "bytes came from nowhere: {state:?}"
+        );
     }
 
     /// Checks that the end may be read now.

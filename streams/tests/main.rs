@@ -7,6 +7,7 @@ mod garbage;
 mod ledger;
 mod rpc;
 mod schedules;
+mod stopped;
 mod tcp;
 mod web;
 

@@ -20,6 +20,7 @@ struct Met {
     dropped: AtomicUsize,
     not_reading: AtomicUsize,
     synced: AtomicUsize,
+    placed: AtomicUsize,
     cancelled: AtomicUsize,
 }
 
@@ -36,6 +37,8 @@ enum Trouble {
 #[derive(Clone)]
 struct Script {
     cluster: Cluster,
+    /// The node of the program's regions.
+    node: Node,
     trouble: Trouble,
     met: &'static Met,
 }
@@ -73,13 +76,14 @@ impl Script {
     /// Writes until it has enough or the stream fails.
     async fn write(self, mut writer: WriteHalf, direction: Direction) {
         for _ in 0..self.draw(20) {
-            let result = match self.draw(8) {
+            let result = match self.draw(9) {
                 0 => {
                     self.cluster.sleep_up_to(Duration::from_millis(5)).await;
                     Ok(())
                 }
                 1 => self.sync(&mut writer, &direction).await,
                 2 => self.write_or_not(&mut writer, &direction).await,
+                3 => self.write_from(&mut writer, &direction).await,
                 _ => self.write_some(&mut writer, &direction).await,
             };
             direction.certain(writer.read_by_peer());
@@ -114,6 +118,42 @@ impl Script {
         assert!(count > 0);
         to.wrote(count);
         Ok(())
+    }
+
+    /// Writes bytes of a region: a few, or enough to be placed in the peer's memory.
+    async fn write_from(&self, writer: &mut WriteHalf, to: &Direction) -> std::io::Result<()> {
+        let bytes = to.next(self.size());
+        let mut region = self.node.region::<u8>(bytes.len() + 8).unwrap();
+        let at = self.draw(8) as usize;
+        region.try_local_mut().unwrap()[at..at + bytes.len()].copy_from_slice(&bytes);
+        to.state().under_way = bytes.len() as u64;
+        writer.write_from(&region, at..at + bytes.len()).await?;
+        to.wrote_all();
+        Ok(())
+    }
+
+    /// Reads into a region. What else it has in it stays as it was.
+    async fn read_into(&self, reader: &mut ReadHalf, from: &Direction) -> std::io::Result<bool> {
+        let len = self.size();
+        let mut region = self.node.region_of(&vec![0xee; len + 24]).unwrap();
+        // Where it begins within a word, the peer has no access to it.
+        let at = if self.draw(4) == 0 { 9 } else { 8 };
+        let count = match self.draw(4) {
+            0 => {
+                let time = Duration::from_micros(self.draw(2_000));
+                tokio::select! {
+                    biased;
+                    count = reader.read_into(&region, at..at + len) => count?,
+                    () = self.cluster.sleep(time) => return Ok(true),
+                }
+            }
+            _ => reader.read_into(&region, at..at + len).await?,
+        };
+        let elements = region.try_local_mut().expect("the peer has no access any more");
+        from.took(&elements[at..at + count]);
+        assert!(elements[..at].iter().chain(&elements[at + len..]).all(|byte| *byte == 0xee));
+        self.met.placed.fetch_add(1, Ordering::Relaxed);
+        Ok(count > 0)
     }
 
     /// Writes, unless it takes too long: then nothing was written.
@@ -170,7 +210,8 @@ impl Script {
 
     /// Reads once. Returns false at the end.
     async fn read_some(&self, reader: &mut ReadHalf, from: &Direction) -> std::io::Result<bool> {
-        match self.draw(6) {
+        match self.draw(7) {
+            3 => self.read_into(reader, from).await,
             0 => {
                 self.cluster.sleep_up_to(Duration::from_millis(3)).await;
                 Ok(true)
@@ -224,8 +265,9 @@ async fn connections(script: &Script, from: &Node, to: &Node) {
         let near = Stream::connect(from, &path).await.unwrap();
         let (far, peer) = listener.accept().await.unwrap();
         assert_eq!(peer.name(), from.name());
-        ends.push(tokio::spawn(script.clone().run(near, out.clone(), back.clone())));
-        ends.push(tokio::spawn(script.clone().run(far, back, out)));
+        let script = |node: &Node| Script { node: node.clone(), ..script.clone() };
+        ends.push(tokio::spawn(script(from).run(near, out.clone(), back.clone())));
+        ends.push(tokio::spawn(script(to).run(far, back, out)));
     }
     let faults = async {
         let (cluster, time) = (&script.cluster, Duration::from_millis(200));
@@ -257,7 +299,7 @@ async fn body(cluster: Cluster, met: &'static Met) {
     let [alpha, beta] = [cluster.node("alpha").await, cluster.node("beta").await];
     let trouble = [Trouble::None, Trouble::Links, Trouble::Cuts, Trouble::Death];
     let trouble = trouble[(cluster.random() % 4) as usize];
-    let script = Script { cluster: cluster.clone(), trouble, met };
+    let script = Script { cluster: cluster.clone(), node: alpha.clone(), trouble, met };
     // Also between two programs of one node.
     match cluster.random() % 8 {
         0 if trouble == Trouble::None => connections(&script, &alpha, &alpha).await,
@@ -269,7 +311,7 @@ async fn body(cluster: Cluster, met: &'static Met) {
 #[test]
 fn streams_keep_to_the_ledger_on_any_schedule() {
     let met: &'static Met = Box::leak(Box::default());
-    test_kit::check(0..50, |cluster| body(cluster, met));
+    test_kit::check(0..600, |cluster| body(cluster, met));
     let counts = [
         ("ends", &met.ends),
         ("lost", &met.lost),
@@ -277,6 +319,7 @@ fn streams_keep_to_the_ledger_on_any_schedule() {
         ("dropped", &met.dropped),
         ("not reading", &met.not_reading),
         ("synced", &met.synced),
+        ("read into a region", &met.placed),
         ("cancelled", &met.cancelled),
     ];
     let seen: Vec<_> = counts.map(|(name, count)| (name, count.load(Ordering::Relaxed))).into();

@@ -13,9 +13,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use crate::{in_time, pair};
 
+/// 64 MiB, or as many as `RINGPOST_GIANT_MIB` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_mebibytes_arrive_as_they_were_sent() {
-    in_time(async {
+async fn mebibytes_arrive_as_they_were_sent() {
+    let mebibytes = std::env::var("RINGPOST_GIANT_MIB").map_or(64, |mib| mib.parse().unwrap());
+    let sent = async move {
         let (alpha, beta) = pair().await;
         let mut listener = StreamListener::bind(&beta, "bytes").await.unwrap();
         let mut near = Stream::connect(&alpha, "beta/bytes").await.unwrap();
@@ -34,7 +36,7 @@ async fn sixty_four_mebibytes_arrive_as_they_were_sent() {
             }
         });
         let (mut hash, mut random) = (std::hash::DefaultHasher::new(), fastrand::Rng::with_seed(1));
-        let (total, mut sent) = (64 << 20, 0);
+        let (total, mut sent) = (mebibytes << 20, 0);
         while sent < total {
             let mut bytes = vec![0; random.usize(1..400_000).min(total - sent)];
             random.fill(&mut bytes);
@@ -44,6 +46,60 @@ async fn sixty_four_mebibytes_arrive_as_they_were_sent() {
         }
         near.close_within(Duration::from_secs(60)).await.unwrap();
         assert_eq!(reading.await.unwrap(), (total, hash.finish()));
+    };
+    tokio::time::timeout(crate::PATIENCE * (1 + mebibytes as u32 / 64), sent).await.unwrap();
+}
+
+/// Bytes of one region arrive in another one, also after a write that was given up while it waited
+/// for memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_are_written_from_region_to_region() {
+    in_time(async {
+        let (alpha, beta) = pair().await;
+        let mut listener = StreamListener::bind(&beta, "bytes").await.unwrap();
+        let mut near = Stream::connect(&alpha, "beta/bytes").await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        let mut bytes = vec![0; 9_000_000];
+        fastrand::Rng::with_seed(2).fill(&mut bytes);
+        let (from, mut into) = (alpha.region_of(&bytes).unwrap(), beta.region(8 << 20).unwrap());
+
+        let given_up = near.write_from(&from, 0..9_000_000);
+        let waited = tokio::time::timeout(Duration::from_millis(20), given_up).await;
+        assert!(waited.is_err(), "nobody reads yet");
+        near.write_all(&bytes[..3]).await.unwrap();
+        assert_eq!(far.read_into(&into, 0..100).await.unwrap(), 3);
+
+        let writes = tokio::spawn(async move {
+            near.write_from(&from, 3..9_000_000).await.unwrap();
+            near.sync().await.unwrap();
+            near
+        });
+        // As much as there is memory for is written to it at once.
+        assert_eq!(far.read_into(&into, 8..8 << 20).await.unwrap(), (8 << 20) - 8);
+        let elements = into.try_local_mut().expect("it is shared no more");
+        assert!(elements[..3] == bytes[..3] && elements[8..] == bytes[3..(8 << 20) - 5]);
+        // And the rest is sent to who reads otherwise.
+        let mut rest = vec![0; 9_000_000 - ((8 << 20) - 5)];
+        far.read_exact(&mut rest).await.unwrap();
+        assert!(rest == bytes[(8 << 20) - 5..]);
+        let mut near = writes.await.unwrap();
+        assert_eq!(near.read_by_peer(), 9_000_000);
+
+        // A read that is given up when the peer may have written ends the stream, for both.
+        let from = alpha.region::<u8>(1 << 20).unwrap();
+        let mut reads = Box::pin(far.read_into(&into, 0..1 << 20));
+        let mut writes = Box::pin(near.write_from(&from, 0..1 << 20));
+        let lent = || beta.snapshot().shared.shares == 1;
+        while !lent() {
+            assert!(futures::poll!(&mut reads).is_pending());
+            assert!(futures::poll!(&mut writes).is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(reads);
+        drop(far);
+        assert_eq!(writes.await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+        let beyond = near.read_into(&from, 1..2 << 20).await.unwrap_err();
+        assert_eq!(beyond.kind(), std::io::ErrorKind::InvalidInput);
     })
     .await;
 }

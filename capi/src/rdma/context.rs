@@ -1,16 +1,17 @@
 //! A context: a node, its peers by index, and the memory that they read and write.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::{Access, Node, NodeBuilder, Region, RemoteRegion};
+use ringpost::{Access, Node, Region, RemoteRegion};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::greeting;
-use super::peer::{Arrival, PEERS_MAX, Peer, Service, random};
+use super::greeting::{self, SERVER};
+use super::peer::{Arrival, PEERS_MAX, Peer, Service};
+use crate::describe::{invented, link, start_linked};
 use crate::driver::{Closing, wait};
 use crate::failure::{Code, Failure};
 use crate::handles::Kind;
@@ -19,6 +20,8 @@ use crate::ready::Ready;
 
 /// A context, made by `rdma_init`.
 pub(crate) struct Context {
+    /// The address of this machine that the program gave.
+    address: IpAddr,
     buffer_bytes: usize,
     is_server: bool,
     /// `None` until a client connects for the first time.
@@ -69,6 +72,7 @@ impl Context {
         }
         let closing = Arc::new(Closing::default());
         let mut context = Context {
+            address,
             buffer_bytes,
             is_server,
             place: tokio::sync::Mutex::default(),
@@ -84,7 +88,7 @@ impl Context {
         if is_server {
             let at = SocketAddr::new(address, port);
             wait(async {
-                let node = builder()?.listen(at.to_string()).start().await?;
+                let node = invented(SERVER)?.listen(at.to_string()).start().await?;
                 context.port = port_of(&node).unwrap_or(port);
                 let served = context.serve(node.clone()).await;
                 if served.is_err() {
@@ -127,7 +131,7 @@ impl Context {
         let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
         let address = format!("{host}:{port}");
         let peer = self.closing.wait(None, async {
-            let (here, server) = self.reach(address).await?;
+            let (here, server) = self.reach(&address).await?;
             let service = Service {
                 node: here.node,
                 shared: here.shared,
@@ -140,13 +144,14 @@ impl Context {
     }
 
     /// Links the node of this context to the one at an address, whose name it returns.
-    async fn reach(&self, address: String) -> Result<(Place, String), Failure> {
+    async fn reach(&self, address: &str) -> Result<(Place, String), Failure> {
         let mut place = self.place.lock().await;
         if let Some(place) = &*place {
-            let server = place.node.connect(address).await?;
+            let server = link(&place.node, address).await?;
             return Ok((place.clone(), server.name().to_owned()));
         }
-        let (node, server) = builder()?.seeds([address]).connect().await?;
+        let client = invented("rdma-client")?.listen(self.client_address());
+        let (node, server) = start_linked(client, address).await?;
         let made = self.settle(node.clone());
         if made.is_err() {
             node.shutdown(Duration::ZERO).await;
@@ -154,6 +159,18 @@ impl Context {
         let made = made?;
         *place = Some(made.clone());
         Ok((made, server.name().to_owned()))
+    }
+
+    /// Returns where the node of a client listens. When the process is killed, servers know it at
+    /// once, since its host refuses connections. Without a secret all nodes are on loopback.
+    fn client_address(&self) -> String {
+        let has_secret = std::env::var_os("RINGPOST_SECRET").is_some_and(|text| !text.is_empty());
+        let ip = match self.address {
+            own if has_secret => own,
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        SocketAddr::new(ip, 0).to_string()
     }
 
     /// Waits for the next client, and returns its index.
@@ -246,14 +263,8 @@ impl Context {
     }
 }
 
-/// Describes a node: by the environment, which may have a secret, with a name of its own.
-fn builder() -> Result<NodeBuilder, Failure> {
-    let number = random()?;
-    Ok(Node::from_env()?.name(format!("rdma-{number:016x}")))
-}
-
 /// Returns the address, if it is one of this machine.
-fn local(ip: &str) -> Result<std::net::IpAddr, Failure> {
+fn local(ip: &str) -> Result<IpAddr, Failure> {
     let resolved = (ip, 0).to_socket_addrs().ok().and_then(|mut all| all.next());
     let at = resolved.ok_or_else(|| Failure::invalid(format!("`{ip}` is no address")))?;
     match TcpListener::bind(at) {

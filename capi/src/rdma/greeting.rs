@@ -17,7 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::packet::Packet;
-use super::peer::{Arrival, PEERS_MAX, Peer, Service, random};
+use super::peer::{Arrival, PEERS_MAX, Peer, Service};
+use crate::describe::{PATIENCE, random};
 use crate::driver::Closing;
 use crate::failure::{Code, Failure};
 use crate::line::Line;
@@ -25,10 +26,10 @@ use crate::line::Line;
 /// The names under which a server listens.
 const MESSAGES: &str = "rdma.messages";
 const PACKETS: &str = "rdma.packets";
-/// The longest time that a client may take to introduce itself. A slower client may try again.
-const GREETING: Duration = Duration::from_secs(5);
-/// The time for which a client looks for the listeners of a server that has just started.
-const LOOK_FOR: Duration = Duration::from_secs(5);
+/// The beginning of the names of servers.
+pub(super) const SERVER: &str = "rdma-server";
+/// The pause before a client looks for them again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 type Packets = Channel<Packet, Packet>;
 type Messages = Channel<Bytes, Bytes>;
@@ -86,7 +87,7 @@ async fn greet_all(
 
 /// Answers a client; gives none where that is refused, or does not introduce itself.
 async fn greet(service: &Service, mut packets: Packets, expected: &Expected) -> Option<Peer> {
-    let introduced = timeout(GREETING, packets.recv()).await.ok()?;
+    let introduced = timeout(PATIENCE, packets.recv()).await.ok()?;
     let Ok(Packet::Hello { session, memory }) = introduced else { return None };
     let Ok(place) = service.places.clone().try_acquire_owned() else {
         let why = format!("the server has {PEERS_MAX} peers already");
@@ -98,7 +99,7 @@ async fn greet(service: &Service, mut packets: Packets, expected: &Expected) -> 
     expected.lock().insert(session, claimed);
     let expectation = Expectation { session, expected };
     packets.send(Packet::Hello { session, memory: service.shared.clone() }).await.ok()?;
-    let messages = timeout(GREETING, messages).await.ok()?.ok()?;
+    let messages = timeout(PATIENCE, messages).await.ok()?.ok()?;
     drop(expectation);
     Some(peer(service, packets, messages, memory, place))
 }
@@ -117,7 +118,7 @@ impl Drop for Expectation<'_> {
 
 /// Hands a channel of messages to the greeting that expects it.
 async fn claim(mut messages: Messages, expected: &Expected) {
-    let Ok(Ok(Bytes(number))) = timeout(GREETING, messages.recv()).await else { return };
+    let Ok(Ok(Bytes(number))) = timeout(PATIENCE, messages.recv()).await else { return };
     let Ok(number) = number.try_into() else { return };
     let claimed = expected.lock().remove(&u64::from_le_bytes(number));
     // Where nobody expects it, it is dropped, and the client hears the end.
@@ -133,7 +134,7 @@ pub(super) async fn connect(
     server: &str,
     place: OwnedSemaphorePermit,
 ) -> Result<Peer, Failure> {
-    let mut packets = look_for(service, &format!("{server}/{PACKETS}")).await?;
+    let mut packets = look_for(service, server).await?;
     let session = random()?;
     let hello = Packet::Hello { session, memory: service.shared.clone() };
     packets.send(hello).await.map_err(|error| Failure::from(error.cause))?;
@@ -149,18 +150,19 @@ pub(super) async fn connect(
     Ok(peer(service, packets, messages, memory, place))
 }
 
-/// Connects to a listener, which may come up a moment after its node.
-async fn look_for(service: &Service, path: &str) -> Result<Packets, Failure> {
-    let until = Instant::now() + LOOK_FOR;
+/// Connects to the listener of a server, which may come up a moment after its node.
+async fn look_for(service: &Service, server: &str) -> Result<Packets, Failure> {
+    if !server.starts_with(SERVER) {
+        let what = format!("the node `{server}` at this address is no server of rdma_lib");
+        return Err(Failure::failed(what));
+    }
+    let (path, until) = (format!("{server}/{PACKETS}"), Instant::now() + PATIENCE);
     loop {
-        match Packets::connect(&service.node, path).await.map_err(Failure::from) {
-            Err(failure) if failure.code != Code::NotFound => return Err(failure),
-            Err(_) if Instant::now() < until => sleep(Duration::from_millis(20)).await,
-            Err(Failure { text, .. }) => {
-                let what = format!("the node at this address is no server of rdma_lib: {text}");
-                return Err(Failure::failed(what));
+        match Packets::connect(&service.node, &path).await.map_err(Failure::from) {
+            Err(failure) if failure.code == Code::NotFound && Instant::now() < until => {
+                sleep(LOOK_AGAIN).await;
             }
-            Ok(packets) => return Ok(packets),
+            found => return found,
         }
     }
 }

@@ -8,7 +8,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::packet::Packet;
 use crate::driver::Closing;
-use crate::failure::Failure;
 use crate::line::{CLOSE_WITHIN, Line};
 use crate::ready::{Ready, Token};
 
@@ -50,12 +49,4 @@ impl Peer {
             sender.close();
         }
     }
-}
-
-/// Returns a random number.
-///
-/// # Errors
-/// The system gives none.
-pub(super) fn random() -> Result<u64, Failure> {
-    getrandom::u64().map_err(|error| Failure::failed(format!("no random number: {error}")))
 }

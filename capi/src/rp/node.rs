@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ringpost::{Node, NodeBuilder};
 
+use crate::describe::{described, invented, link, start_linked};
 use crate::driver::{Closing, wait};
 use crate::entry::{entry, fill_text, text, time};
 use crate::failure::{Code, Failure, last_code, last_text};
@@ -36,6 +37,8 @@ pub const RP_FAILED: c_int = 6;
 pub const RP_DEFECT: c_int = 7;
 /// A failure: no listener has this name, now. Its program may come up in a moment.
 pub const RP_NOT_FOUND: c_int = 8;
+/// A failure: a rank of the world has died, or the world was revoked. rp_world_shrink goes on.
+pub const RP_RANK_DIED: c_int = 9;
 
 const _: () = assert!(
     RP_INVALID == Code::Invalid as c_int
@@ -46,6 +49,7 @@ const _: () = assert!(
         && RP_FAILED == Code::Failed as c_int
         && RP_DEFECT == Code::Defect as c_int
         && RP_NOT_FOUND == Code::NotFound as c_int
+        && RP_RANK_DIED == Code::RankDied as c_int
 );
 
 /// The thing behind a node's handle.
@@ -110,7 +114,7 @@ pub unsafe extern "C" fn rp_node_start(
 
 /// Starts a node that does not listen, with an invented name, and links it to the node at
 /// `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name
-/// has up to 64 bytes. Tries for 5 s.
+/// has up to 64 bytes. Tries for 5 s, or for 60 s if the host gives no answer.
 ///
 /// # Safety
 /// CA-1: `address` is null or a text, and `peer_len` bytes at `peer` may be written.
@@ -123,8 +127,8 @@ pub unsafe extern "C" fn rp_node_client(
     entry(null_mut(), || {
         // SAFETY: The caller gives null or a text that ends with a null (CA-1).
         let address = unsafe { text(address, "the address")? };
-        let builder = named(None)?.seeds([address]);
-        let (node, server) = wait(async { Ok(builder.connect().await?) })?;
+        let builder = named(None)?;
+        let (node, server) = wait(async { start_linked(builder, address).await })?;
         // SAFETY: The caller gives `peer_len` bytes, or null (CA-1).
         unsafe { fill_name(peer, peer_len, server.name())? };
         open(Arc::new(Running { node, closing: Closing::default() }))
@@ -147,8 +151,7 @@ pub unsafe extern "C" fn rp_node_connect(
         // SAFETY: The caller gives null or a text that ends with a null (CA-1).
         let address = unsafe { text(address, "the address")? };
         let running = running(node)?;
-        let connected = async { Ok(running.node.connect(address).await?) };
-        let server = running.closing.wait(None, connected)?;
+        let server = running.closing.wait(None, link(&running.node, address))?;
         // SAFETY: The caller gives `peer_len` bytes, or null (CA-1).
         unsafe { fill_name(peer, peer_len, server.name())? };
         Ok(0)
@@ -212,13 +215,10 @@ pub extern "C" fn rp_node_shutdown(node: *mut rp_node, timeout_ms: c_int) -> c_i
 
 /// Describes a node by the environment and its name.
 fn named(name: Option<&str>) -> Result<NodeBuilder, Failure> {
-    let builder = Node::from_env()?;
-    if let Some(name) = name {
-        return Ok(builder.name(name));
+    match name {
+        Some(name) => Ok(described()?.name(name)),
+        None => invented("node"),
     }
-    let number = getrandom::u64();
-    let number = number.map_err(|error| Failure::failed(format!("no random number: {error}")))?;
-    Ok(builder.name(format!("node-{number:016x}")))
 }
 
 /// # Safety

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::node::{rp_node, running};
 use crate::driver::{Closing, wait};
-use crate::entry::{bytes, entry, fill, put, room, text, too_large};
+use crate::entry::{bytes, entry, fill_from, put, text};
 use crate::failure::Failure;
 use crate::handles::{Kind, close, find, open};
 
@@ -163,14 +163,9 @@ pub unsafe extern "C" fn rp_region_get(
     data: *mut c_void,
     len: usize,
 ) -> c_int {
-    entry(-1, || {
-        room(data, len)?;
-        let end = offset.checked_add(len).ok_or_else(|| too_large(len))?;
-        let read = find::<Owned, _>(region)?.region.read(offset..end)?;
-        // SAFETY: The caller gives `len` bytes (CA-1), and just `len` were read.
-        unsafe { fill(data, &read)? };
-        Ok(0)
-    })
+    let read = |range| Ok(find::<Owned, _>(region)?.region.read(range)?);
+    // SAFETY: The caller gives `len` bytes (CA-1).
+    entry(-1, || unsafe { fill_from(offset, data, len, read) })
 }
 
 /// Closes a region of this program, and revokes it.
@@ -219,16 +214,12 @@ pub unsafe extern "C" fn rp_remote_read(
     data: *mut c_void,
     len: usize,
 ) -> c_int {
-    entry(-1, || {
-        room(data, len)?;
-        let end = offset.checked_add(len).ok_or_else(|| too_large(len))?;
+    let read = |range| {
         let remote = find::<Remote, _>(remote)?;
-        let read = async { Ok(remote.bytes.read(offset..end).await?) };
-        let read = remote.closing.wait(None, read)?;
-        // SAFETY: The caller gives `len` bytes (CA-1), and just `len` were read.
-        unsafe { fill(data, &read)? };
-        Ok(0)
-    })
+        remote.closing.wait(None, async { Ok(remote.bytes.read(range).await?) })
+    };
+    // SAFETY: The caller gives `len` bytes (CA-1).
+    entry(-1, || unsafe { fill_from(offset, data, len, read) })
 }
 
 /// Writes bytes of a shared region. After 0 they are there: a message that is sent next finds

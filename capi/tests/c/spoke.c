@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
         return fail(ctx, "rdma_recv");
     printf("%s\n", start);
 
-    char own[SIZE], all[BUFFER_SIZE] = {0};
+    char own[SIZE] = {0}, all[BUFFER_SIZE] = {0};
     snprintf(own, sizeof own, "spoke %s", name);
     if (rdma_sequential_alltoall(ctx, own, all, SIZE) < 0)
         return fail(ctx, "rdma_sequential_alltoall");

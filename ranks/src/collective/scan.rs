@@ -25,11 +25,7 @@ impl World {
         operation: O,
     ) -> impl Future<Output = Result<(), WorldError>> + Send + use<'a, T, O> {
         let head = Head::new("scan", 0, Element::of::<T>(), elements.len()).with::<O>();
-        let call = Call::begin(self, head);
-        async move {
-            let scanned = try_join(meet(&call), run(&call, elements, &operation, false)).await;
-            call.end(scanned.map(|_| ()))
-        }
+        run(Call::begin(self, head), elements, operation, false)
     }
 
     /// Combines the elements of the ranks before this rank. Rank 0 keeps its own elements.
@@ -46,24 +42,24 @@ impl World {
         operation: O,
     ) -> impl Future<Output = Result<(), WorldError>> + Send + use<'a, T, O> {
         let head = Head::new("exclusive_scan", 0, Element::of::<T>(), elements.len()).with::<O>();
-        let call = Call::begin(self, head);
-        async move {
-            let scanned = try_join(meet(&call), run(&call, elements, &operation, true)).await;
-            call.end(scanned.map(|_| ()))
-        }
+        run(Call::begin(self, head), elements, operation, true)
     }
 }
 
 async fn run<T: Plain, O: Operation<T>>(
-    call: &Call,
+    call: Call,
     elements: &mut [T],
-    operation: &O,
+    operation: O,
     is_exclusive: bool,
 ) -> Result<(), WorldError> {
-    match operation.is_ordered() {
-        true => chain(call, elements, operation, is_exclusive).await,
-        false => doubling(call, elements, operation, is_exclusive).await,
-    }
+    let scans = async {
+        match operation.is_ordered() {
+            true => chain(&call, elements, &operation, is_exclusive).await,
+            false => doubling(&call, elements, &operation, is_exclusive).await,
+        }
+    };
+    let scanned = try_join(meet(&call), scans).await;
+    call.end(scanned.map(|_| ()))
 }
 
 /// Passes what the ranks before have on to the next one.

@@ -9,6 +9,12 @@ use ringpost_ranks::{Exchange, Max, Operation, Ordered, Plain, Sum, World, World
 
 use super::{below, joined};
 
+/// Worlds of each seed, and schedules of each world: the first links of nodes take most of the time.
+/// Of the two tests that use them each has 20 seeds, so 400 schedules; `RINGPOST_TEST_CASES` says
+/// with how many seeds they run otherwise.
+const WORLDS: usize = 5;
+const SCHEDULES: usize = 4;
+
 /// One collective operation, the same for all ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Step {
@@ -48,19 +54,22 @@ impl Step {
     fn differing(self, cluster: &Cluster, size: usize) -> Self {
         loop {
             let mut other = self;
-            match below(cluster, 3) {
+            match below(cluster, 4) {
                 0 => other.kind = below(cluster, KINDS),
                 1 => other.element = below(cluster, 3),
+                2 => other.len += 1,
                 _ => other.root = below(cluster, size),
             }
             let counts = |step: Step| (0..=5).contains(&step.kind) || (8..=9).contains(&step.kind);
             let is_typed = |step: Step| step.kind != 0 && step.kind < 18;
+            let has_length = |step: Step| ![0, 3, 5, 7, 17, 18, 19].contains(&step.kind);
             // Some kinds are the same call.
             let same = [0, 19].contains(&other.kind) && [0, 19].contains(&self.kind)
                 || [15, 16].contains(&other.kind) && [15, 16].contains(&self.kind);
             let differs = other.kind != self.kind && !same
                 || counts(self) && other.root != self.root && self.kind != 0
-                || is_typed(self) && other.element != self.element;
+                || is_typed(self) && other.element != self.element
+                || has_length(self) && other.len != self.len;
             if differs {
                 return other;
             }
@@ -219,28 +228,42 @@ async fn does(world: &World, step: Step) -> Result<(), WorldError> {
     }
 }
 
-#[test]
-fn operations_do_as_the_model_also_several_at_a_time() {
-    test_kit::check(0..8, |cluster| async move {
-        let size = 1 + below(&cluster, 9);
-        let worlds = joined(&cluster, size).await;
-        for _ in 0..4 {
-            let (one, other) = (Step::draw(&cluster, size), Step::draw(&cluster, size));
-            let both = worlds.iter().map(|world| join(does(world, one), does(world, other)));
-            for (first, second) in join_all(both).await {
-                assert_eq!((first, second), (Ok(()), Ok(())), "{one:?} {other:?}");
+/// Runs schedules on worlds of `least` to 9 ranks.
+fn schedules(least: usize, schedule: impl AsyncFn(&Cluster, &[World])) {
+    test_kit::check(0..20, |cluster| async {
+        let cluster = cluster;
+        let most = least + below(&cluster, 10 - least);
+        let whole = joined(&cluster, most).await;
+        for _ in 0..WORLDS {
+            let size = least + below(&cluster, most - least + 1);
+            let part = |world: &World| (world.rank() < size).then_some(0);
+            let parts = join_all(whole.iter().map(|world| world.split(part(world), 0))).await;
+            let worlds: Vec<World> = parts.into_iter().filter_map(Result::unwrap).collect();
+            for _ in 0..SCHEDULES {
+                schedule(&cluster, &worlds).await;
             }
         }
     });
 }
 
 #[test]
+fn operations_do_as_the_model_also_several_at_a_time() {
+    schedules(1, async |cluster, worlds| {
+        let size = worlds.len();
+        let (one, other) = (Step::draw(cluster, size), Step::draw(cluster, size));
+        let both = worlds.iter().map(|world| join(does(world, one), does(world, other)));
+        for (first, second) in join_all(both).await {
+            assert_eq!((first, second), (Ok(()), Ok(())), "{one:?} {other:?}");
+        }
+    });
+}
+
+#[test]
 fn a_call_that_differs_is_an_error_on_all_ranks_and_the_next_one_works() {
-    test_kit::check(0..8, |cluster| async move {
-        let size = 2 + below(&cluster, 8);
-        let worlds = joined(&cluster, size).await;
-        let step = Step::draw(&cluster, size);
-        let (odd, other) = (below(&cluster, size), step.differing(&cluster, size));
+    schedules(2, async |cluster, worlds| {
+        let size = worlds.len();
+        let step = Step::draw(cluster, size);
+        let (odd, other) = (below(cluster, size), step.differing(cluster, size));
         let calls = worlds.iter().enumerate().map(async |(rank, world)| {
             cluster.sleep_up_to(Duration::from_millis(2)).await;
             does(world, if rank == odd { other } else { step }).await
@@ -250,58 +273,63 @@ fn a_call_that_differs_is_an_error_on_all_ranks_and_the_next_one_works() {
             let is_told = matches!(&error, WorldError::Mismatch(_));
             assert!(is_told, "rank {rank} of {size}: {error}; {step:?}, rank {odd}: {other:?}");
         }
-        let step = Step::draw(&cluster, size);
+        let step = Step::draw(cluster, size);
         let next = join_all(worlds.iter().map(|world| does(world, step))).await;
         assert_eq!(next, vec![Ok(()); size]);
     });
 }
 
+/// Kills a rank at a random moment of its work, checks the errors that the others get, and returns
+/// the world of the living.
+async fn without_one(cluster: &Cluster, worlds: Vec<World>) -> Vec<World> {
+    let size = worlds.len();
+    let victim = below(cluster, size);
+    let steps: Vec<Step> = (0..6).map(|_| Step::draw(cluster, size)).collect();
+    let end = async |world: &World| {
+        for step in &steps {
+            does(world, *step).await?;
+        }
+        // It waits for the victim, and so for its end.
+        world.barrier().await?;
+        world.barrier().await
+    };
+    let work = join_all(worlds.iter().map(end));
+    let kill = async {
+        cluster.sleep_up_to(Duration::from_millis(3)).await;
+        cluster.kill(worlds[victim].node_of(victim).unwrap()).await;
+    };
+    let (ends, ()) = join(work, kill).await;
+    let living = || (0..size).filter(|rank| *rank != victim);
+    let told = Err(WorldError::Died { rank: victim });
+    for rank in living() {
+        assert!(ends[rank] == Ok(()) || ends[rank] == told, "rank {rank}: {:?}", ends[rank]);
+    }
+    let failed = living().filter(|rank| ends[*rank].is_err()).count();
+    cluster.log(&format!("{failed} of {size} ranks were told"));
+    let shrunk = join_all(living().map(|rank| worlds[rank].shrink())).await;
+    let shrunk: Vec<World> = shrunk.into_iter().map(Result::unwrap).collect();
+    let totals = shrunk.iter().map(async |smaller| {
+        let mut total = [smaller.rank() as u64 + 1, 1];
+        smaller.all_reduce(&mut total, Sum).await.unwrap();
+        let mut last = [smaller.rank() as i32];
+        smaller.all_reduce(&mut last, Max).await.unwrap();
+        (total, last)
+    });
+    let left = size - 1;
+    let expected = ([(left * (left + 1) / 2) as u64, left as u64], [left as i32 - 1]);
+    assert_eq!(join_all(totals).await, vec![expected; left]);
+    shrunk
+}
+
 #[test]
 fn a_rank_that_is_killed_is_named_to_all_the_living_which_go_on_without_it() {
-    test_kit::check(0..8, |cluster| async move {
+    // 4.5 deaths for each seed, in worlds of 9 to 2 ranks: 200 in all.
+    test_kit::check(0..45, |cluster| async move {
         let size = 2 + below(&cluster, 8);
-        let worlds = joined(&cluster, size).await;
-        let victim = below(&cluster, size);
-        let steps: Vec<Step> = (0..6).map(|_| Step::draw(&cluster, size)).collect();
-        let end = async |world: &World| {
-            for step in &steps {
-                does(world, *step).await?;
-            }
-            // It waits for the victim, and so for its end.
-            world.barrier().await?;
-            world.barrier().await
-        };
-        let work = join_all(worlds.iter().map(end));
-        let kill = async {
-            cluster.sleep_up_to(Duration::from_millis(3)).await;
-            cluster.kill(worlds[victim].node_of(victim).unwrap()).await;
-        };
-        let (ends, ()) = join(work, kill).await;
-        let living = || (0..size).filter(|rank| *rank != victim);
-        let failed = living().filter(|rank| ends[*rank].is_err()).count();
-        for rank in living() {
-            assert!(
-                matches!(&ends[rank], Ok(()) | Err(WorldError::Died { .. })),
-                "rank {rank}: {:?}",
-                ends[rank]
-            );
-            if let Err(error) = &ends[rank] {
-                assert_eq!(*error, WorldError::Died { rank: victim });
-            }
+        let mut worlds = joined(&cluster, size).await;
+        while worlds.len() > 1 {
+            worlds = without_one(&cluster, worlds).await;
         }
-        cluster.log(&format!("{failed} of {size} ranks were told"));
-        let shrunk = join_all(living().map(|rank| worlds[rank].shrink())).await;
-        let totals = shrunk.into_iter().map(async |smaller| {
-            let smaller = smaller.unwrap();
-            let mut total = [smaller.rank() as u64 + 1, 1];
-            smaller.all_reduce(&mut total, Sum).await.unwrap();
-            let mut last = [smaller.rank() as i32];
-            smaller.all_reduce(&mut last, Max).await.unwrap();
-            (total, last)
-        });
-        let left = size - 1;
-        let expected = ([(left * (left + 1) / 2) as u64, left as u64], [left as i32 - 1]);
-        assert_eq!(join_all(totals).await, vec![expected; left]);
     });
 }
 

@@ -121,6 +121,32 @@ fn worlds_of_one_name_disturb_none_that_is_there() {
 }
 
 #[test]
+fn two_worlds_of_one_name_that_begin_at_a_time_are_told_of_each_other() {
+    test_kit::check(0..4, |cluster| async move {
+        let nodes = cluster.nodes(4).await;
+        let joins = nodes.iter().enumerate().map(async |(index, node)| {
+            cluster.sleep_up_to(Duration::from_millis(20)).await;
+            // Three nodes are too few for either world.
+            let size = if index == 0 { 3 } else { 4 };
+            World::builder("job").node(node).size(size).timeout(Duration::from_secs(9)).join().await
+        });
+        let mut ends = join_all(joins).await.into_iter();
+        let first = ends.next().unwrap().expect_err("the others join another world");
+        assert!(matches!(first, JoinError::OtherSize { theirs: 4, ours: 3, .. }), "{first}");
+        let told = ends.filter(|end| match end {
+            Ok(_) => panic!("there are three of four"),
+            Err(JoinError::OtherSize { theirs: 3, ours: 4, .. }) => true,
+            // It came when the other one had gone.
+            Err(JoinError::TimedOut { .. }) => false,
+            Err(error) => panic!("{error}"),
+        });
+        assert!(told.count() > 0);
+        // The name is free.
+        adds_up(&joined(&cluster, 4).await).await;
+    });
+}
+
+#[test]
 fn a_description_that_cannot_be_is_refused_at_once() {
     test_kit::run(3, |cluster| async move {
         let node = cluster.node("n1").await;

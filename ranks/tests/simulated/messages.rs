@@ -116,6 +116,24 @@ fn messages_of_another_type_or_too_long_stay_and_values_cross() {
     });
 }
 
+#[test]
+fn more_than_a_message_may_have_is_refused_and_the_world_goes_on() {
+    test_kit::run(1, |cluster| async move {
+        let worlds = joined(&cluster, 2).await;
+        let long = vec![0_u8; (1 << 30) + 1];
+        let limit = 1 << 30;
+        let error = worlds[0].send(1, 1, &long).await.unwrap_err();
+        assert_eq!(error, WorldError::TooLong { bytes: limit + 1, limit });
+        let blocks = vec![Vec::new(), long];
+        let (root, other) =
+            join(worlds[0].scatterv(0, Some(&blocks)), worlds[1].scatterv::<u8>(0, None)).await;
+        assert_eq!(root.unwrap_err(), error);
+        assert_eq!(other.unwrap_err(), WorldError::Abandoned { rank: 0, sequence: 0 });
+        worlds[0].send(1, 1, &[1_u8]).await.unwrap();
+        assert_eq!(worlds[1].recv::<u8>(0, 1).await.unwrap().0, [1]);
+    });
+}
+
 /// Joins a world whose ranks keep 64 KiB for each other.
 async fn narrow(cluster: &Cluster, size: usize) -> Vec<World> {
     let nodes = cluster.nodes(size).await;

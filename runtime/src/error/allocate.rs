@@ -1,10 +1,12 @@
 //! The errors of making a region, and of giving it back to its node.
 
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 use ringpost_transport::cause::NodeDown;
 
-use super::AskCause;
+use super::{AskCause, AskError};
 
 /// The reason for which there is no new region. Nothing was made, and nothing is kept.
 ///
@@ -127,4 +129,41 @@ pub struct ReleaseError {
     pub cause: AskCause,
 }
 
-ringpost_transport::debug_by_display!(AllocateError, ReleaseError);
+/// Memory of another node was not handed over: a [`PeerRegion`](crate::PeerRegion).
+pub struct HandOverError<R> {
+    /// The memory.
+    pub region: R,
+    /// The reason.
+    pub cause: HandOverCause,
+}
+
+/// The reason for which memory of another node was not handed over.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandOverCause {
+    /// The actor is not one of the memory's node.
+    #[error("the actor is on the node {actor}, and the memory on {memory}: name an actor there")]
+    OtherNode {
+        /// The name of the actor's node.
+        actor: Arc<str>,
+        /// The name of the memory's node.
+        memory: Arc<str>,
+    },
+    /// The actor was asked, and did not answer: it may have the memory.
+    #[error(transparent)]
+    Ask(AskError),
+}
+
+impl<R> fmt::Display for HandOverError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the memory was not handed over: {}", self.cause)
+    }
+}
+
+impl<R> Error for HandOverError<R> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+ringpost_transport::debug_by_display!(AllocateError, ReleaseError, HandOverError<R>, HandOverCause);

@@ -41,7 +41,7 @@ pub struct PeerRegion<T> {
     /// As its node gave it.
     shared: RemoteRegion<u64>,
     tenant: ActorRef<Tenant>,
-    to: Recipient<Release, ()>,
+    to: Recipient<Release, bool>,
     tenancy: Tenancy,
 }
 
@@ -62,7 +62,7 @@ impl Drop for Tenancy {
 
 /// Stands for a region that was given to its node.
 #[actor(name = "ringpost::Tenant")]
-struct Tenant;
+pub struct Tenant;
 
 #[handlers]
 impl Tenant {}
@@ -97,8 +97,9 @@ type Outcome = Result<RemoteRegion<u64>, NotAllocated>;
 #[derive(Default)]
 struct Allocator {
     given: HashMap<Address, Given>,
-    /// The tenants whose regions are being taken back, and the asks that wait for that.
-    returning: HashMap<Address, Vec<ReplyTo<()>>>,
+    /// The tenants whose regions are being taken back, the asks that wait for that, and whether it
+    /// is for this one.
+    returning: HashMap<Address, Vec<(bool, ReplyTo<bool>)>>,
     /// Bytes that each node has, or gives back (LM-1).
     used: BTreeMap<Arc<str>, u64>,
 }
@@ -137,18 +138,20 @@ impl Allocator {
         Ok(shared)
     }
 
-    /// Answers when the region is back: at once where the tenant has none, or another one.
+    /// Answers when the region is back: at once where the tenant has none, or another one. Returns
+    /// true if this message has given it back.
     #[handler]
-    fn release(&mut self, msg: Release, reply: ReplyTo<()>, cx: &mut Context<Self>) {
+    fn release(&mut self, msg: Release, reply: ReplyTo<bool>, cx: &mut Context<Self>) {
         let address = msg.tenant.address();
-        if self.given.get(address).is_some_and(|given| given.shared == msg.shared) {
+        let is_given = self.given.get(address).is_some_and(|given| given.shared == msg.shared);
+        if is_given {
             // Its node may keep the tenant: no end would come.
             cx.unwatch(&msg.tenant);
             self.take_back(address, cx);
         }
         match self.returning.get_mut(address) {
-            Some(waiting) => waiting.push(reply),
-            None => reply.send(()),
+            Some(waiting) => waiting.push((is_given, reply)),
+            None => reply.send(false),
         }
     }
 
@@ -185,7 +188,8 @@ impl Allocator {
                 self.used.remove(tenant.node());
             }
         }
-        self.returning.remove(tenant).into_iter().flatten().for_each(|reply| reply.send(()));
+        let waiting = self.returning.remove(tenant).into_iter().flatten();
+        waiting.for_each(|(is_given, reply)| reply.send(is_given));
     }
 }
 
@@ -289,7 +293,7 @@ impl<T> PeerRegion<T> {
         let PeerRegion { shared, tenant, to, tenancy: _tenancy, .. } = self;
         let node: Arc<str> = shared.node().into();
         match to.ask(Release { shared, tenant }).await {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(error) if is_over(&error.cause) => Ok(()),
             Err(error) => Err(ReleaseError { node, cause: error.cause }),
         }
@@ -322,6 +326,24 @@ fn not_asked(node: Arc<str>, error: AskError) -> AllocateError {
         AskCause::NotSent(Cause::Shutdown) => AllocateError::Shutdown,
         cause => AllocateError::NoAnswer { node, cause },
     }
+}
+
+impl<T> PeerRegion<T> {
+    /// Returns it as a message to its node has it.
+    pub(super) fn handed(&self) -> (RemoteRegion<u64>, ActorRef<Tenant>) {
+        (self.shared.clone(), self.tenant.clone())
+    }
+}
+
+/// Gives back what a tenant of any node has of this one. Returns true if it had it until now, when
+/// nothing reaches it any more.
+pub(super) async fn give_back(
+    node: &Node,
+    shared: RemoteRegion<u64>,
+    tenant: ActorRef<Tenant>,
+) -> Result<bool, AskError> {
+    let to: Recipient<Release, bool> = Recipient::bind(node, allocator(node.name().into()));
+    to.ask(Release { shared, tenant }).await
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::future::poll_fn;
 use std::io::{self, BufRead, IoSlice, Read, Write};
+use std::ops::Range;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ringpost::{Peer, SpawnError};
+use ringpost::{Peer, Region, SpawnError};
 use tokio::io::{AsyncBufRead, AsyncReadExt, AsyncWriteExt};
 
 use super::node::{Blocking, Node};
@@ -104,6 +105,22 @@ impl Stream {
         self.sync()
     }
 
+    /// Reads bytes into a region; see [`ReadHalf::read_into`].
+    ///
+    /// # Errors
+    /// As of [`ReadHalf::read_into`].
+    pub fn read_into(&mut self, region: &Region<u8>, range: Range<usize>) -> io::Result<usize> {
+        self.reader.read_into(region, range)
+    }
+
+    /// Writes bytes of a region; see [`WriteHalf::write_from`].
+    ///
+    /// # Errors
+    /// As of [`WriteHalf::write_from`].
+    pub fn write_from(&mut self, region: &Region<u8>, range: Range<usize>) -> io::Result<()> {
+        self.writer.write_from(region, range)
+    }
+
     /// Returns the two directions, for two threads.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         (self.reader, self.writer)
@@ -155,6 +172,16 @@ impl ReadHalf {
     }
 }
 
+impl ReadHalf {
+    /// Reads bytes into a region; see [`stream::ReadHalf::read_into`].
+    ///
+    /// # Errors
+    /// As of [`stream::ReadHalf::read_into`]; `TimedOut`, after which the stream may have ended.
+    pub fn read_into(&mut self, region: &Region<u8>, range: Range<usize>) -> io::Result<usize> {
+        self.blocking.wait_for(self.timeout, self.reader.read_into(region, range))?
+    }
+}
+
 impl Read for ReadHalf {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.blocking.wait_for(self.timeout, self.reader.read(buf))?
@@ -203,6 +230,16 @@ impl WriteHalf {
     /// As of [`stream::WriteHalf::sync`]; `TimedOut`.
     pub fn sync(&mut self) -> io::Result<()> {
         self.blocking.wait_for(self.timeout, self.writer.sync())?
+    }
+}
+
+impl WriteHalf {
+    /// Writes bytes of a region; see [`stream::WriteHalf::write_from`].
+    ///
+    /// # Errors
+    /// As of [`stream::WriteHalf::write_from`]; `TimedOut`, when some of them may be written.
+    pub fn write_from(&mut self, region: &Region<u8>, range: Range<usize>) -> io::Result<()> {
+        self.blocking.wait_for(self.timeout, self.writer.write_from(region, range))?
     }
 }
 

@@ -30,7 +30,7 @@ type Room = RecipientPermit<Frame<Chunk>>;
 /// [`Stream::into_split`](super::Stream::into_split). Dropped, the peer reads the end after the
 /// last byte.
 pub struct WriteHalf {
-    parts: Arc<Parts<Chunk, Chunk>>,
+    pub(super) parts: Arc<Parts<Chunk, Chunk>>,
     /// Room that is waited for where a message could not be sent at once. (Never locked: the lock
     /// makes this `Sync`.)
     room: Mutex<Option<BoxFuture<'static, Result<Room, Cause>>>>,
@@ -84,7 +84,7 @@ impl WriteHalf {
         self.parts.outgoing.read().0
     }
 
-    fn error(&self, cause: EndCause) -> io::Error {
+    pub(super) fn error(&self, cause: EndCause) -> io::Error {
         StreamError { cause, read_by_peer: self.read_by_peer() }.into()
     }
 
@@ -100,18 +100,36 @@ impl WriteHalf {
     }
 
     /// Writes of all slices as much as one message takes.
-    fn poll_send(&mut self, bufs: &[IoSlice<'_>], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.is_finished {
-            let why = "this side of the stream was shut down";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, why)));
-        }
-        if let Some(cause) = self.parts.outgoing.broken() {
-            return Poll::Ready(Err(self.error(cause)));
-        }
+    pub(super) fn poll_send(
+        &mut self,
+        bufs: &[IoSlice<'_>],
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         let len = bufs.iter().map(|buf| buf.len()).sum::<usize>().min(CHUNK_MAX);
         if len == 0 {
-            return Poll::Ready(Ok(0));
+            return Poll::Ready(self.check_open().map(|()| 0));
         }
+        self.poll_chunk(len, &|len| Chunk::Bytes(gather(bufs, len)), cx)
+    }
+
+    /// Returns the error of a write where nothing can be written any more.
+    fn check_open(&self) -> io::Result<()> {
+        if self.is_finished {
+            let why = "this side of the stream was shut down";
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, why));
+        }
+        self.parts.outgoing.broken().map_or(Ok(()), |cause| Err(self.error(cause)))
+    }
+
+    /// Sends the chunk that `make` makes of `len` bytes, or of fewer where there is room for fewer.
+    /// Returns how many.
+    pub(super) fn poll_chunk(
+        &mut self,
+        len: usize,
+        make: &dyn Fn(usize) -> Chunk,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.check_open()?;
         // A task that only writes lets others run now and then.
         let turn = ready!(coop::poll_proceed(cx));
         loop {
@@ -125,7 +143,7 @@ impl WriteHalf {
                 Ok(room) => room,
                 Err(cause) => return Poll::Ready(Err(self.failure(&cause))),
             };
-            match self.send(bufs, len, room) {
+            match self.send(len, make, room) {
                 Ok(count) => {
                     turn.made_progress();
                     return Poll::Ready(Ok(count));
@@ -162,15 +180,24 @@ impl WriteHalf {
 
     /// Sends one chunk of `len` bytes at most, to room that was reserved or if that needs no
     /// waiting. Returns how many it took.
-    fn send(&self, bufs: &[IoSlice<'_>], len: usize, room: Option<Room>) -> Result<usize, Unsent> {
+    fn send(
+        &self,
+        len: usize,
+        make: &dyn Fn(usize) -> Chunk,
+        room: Option<Room>,
+    ) -> Result<usize, Unsent> {
         let len = if room.is_some() { len.min(RESERVED_MAX) } else { len };
         if !self.has_window(len) {
             return Err(Unsent::Window);
         }
         let outgoing = &self.parts.outgoing;
         let peer = outgoing.peer().map_err(|cause| Unsent::Failed(self.error(cause)))?;
-        let item = Chunk(gather(bufs, len));
+        let item = make(len);
         let mut sent = outgoing.sent();
+        if let Chunk::Offer(_) = item {
+            outgoing.note_offer(sent.items);
+        }
+        let bytes = if let Chunk::Placed(bytes) = item { bytes } else { len as u64 };
         let frame = Frame::Item { number: sent.items, item };
         let told = match room {
             Some(room) => room.tell(frame),
@@ -179,7 +206,7 @@ impl WriteHalf {
         match told {
             Ok(()) => {
                 sent.items += 1;
-                sent.bytes += len as u64;
+                sent.bytes += bytes;
                 Ok(len)
             }
             Err(error) if can_wait(&error.cause) => Err(Unsent::Room),

@@ -9,6 +9,12 @@
 //! pace small ADDRESS           prints `tells_per_s` and its value
 //! pace large ADDRESS           prints `mib_per_s` and its value
 //! pace huge ADDRESS            prints `mib_per_s` and its value, of tells of 1 MiB
+//! pace stream ADDRESS          prints `mib_per_s` and its value, of a byte stream in writes of
+//!                              64 KiB
+//! pace place ADDRESS           prints `mib_per_s` and its value, of a byte stream from region to
+//!                              region, 1 MiB at a time
+//! pace ranks                   prints the medians of collective operations of four ranks, in
+//!                              microseconds
 //! pace lent ADDRESS BYTES FROM|never
 //!                              the same of tells of so many bytes, lent from FROM bytes on; also
 //!                              prints `lent` and how many were
@@ -20,6 +26,7 @@
 //!                              prints `read_us` or `write_us` and its value, the median of so many
 //!                              bytes of a region, one operation after the other; `write-on` as a
 //!                              writer that is not flushed in between
+//! PACE_FABRIC=tcp pace ..       the same over TCP
 //! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
 //! ```
 
@@ -28,14 +35,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ringpost::prelude::*;
-use ringpost::{Access, Lending, Profile, Region, RemoteRegion};
+use ringpost::{Access, Lending, Network, Profile, Region, RemoteRegion};
+use ringpost_ranks::{Max, World};
+use ringpost_streams::stream::{Stream, StreamListener};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
-    pace small|large|huge|giant|vast|region ADDRESS | \
+    pace small|large|huge|giant|vast|region|stream|place ADDRESS | pace ranks | \
     pace access ADDRESS read|write|write-on BYTES | \
     pace lent ADDRESS BYTES FROM|never | pace flood ADDRESS NODES";
 
@@ -47,6 +57,12 @@ const LARGE_BYTES: usize = 4096;
 
 /// Bytes of those that a link fetches, and of a read of a region.
 const HUGE_BYTES: usize = 1 << 20;
+
+/// Bytes of one write to a byte stream.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// Collective operations of each kind: warm-up, and measured.
+const COLLECTIVES: (usize, usize) = (20, 200);
 
 /// Bytes of those that little lockable memory has no room for, and how many there are: the first
 /// one opens the queue pair by which the others would be read. A region has as many.
@@ -203,6 +219,9 @@ async fn main() -> ExitCode {
         ["giant", address] => giant(address).await,
         ["vast", address] => vast(address).await,
         ["region", address] => region(address).await,
+        ["stream", address] => stream(address, false).await,
+        ["place", address] => stream(address, true).await,
+        ["ranks"] => ranks().await,
         ["access", address, what, bytes] => access(address, what, bytes).await,
         ["flood", address, nodes] => flood(address, nodes).await,
         _ => Err(USAGE.into()),
@@ -221,7 +240,7 @@ fn spinning(microseconds: &str) -> Result<Profile, Box<dyn Error + Send + Sync>>
 }
 
 async fn serve(address: &str, profile: Profile) -> Outcome {
-    let node = Node::builder("server").listen(address).profile(profile).start().await?;
+    let node = builder("server").listen(address).profile(profile).start().await?;
     for number in 0..SINKS {
         node.spawn(&format!("sink{number}"), Sink::default()).await?;
     }
@@ -230,8 +249,36 @@ async fn serve(address: &str, profile: Profile) -> Outcome {
     let shared = owned.share(Access::READ | Access::WRITE)?;
     let store = Store { node: node.clone(), _owned: owned, shared, vast: None };
     let _store = node.spawn("store", store).await?;
+    let mut streams = StreamListener::bind(&node, "stream").await?;
     println!("serving");
-    std::future::pending().await
+    loop {
+        let (stream, _) = streams.accept().await?;
+        tokio::spawn(drain(node.clone(), stream));
+    }
+}
+
+/// Reads a stream to its end, as its first byte says: where the bytes arrived, or into a region.
+async fn drain(node: Node, mut stream: Stream) -> Outcome {
+    if stream.read_u8().await? == 0 {
+        loop {
+            let len = stream.fill_buf().await?.len();
+            stream.consume(len);
+            if len == 0 {
+                return Ok(());
+            }
+        }
+    }
+    let region = node.region(HUGE_BYTES)?;
+    while stream.read_into(&region, 0..HUGE_BYTES).await? > 0 {}
+    Ok(())
+}
+
+/// Begins to describe a node, over TCP where `PACE_FABRIC` says so.
+fn builder(name: &str) -> NodeBuilder {
+    match std::env::var("PACE_FABRIC").as_deref() {
+        Ok("tcp") => Node::builder(name).network(Network::tcp()),
+        _ => Node::builder(name),
+    }
 }
 
 async fn guest(name: &str, address: &str) -> Result<Node, Box<dyn Error + Send + Sync>> {
@@ -243,7 +290,7 @@ async fn guest_with(
     address: &str,
     profile: Profile,
 ) -> Result<Node, Box<dyn Error + Send + Sync>> {
-    let builder = Node::builder(name).listen("127.0.0.1:0").seeds([address]);
+    let builder = builder(name).listen("127.0.0.1:0").seeds([address]);
     let node = builder.profile(profile).start().await?;
     tokio::time::timeout(PATIENCE, node.ready(1)).await??;
     Ok(node)
@@ -309,6 +356,70 @@ async fn vast(address: &str) -> Outcome {
         Err(error) => println!("not read: {error}"),
     }
     node.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+/// Until the reader has read all.
+async fn stream(address: &str, is_placed: bool) -> Outcome {
+    let node = guest("client", address).await?;
+    let region = node.region_of(&vec![7; HUGE_BYTES])?;
+    let mut stream = Stream::connect(&node, "server/stream").await?;
+    stream.write_u8(u8::from(is_placed)).await?;
+    let written = tokio::spawn(async move {
+        let (start, mut bytes, buffer) = (Instant::now(), 0, vec![7; WRITE_BYTES]);
+        while start.elapsed() < SEND_FOR {
+            if is_placed {
+                stream.write_from(&region, 0..HUGE_BYTES).await?;
+                bytes += HUGE_BYTES;
+            } else {
+                stream.write_all(&buffer).await?;
+                bytes += WRITE_BYTES;
+            }
+        }
+        stream.close_within(PATIENCE).await?;
+        Ok::<_, std::io::Error>(bytes as f64 / start.elapsed().as_secs_f64())
+    });
+    println!("mib_per_s {:.3}", written.await?? / f64::from(1 << 20));
+    node.shutdown(PATIENCE).await;
+    Ok(())
+}
+
+/// Four ranks in this process, each with a node of its own.
+async fn ranks() -> Outcome {
+    let first = builder("rank0").listen("127.0.0.1:0").start().await?;
+    let mut nodes = vec![first.clone()];
+    for number in 1..4 {
+        let builder = builder(&format!("rank{number}")).listen("127.0.0.1:0");
+        nodes.push(builder.seeds(first.addresses()).start().await?);
+    }
+    let mut ranks = JoinSet::new();
+    for node in nodes {
+        ranks.spawn(async move {
+            let world = World::join(&node, "pace", 4).await?;
+            let (warm, counted) = COLLECTIVES;
+            for (name, len) in [("barrier", 0), ("all_reduce_8", 1), ("all_reduce_64k", 8192)] {
+                let (mut times, mut numbers) = (Vec::new(), vec![1.0_f64; len]);
+                for nth in 0..warm + counted {
+                    let start = Instant::now();
+                    match len {
+                        0 => world.barrier().await?,
+                        _ => world.all_reduce(&mut numbers, Max).await?,
+                    }
+                    times.extend((nth >= warm).then(|| start.elapsed()));
+                }
+                times.sort_unstable();
+                if world.rank() == 0 {
+                    println!("{name}_us {:.2}", times[counted / 2].as_nanos() as f64 / 1000.0);
+                }
+            }
+            world.leave().await;
+            node.shutdown(PATIENCE).await;
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        });
+    }
+    while let Some(rank) = ranks.join_next().await {
+        rank??;
+    }
     Ok(())
 }
 

@@ -268,6 +268,12 @@ impl SharedMemory {
         self.atomic(at, Kind::CompareAndSwap { expected, new }).await
     }
 
+    /// Returns the memory itself, if it is of this node and shared from its beginning.
+    pub fn words(&self) -> Option<Arc<Words>> {
+        let (piece, _holder) = self.open_here().ok()??;
+        (piece.at == 0).then_some(piece.memory)
+    }
+
     fn is_here(&self) -> bool {
         matches!(self.place, Place::Here(_))
     }

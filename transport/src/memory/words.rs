@@ -1,4 +1,5 @@
 //! Memory that peers read and write while this process does, too.
+#![allow(unsafe_code, reason = "lends the bytes of memory that nobody else has (ME-10)")]
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +12,7 @@ const PAGE_WORDS: usize = 4096 / WORD;
 
 /// Zeroed memory of 64-bit words that several parties read and write at one time: threads of this
 /// process, and peers to which it was [granted](crate::fabric::one_sided). There is no reference to
-/// its bytes: they are copied in and out, word by word (ME-10).
+/// its bytes while others have it: they are copied in and out, word by word (ME-10).
 ///
 /// A word never tears: a read finds what one write left in it, never a part of two. A copy of
 /// several words may find some from before a write and others from after it.
@@ -67,7 +68,16 @@ impl Words {
         self.pages.as_ptr().cast_mut().cast()
     }
 
-    /// Copies out what lies from the byte `at` on.
+    /// Returns all bytes of its words: nobody else reads or writes them meanwhile.
+    pub fn as_mut_bytes(&mut self) -> &mut [u8] {
+        let (first, bytes) = (self.pages.as_mut_ptr().cast::<u8>(), self.bytes());
+        // SAFETY: the pages are `words` words at least, one after the other, and bytes of any
+        // value are words. They are borrowed with `self`. A device that was granted them keeps an
+        // `Arc` of this until it is not any more, so that there is no `&mut` of it (ME-10).
+        unsafe { std::slice::from_raw_parts_mut(first, bytes) }
+    }
+
+    /// Copies the bytes from the byte `at` on.
     ///
     /// # Errors
     /// [`OutOfRange`]; nothing is copied then.
@@ -155,6 +165,7 @@ impl fmt::Debug for Words {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::thread;
 
     use super::*;
@@ -164,6 +175,22 @@ mod tests {
     fn there_may_not_be_so_much() {
         assert!(Words::zeroed(usize::MAX / 4).is_none());
         assert_eq!(Words::zeroed(0).map(|words| words.bytes()), Some(0));
+    }
+
+    /// `write`, `read` and the lent bytes agree, across pages, too.
+    #[test]
+    fn the_bytes_are_lent_to_who_has_the_memory_alone() {
+        let mut words = Arc::new(Words::zeroed(4193).unwrap());
+        words.write(4090, b"over the end").unwrap();
+        let other = words.clone();
+        assert!(Arc::get_mut(&mut words).is_none());
+        drop(other);
+        let bytes = Arc::get_mut(&mut words).unwrap().as_mut_bytes();
+        assert_eq!((bytes.len(), &bytes[4090..4102]), (4200, &b"over the end"[..]));
+        bytes[4199] = 7;
+        let mut last = [0];
+        words.read(4199, &mut last).unwrap();
+        assert_eq!(last, [7]);
     }
 
     /// Random copies do to it what they do to bytes.

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use super::{Handle, context, place};
-use crate::entry::{bytes, count, entry, fill, put, room, time, too_large};
+use crate::entry::{bytes, count, entry, fill, fill_from, put, room, time, too_large};
 use crate::failure::{Code, Failure, note};
 use crate::handles::{close, find, open};
 use crate::rdma::context::Context;
@@ -76,17 +76,13 @@ pub unsafe extern "C" fn rdma_read(
     data: *mut c_void,
     len: usize,
 ) -> c_int {
-    entry(-1, || {
-        room(data, len)?;
-        let end = offset.checked_add(len).ok_or_else(|| too_large(len))?;
+    let read = |range| {
         let context = context(ctx)?;
         let peer = context.peer(peer_idx)?;
-        let read = async { Ok(peer.memory.read(offset..end).await?) };
-        let read = context.closing.wait(None, read)?;
-        // SAFETY: The caller gives `len` bytes (CA-1), and just `len` were read.
-        unsafe { fill(data, &read)? };
-        Ok(0)
-    })
+        context.closing.wait(None, async { Ok(peer.memory.read(range).await?) })
+    };
+    // SAFETY: The caller gives `len` bytes (CA-1).
+    entry(-1, || unsafe { fill_from(offset, data, len, read) })
 }
 
 /// Writes to the memory of this context.
@@ -119,14 +115,9 @@ pub unsafe extern "C" fn rdma_memory_get(
     data: *mut c_void,
     len: usize,
 ) -> c_int {
-    entry(-1, || {
-        room(data, len)?;
-        let end = offset.checked_add(len).ok_or_else(|| too_large(len))?;
-        let read = context(ctx)?.own_memory()?.read(offset..end)?;
-        // SAFETY: The caller gives `len` bytes (CA-1), and just `len` were read.
-        unsafe { fill(data, &read)? };
-        Ok(0)
-    })
+    let read = |range| Ok(context(ctx)?.own_memory()?.read(range)?);
+    // SAFETY: The caller gives `len` bytes (CA-1).
+    entry(-1, || unsafe { fill_from(offset, data, len, read) })
 }
 
 /// Begins to send a message.

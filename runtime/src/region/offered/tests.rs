@@ -105,15 +105,15 @@ async fn a_stranger_releases_nothing() {
     node.offer_memory(offer).expect("it offers");
     let kept = node.peer("alpha").region::<u64>(1).await.expect("it is given");
     let own = node.region(1).expect("it is small");
-    let to: Recipient<Release, ()> = Recipient::bind(&node, allocator("alpha".into()));
+    let to: Recipient<Release, bool> = Recipient::bind(&node, allocator("alpha".into()));
     let release = Release { shared: own.share(Access::ALL).unwrap(), tenant: kept.tenant.clone() };
     // To a stranger it looks as one that is back already.
-    assert_eq!(to.ask(release).await, Ok(()));
+    assert_eq!(to.ask(release).await, Ok(false));
     assert_eq!(kept.remote().fetch_add(0, 1).await, Ok(0));
     let (shared, tenant) = (kept.shared.clone(), kept.tenant.clone());
     let releases = [(); 2]
         .map(|()| to.ask(Release { shared: shared.clone(), tenant: tenant.clone() }).into_future());
-    assert_eq!(futures::future::join_all(releases).await, [Ok(()), Ok(())]);
+    assert_eq!(futures::future::join_all(releases).await, [Ok(true), Ok(false)]);
     assert_eq!(kept.remote().get(0).await, Err(RegionError::Revoked));
     assert_eq!(kept.release().await, Ok(()), "what is back already is no error");
 }
@@ -128,13 +128,13 @@ async fn a_tenant_that_gave_its_region_back_is_not_watched() {
     let (tenant, resident) = (begun.actor, begun.resident);
     begun.starts.await.expect("it starts");
     let to: Recipient<Allocate, Outcome> = Recipient::bind(&node, allocator("alpha".into()));
-    let back: Recipient<Release, ()> = Recipient::bind(&node, allocator("alpha".into()));
+    let back: Recipient<Release, bool> = Recipient::bind(&node, allocator("alpha".into()));
     let allocate = |bytes| to.ask(Allocate { bytes, tenant: tenant.clone() }).into_future();
     allocate(u64::MAX).await.expect("it answers").expect_err("it is too much");
     let unwatched = Arc::strong_count(&resident);
     let shared = allocate(8).await.expect("it answers").expect("it is given");
     assert!(Arc::strong_count(&resident) > unwatched, "a watch holds it");
-    assert_eq!(back.ask(Release { shared, tenant: tenant.clone() }).await, Ok(()));
+    assert_eq!(back.ask(Release { shared, tenant: tenant.clone() }).await, Ok(true));
     // It is watched no longer: what is aborted goes when it is polled.
     while Arc::strong_count(&resident) > unwatched {
         tokio::task::yield_now().await;

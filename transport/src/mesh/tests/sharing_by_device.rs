@@ -334,8 +334,8 @@ async fn count_at_random(memory: SharedMemory, world: World, is_owner: bool) -> 
 /// the others.)
 #[test]
 fn executors_take_turns_at_random() {
-    let mut met = [0; 5];
-    for seed in 0..30 {
+    let (mut met, seeds) = ([0; 5], crate::cases(10));
+    for seed in 0..seeds {
         let is_severed = seed % 2 == 1;
         let counts = sim::run(seed, |world| async move {
             let (alpha, _) = node(&world, "alpha", &["mlx5_0", "mlx5_1"], true).await;
@@ -394,8 +394,8 @@ fn executors_take_turns_at_random() {
     }
     let [done, unknown, refused, turns, longest] = met;
     println!("{done} added, {unknown} unknown, {refused} refused, {turns} turns");
-    println!("refused for {} ms in a row, the mean of the longest", longest / 30);
-    assert!(done > 500 && unknown > 5 && refused > 100 && turns > 100);
+    println!("refused for {} ms in a row, the mean of the longest", longest / seeds);
+    assert!(done > 100 && unknown > 1 && refused > 30 && turns > 30);
 }
 
 /// Reads of several places, and a write of several pieces with its fence, take one doorbell.
