@@ -2,12 +2,13 @@
 //!
 //! The modules in reading order: `floors` and `ringpost` (the contestants, listed in
 //! `contestants`), `select` (the selection of `--only`), `results`, `process`, `cost` and `rounds`
-//! (measuring), `report`, `svg` and `picture`.
+//! (measuring, `groups` in several processes), `report`, `svg` and `picture`.
 #![deny(warnings)]
 
 mod contestants;
 mod cost;
 mod floors;
+mod groups;
 mod picture;
 mod process;
 mod report;
@@ -23,8 +24,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use ringpost_benches::Failure;
 use ringpost_benches::contestant::Role;
-use ringpost_benches::figure::ACTORS;
-use ringpost_benches::program::Task;
+use ringpost_benches::figure::{ACTORS, Work};
+use ringpost_benches::program::{Program, Task};
 
 use crate::results::Results;
 use crate::rounds::Plan;
@@ -45,11 +46,28 @@ struct Arguments {
 enum Verb {
     /// Measures, prints the results, and writes the files that were asked for
     Run(Run),
-    /// Prints the programs that the selection of `--only` needs: roles of contestants and, for
-    /// figures that are counted and not timed, `cost`, one a line
+    /// Prints the programs that the selection of `--only` needs, one a line: roles of contestants,
+    /// `cost` for figures that are counted and not timed, `c` for the figure of the C library
     Needs {
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
+    },
+    /// Is one rank of a world that the environment describes
+    Rank {
+        /// The measurement
+        measurement: String,
+        /// Seconds for which it calls the operation
+        #[arg(long)]
+        seconds: f64,
+    },
+    /// Is COUNT nodes linked to the one at ADDRESS, until standard input ends
+    Peers {
+        /// The address of that node
+        address: String,
+        /// The number of the first node
+        first: usize,
+        /// Number of nodes
+        count: usize,
     },
     #[command(flatten)]
     Task(Task),
@@ -91,11 +109,18 @@ fn main() -> ExitCode {
     let done = match verb {
         Verb::Run(run) => start(run),
         Verb::Needs { only } => needs(&only),
+        Verb::Rank { measurement, seconds } => {
+            groups::be_rank(&measurement, seconds).map(|()| ExitCode::SUCCESS)
+        }
+        Verb::Peers { address, first, count } => {
+            groups::be_peers(&address, first, count).map(|()| ExitCode::SUCCESS)
+        }
         Verb::Task(task) => {
             let program = contestants::program(|run| {
                 run();
                 0
             });
+            let program = Program { groups: groups::entries(), ..program };
             program.run(task).map(|()| ExitCode::SUCCESS)
         }
     };
@@ -109,7 +134,9 @@ fn main() -> ExitCode {
 fn needs(only: &[String]) -> Result<ExitCode, Failure> {
     match select::select(only) {
         Ok(selection) => {
-            for role in [Role::Floor, Role::Ours, Role::Sealed, Role::Spinning, Role::Peer] {
+            for role in
+                [Role::Floor, Role::Ours, Role::Sealed, Role::Spinning, Role::Peer, Role::Mpi]
+            {
                 if selection.contestants.iter().any(|contestant| {
                     let mut measurements = selection.measurements.iter();
                     contestant.role == role && measurements.any(|of| contestant.takes_part(of))
@@ -119,6 +146,9 @@ fn needs(only: &[String]) -> Result<ExitCode, Failure> {
             }
             if selection.measurements.iter().any(|measurement| !measurement.is_timed()) {
                 println!("cost");
+            }
+            if selection.measurements.iter().any(|of| of.work == Work::CAllToAll) {
+                println!("c");
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -12,7 +12,7 @@ use crate::ringpost::{self, Near};
 pub(crate) fn program(meter: Meter) -> Program {
     Program {
         pairs: vec![
-            PairEntry::of::<TokioTcp>("tokio-tcp"),
+            PairEntry::with_streams::<TokioTcp>("tokio-tcp"),
             blocking::tcp(),
             blocking::unix(),
             ringpost::entry(),
@@ -20,6 +20,7 @@ pub(crate) fn program(meter: Meter) -> Program {
             ringpost::spinning_entry(),
         ],
         locals: vec![LocalEntry::of::<Tasks>("tokio-mpsc"), LocalEntry::of::<Near>("ringpost")],
+        groups: Vec::new(),
         meter,
     }
 }

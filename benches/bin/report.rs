@@ -40,7 +40,7 @@ pub(crate) fn text(results: &Results) -> String {
 /// Returns the lines of the README: what was measured and where, and a row for each figure.
 pub(crate) fn readme(results: &Results) -> String {
     let figures = &results.figures;
-    let with_peers = figures.iter().any(|figure| figure.best(Role::Peer).is_some());
+    let with_peers = figures.iter().any(|figure| figure.best_peer().is_some());
     let mut text = format!(
         "Measured at commit {} on {}; medians of {} rounds of {} s.\n\n\
          | what | Ringpost | floor | ratio |{}\n|---|---|---|---|{}\n",
@@ -63,7 +63,7 @@ pub(crate) fn readme(results: &Results) -> String {
         let what = &figure.what;
         text += &format!("| {what}{workers} | {said_ours} | {said_floor} | {ratio_to_floor} |");
         if with_peers {
-            let peer = figure.best(Role::Peer);
+            let peer = figure.best_peer();
             let median = peer.map(|(_, spread)| spread.median);
             let name = peer.map_or("", |(entry, _)| entry.contestant.as_str());
             let peer = format!("{name} {}", said(median));
@@ -151,7 +151,7 @@ fn line(figure: &FigureResults) -> String {
     let ours = figure.entries.iter().find(|entry| entry.role == Role::Ours);
     let spread = ours.and_then(Entry::spread);
     let floor = figure.floor().map(|(_, spread)| spread.median);
-    let peer = figure.best(Role::Peer).map(|(_, spread)| spread.median);
+    let peer = figure.best_peer().map(|(_, spread)| spread.median);
     let said = match ours.and_then(|entry| entry.missing.as_ref()) {
         Some(Missing::Refused(_)) => "refused".into(),
         Some(Missing::Failed(_)) => "failed".into(),

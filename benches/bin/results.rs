@@ -147,6 +147,11 @@ impl FigureResults {
         spreads.max_by(|a, b| median(a).total_cmp(&median(b)))
     }
 
+    /// Returns the best peer that has values: another crate, or a library for ranks.
+    pub(crate) fn best_peer(&self) -> Option<(&Entry, Spread)> {
+        self.best(Role::Peer).or_else(|| self.best(Role::Mpi))
+    }
+
     /// Returns the floor that ratios are to, where it has values.
     pub(crate) fn floor(&self) -> Option<(&Entry, Spread)> {
         let entry = self.entries.iter().find(|entry| entry.reference)?;

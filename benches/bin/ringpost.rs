@@ -1,6 +1,7 @@
 //! The contestant Ringpost: an actor that counts and echoes between two processes; within one,
 //! actors with any behavior.
 
+mod faces;
 mod near;
 mod pressure;
 
@@ -11,10 +12,10 @@ use ringpost::prelude::*;
 use ringpost::{Encryption, Profile};
 use ringpost_benches::child::Server;
 use ringpost_benches::contestant::{SEALED, SPINNING};
-use ringpost_benches::figure::{Beside, Measurement, Sharing, Work};
+use ringpost_benches::figure::{Beside, Face, Measurement, Sharing, Work};
 use ringpost_benches::program::{PairEntry, in_a_task};
 use ringpost_benches::strangers::Strangers;
-use ringpost_benches::{Client, Failure, Pair, Small, pair};
+use ringpost_benches::{Client, Failure, Pair, Small, pair, stream};
 
 pub(crate) use self::near::Near;
 use self::pressure::Giver;
@@ -137,6 +138,13 @@ fn measure(server: Server, measurement: &Measurement, time: Duration) -> Result<
             Work::Reply(beside) => pressure::replies(&connect().await?, beside, time).await,
             Work::Bulk(Beside::Replies) => pressure::bulk(&connect().await?, time).await,
             Work::Ticking => pressure::ticking(&connect().await?, time).await,
+            Work::Stream(_) | Work::StreamPing => {
+                stream::measure::<Nodes>(server, &measurement, time).await
+            }
+            Work::Connections(face) => faces::idle(&connect().await?, face).await,
+            _ if measurement.face() != Face::Actor => {
+                faces::measure(&connect().await?, server, &measurement, time).await
+            }
             _ => pair::measure::<Nodes>(server, &measurement, time).await,
         }
     })
@@ -190,9 +198,14 @@ async fn serve(encryption: Encryption, profile: Profile) -> Result<(String, Node
         let name = format!("scale-{number}");
         node.spawn(name, Scale::default()).await.map_err(Failure::of)?;
     }
+    faces::serve(&node).await?;
+    Ok((address_of(&node)?, node))
+}
+
+/// Returns the address that a node listens on.
+pub(crate) fn address_of(node: &Node) -> Result<String, Failure> {
     let address = node.addresses().first().cloned();
-    let address = address.ok_or_else(|| Failure::Failed("the node has no address".into()))?;
-    Ok((address, node))
+    address.ok_or_else(|| Failure::Failed("the node has no address".into()))
 }
 
 async fn connect(

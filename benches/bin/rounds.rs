@@ -9,6 +9,7 @@ use ringpost_benches::contestant::{Contestant, Role};
 use ringpost_benches::figure::Measurement;
 
 use crate::cost;
+use crate::groups;
 use crate::process::finish;
 use crate::results::{Entry, Missing, Results};
 use crate::select::Selection;
@@ -107,6 +108,9 @@ fn measure(
 ) -> Result<Outcome, Failure> {
     if !measurement.is_timed() {
         return cost::measure(contestant.name, measurement);
+    }
+    if let Some(how) = groups::missing(contestant, measurement)? {
+        return Ok(Err(Missing::Tool(how)));
     }
     let program = match (&plan.peers, contestant.role) {
         (Some(peers), Role::Peer) => peers.clone(),

@@ -48,6 +48,7 @@ fn stands_for(word: &str, contestant: &Contestant) -> bool {
         Role::Sealed => "ringpost-tcps",
         Role::Spinning => "ringpost-latency",
         Role::Peer => "peers",
+        Role::Mpi => "mpi",
     };
     word == group || word == contestant.name
 }
@@ -63,6 +64,8 @@ fn unknown(word: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use ringpost_benches::figure::ONE_WORKER;
+
     use super::*;
 
     #[test]
@@ -71,7 +74,9 @@ mod tests {
         let words: BTreeSet<&str> =
             help.split([' ', ',', ';', ':', '\n', '(', ')']).map(|word| word.trim()).collect();
         let names = contestants().into_iter().map(|contestant| contestant.name.to_owned());
-        let figures = measurements().into_iter().filter(|of| of.workers == 2 || !of.is_timed());
+        let figures = measurements()
+            .into_iter()
+            .filter(|of| of.workers == 2 || !of.name.ends_with(ONE_WORKER));
         let names = names.chain(figures.flat_map(|of| [of.name, of.group.to_owned()]));
         let missing: Vec<String> = names.filter(|name| !words.contains(name.as_str())).collect();
         assert_eq!(missing, Vec::<String>::new());

@@ -1,6 +1,6 @@
 //! The contestants and the messages that each of them can send.
 
-use crate::figure::{Beside, Measurement, Savina, Work};
+use crate::figure::{Beside, Face, Measurement, Savina, Work};
 
 /// The part that a contestant has in the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -16,6 +16,8 @@ pub enum Role {
     Spinning,
     /// The contestant is another crate that does the same work.
     Peer,
+    /// The contestant is a library for ranks in C that does the same work.
+    Mpi,
 }
 
 /// A way to send messages.
@@ -73,6 +75,7 @@ pub const SPINNING: &str = "ringpost-latency";
 pub fn contestants() -> Vec<Contestant> {
     let floor = |name, pair, local| Contestant { name, role: Role::Floor, pair, local };
     let peer = |name, pair, local| Contestant { name, role: Role::Peer, pair, local };
+    let mpi = |name| Contestant { name, role: Role::Mpi, pair: Between::None, local: Within::None };
     vec![
         floor("tokio-tcp", Between::All, Within::None),
         floor("tokio-mpsc", Between::None, Within::All),
@@ -93,6 +96,8 @@ pub fn contestants() -> Vec<Contestant> {
         peer("flume", Between::None, Within::Spawning),
         peer("tarpc", Between::Asks, Within::None),
         peer("tonic", Between::All, Within::None),
+        mpi("mpich"),
+        mpi("openmpi"),
     ]
 }
 
@@ -100,6 +105,17 @@ impl Contestant {
     /// Returns true if it takes part in a measurement.
     pub fn takes_part(&self, measurement: &Measurement) -> bool {
         let peer = self.role == Role::Peer;
+        match measurement.work {
+            Work::Ranks(_) => return matches!(self.role, Role::Ours | Role::Mpi),
+            Work::Connections(_) | Work::Peers(_) | Work::CAllToAll => {
+                return self.role == Role::Ours;
+            }
+            // For peers the figures of asks are the same.
+            _ if measurement.face() != Face::Actor => {
+                return self.role == Role::Ours || self.is_floor_of(measurement);
+            }
+            _ => {}
+        }
         if measurement.is_local() {
             return match measurement.work {
                 // So many tasks wait: see below.
@@ -161,7 +177,8 @@ mod tests {
             let taking: Vec<Contestant> =
                 contestants().into_iter().filter(|c| c.takes_part(&measurement)).collect();
             let floors = taking.iter().filter(|c| c.is_floor_of(&measurement)).count();
-            assert_eq!(floors, usize::from(taking.len() > 1), "{}", measurement.name);
+            let is_compared = taking.len() > 1 && taking.iter().all(|c| c.role != Role::Mpi);
+            assert_eq!(floors, usize::from(is_compared), "{}", measurement.name);
             assert_eq!(taking.iter().filter(|c| c.role == Role::Ours).count(), 1);
         }
     }

@@ -1,11 +1,9 @@
 //! Many actors: tells to each of them, a token that they hand on, their start, and their memory.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
-
 use crate::failure::Failure;
+use crate::memory::{memory, settled};
 use crate::repeat::Program;
 use crate::system::{Behavior, Countdown, System, Then, spawn_all};
 
@@ -259,28 +257,4 @@ async fn come_and_go<S: System>(
     family.stop();
     ended.reaches(actors as u64).await?;
     Ok(Crowd { memory, starts, ends: start.elapsed() })
-}
-
-/// Waits until the memory of this process does not change any more, and returns it.
-async fn settled() -> Result<f64, Failure> {
-    const LOOK: Duration = Duration::from_millis(100);
-    let mut last = f64::NAN;
-    loop {
-        sleep(LOOK).await;
-        let now = memory()?;
-        if now == last {
-            return Ok(now);
-        }
-        last = now;
-    }
-}
-
-/// Returns the bytes of memory that this process occupies.
-fn memory() -> Result<f64, Failure> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
-    let kilobytes: f64 =
-        kilobytes.ok_or_else(|| Failure::Failed("this process has no VmRSS".into()))?;
-    Ok(kilobytes * 1024.0)
 }

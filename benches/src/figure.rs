@@ -1,6 +1,10 @@
 //! The figures, and the measurements that give them.
 
+mod work;
+
 use std::time::Duration;
+
+pub use self::work::{ACTORS, Beside, Collective, Cost, CostOf, Face, Savina, Sharing, Size, Work};
 
 /// A number that is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,147 +29,6 @@ pub enum Better {
     More,
 }
 
-/// The messages that a measurement sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
-    /// Asks, one after the other, answered with the same bytes; median time and processor time.
-    Ask(Size),
-    /// Asks of 32 bytes by so many tasks, each with one on its way.
-    Asks(usize),
-    /// The same, each task asking an actor of its own.
-    Spread(usize),
-    /// Tells by one task.
-    Tells(Size),
-    /// Tells of 32 bytes by so many tasks, each waiting until its tell is taken.
-    Waiting(usize),
-    /// Tells of a large message, by one task.
-    LargeTell(Size),
-    /// Asks with a large message, one after the other, answered with a number.
-    LargeAsk(Size),
-    /// Tells of a large message by one task, over a [`Path`](crate::path::Path).
-    Path(Size),
-    /// Asks with a reply of 9 KiB, one after the other, beside tells of 60 MiB that come the same
-    /// way; 99th percentile of the times.
-    Reply(Sharing),
-    /// Tells of 1 MiB by one task, beside asks.
-    Bulk(Beside),
-    /// A tell of 64 MiB that waits for room in a `select!` that ticks: processor time.
-    Ticking,
-    /// Tells within a process, by so many tasks.
-    LocalTell(usize),
-    /// Asks within a process, one after the other.
-    LocalAsk,
-    /// Tells to each of many actors by one task.
-    FanOut,
-    /// Steps of a token that goes round a ring of actors.
-    RingHop,
-    /// Starts of actors.
-    Spawn,
-    /// A program of the Savina suite.
-    Savina(Savina),
-    /// Actors that wait: their memory, and the times of their starts and ends.
-    Idle {
-        /// True where a supervisor has them as children.
-        supervised: bool,
-        /// Number of actors.
-        actors: usize,
-    },
-    /// Instructions of one message, under valgrind.
-    Instructions(Cost),
-    /// Allocations of one message.
-    Allocations(Cost),
-}
-
-/// The programs of the Savina suite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Savina {
-    /// Fork-join create.
-    Create,
-    /// Fibonacci.
-    Fib,
-    /// Logistic map.
-    LogisticMap,
-    /// Concurrent dictionary.
-    Dictionary,
-    /// Big.
-    Big,
-    /// Bank transaction.
-    Bank,
-}
-
-/// The number of actors whose memory is measured, where no other is asked for.
-pub const ACTORS: usize = 100_000;
-
-/// The things that replies share with tells of 60 MiB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// Nothing: there are no tells.
-    Nothing,
-    /// The link. The tells are made and sent on a thread of their own.
-    Link,
-    /// The link, and the workers of the serving process.
-    Workers,
-    /// The server's port with [`Strangers`](crate::strangers::Strangers): there are no tells.
-    Strangers,
-}
-
-/// The asks of 32 tasks beside which tells are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
-    /// None.
-    Nothing,
-    /// Asks with 100 KiB, answered with a number, on the way of the tells.
-    Asks,
-    /// Asks answered with 100 KiB, on the way of the tells.
-    Replies,
-}
-
-/// The message and the side whose cost is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
-    /// The message.
-    pub message: CostOf,
-    /// True where the serving process is counted, and not the sending one.
-    pub serving: bool,
-}
-
-/// A message whose cost is counted; 32 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum CostOf {
-    /// A tell.
-    Tell,
-    /// An ask and its answer.
-    Ask,
-}
-
-/// The number of bytes that a message carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
-    /// 32 bytes, in the message itself.
-    B32,
-    /// 1 KiB.
-    KiB1,
-    /// 64 KiB.
-    KiB64,
-    /// 1 MiB.
-    MiB1,
-    /// 64 MiB.
-    MiB64,
-}
-
-impl Size {
-    /// Returns the number.
-    pub fn bytes(self) -> usize {
-        match self {
-            Size::B32 => 32,
-            Size::KiB1 => 1 << 10,
-            Size::KiB64 => 64 << 10,
-            Size::MiB1 => 1 << 20,
-            Size::MiB64 => 64 << 20,
-        }
-    }
-}
-
 /// A thing that is run and timed: it gives one figure, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurement {
@@ -183,7 +46,7 @@ pub struct Measurement {
 
 /// Name, group, work, and whether the cores are kept awake, of each measurement between two
 /// processes or within one.
-const TIMED: [(&str, &str, Work, bool); 44] = [
+const TIMED: [(&str, &str, Work, bool); 54] = [
     ("ask_32", "ask", Work::Ask(Size::B32), false),
     ("ask_1k", "ask", Work::Ask(Size::KiB1), false),
     ("ask_32_awake", "awake", Work::Ask(Size::B32), true),
@@ -213,6 +76,16 @@ const TIMED: [(&str, &str, Work, bool); 44] = [
     ("bulk_beside_asks", "pressure", Work::Bulk(Beside::Asks), false),
     ("bulk_beside_replies", "pressure", Work::Bulk(Beside::Replies), false),
     ("waiting_cpu", "pressure", Work::Ticking, false),
+    ("stream_4k", "stream", Work::Stream(Size::KiB4), false),
+    ("stream_64k", "stream", Work::Stream(Size::KiB64), false),
+    ("stream_1m", "stream", Work::Stream(Size::MiB1), false),
+    ("stream_ping_64", "stream", Work::StreamPing, false),
+    ("channel_32", "channel", Work::Ask(Size::B32), false),
+    ("channel_64k", "channel", Work::Ask(Size::KiB64), false),
+    ("rpc_32", "rpc", Work::Ask(Size::B32), false),
+    ("rpc_64k", "rpc", Work::Ask(Size::KiB64), false),
+    ("rpc_16", "rpc", Work::Asks(16), false),
+    ("rpc_128", "rpc", Work::Asks(128), false),
     ("local_tell", "local", Work::LocalTell(1), false),
     ("local_tell_8", "local", Work::LocalTell(8), false),
     ("local_tell_1000", "local", Work::LocalTell(1000), false),
@@ -230,6 +103,21 @@ const TIMED: [(&str, &str, Work, bool); 44] = [
     ("supervised_bytes", "idle", Work::Idle { supervised: true, actors: ACTORS }, false),
 ];
 
+/// Name, group and work of each measurement whose processes have one worker only.
+const TIMED_WITH_ONE_WORKER: [(&str, &str, Work); 11] = [
+    ("stream_idle_bytes", "connections", Work::Connections(Face::Stream)),
+    ("channel_idle_bytes", "connections", Work::Connections(Face::Channel)),
+    ("peers_64", "connections", Work::Peers(64)),
+    ("peers_1000", "connections", Work::Peers(1000)),
+    ("barrier", "ranks", Work::Ranks(Collective::Barrier)),
+    ("all_reduce_8", "ranks", Work::Ranks(Collective::AllReduce(1))),
+    ("all_reduce_64k", "ranks", Work::Ranks(Collective::AllReduce(8 << 10))),
+    ("all_reduce_1m", "ranks", Work::Ranks(Collective::AllReduce(128 << 10))),
+    ("broadcast_1m", "ranks", Work::Ranks(Collective::Broadcast(1 << 20))),
+    ("all_to_all_4k", "ranks", Work::Ranks(Collective::AllToAll(4 << 10))),
+    ("c_all_to_all", "ranks", Work::CAllToAll),
+];
+
 /// The end of the names of figures with one worker on each side.
 pub const ONE_WORKER: &str = "_1";
 
@@ -241,7 +129,12 @@ pub fn measurements() -> Vec<Measurement> {
             Measurement { name, group, work, workers, awake }
         })
     };
-    let mut all: Vec<Measurement> = timed(2).into_iter().chain(timed(1)).collect();
+    let with_one_worker = TIMED_WITH_ONE_WORKER.map(|(name, group, work)| {
+        let name = name.into();
+        Measurement { name, group, work, workers: 1, awake: false }
+    });
+    let all = timed(2).into_iter().chain(timed(1)).chain(with_one_worker);
+    let mut all: Vec<Measurement> = all.collect();
     for (kind, work) in [
         ("instructions", Work::Instructions as fn(Cost) -> Work),
         ("allocations", Work::Allocations),
@@ -266,7 +159,10 @@ impl Measurement {
     /// Returns the figures that it gives, in the order of its values.
     pub fn figures(&self) -> Vec<Figure> {
         let (unit, better) = match self.work {
-            Work::Ask(_) | Work::Reply(_) => ("us", Better::Less),
+            Work::Ask(_) | Work::Reply(_) | Work::StreamPing => ("us", Better::Less),
+            Work::Ranks(_) | Work::CAllToAll => ("us", Better::Less),
+            Work::Stream(_) => ("MB/s", Better::More),
+            Work::Connections(_) | Work::Peers(_) => ("B", Better::Less),
             Work::Asks(_) | Work::Spread(_) | Work::Tells(_) | Work::Waiting(_) | Work::Bulk(_) => {
                 ("1/s", Better::More)
             }
@@ -306,7 +202,7 @@ impl Measurement {
                 };
                 return others.map(other).to_vec();
             }
-            Work::Ask(_) => {
+            Work::Ask(_) | Work::StreamPing => {
                 (format!("{short}_cpu"), format!("{}: processor time of both", self.what()))
             }
             Work::Bulk(Beside::Asks) => {
@@ -325,30 +221,16 @@ impl Measurement {
 
     /// Describes what is measured, in a few words.
     fn what(&self) -> String {
-        let size = |size: Size| match size {
-            Size::B32 => "32 B",
-            Size::KiB1 => "1 KiB",
-            Size::KiB64 => "64 KiB",
-            Size::MiB1 => "1 MiB",
-            Size::MiB64 => "64 MiB",
-        };
-        let cost = |cost: Cost| {
-            let message = if cost.message == CostOf::Tell { "tell" } else { "ask" };
-            format!(
-                "{message} of 32 B, {} side",
-                if cost.serving { "receiving" } else { "sending" }
-            )
-        };
         let mut what = match self.work {
-            Work::Ask(of) => format!("ask, {}, median", size(of)),
-            Work::Asks(tasks) => format!("asks, {tasks} in flight"),
+            Work::Ask(of) => format!("{}, {}, median", self.ask(), of.text()),
+            Work::Asks(tasks) => format!("{}s, {tasks} in flight", self.ask()),
             Work::Spread(tasks) => format!("asks, {tasks} in flight to as many actors"),
-            Work::Tells(of) => format!("tells, {}", size(of)),
+            Work::Tells(of) => format!("tells, {}", of.text()),
             Work::Waiting(1) => "tells, 1 waiting task".into(),
             Work::Waiting(tasks) => format!("tells, {tasks} waiting tasks"),
-            Work::LargeTell(of) => format!("{} tells", size(of)),
-            Work::LargeAsk(of) => format!("{} asks", size(of)),
-            Work::Path(of) => format!("{} tells over a path of 10 ms", size(of)),
+            Work::LargeTell(of) => format!("{} tells", of.text()),
+            Work::LargeAsk(of) => format!("{} asks", of.text()),
+            Work::Path(of) => format!("{} tells over a path of 10 ms", of.text()),
             Work::Reply(Sharing::Nothing) => "ask, reply of 9 KiB, 99th percentile".into(),
             Work::Reply(Sharing::Link) => {
                 "ask, reply of 9 KiB, 99th percentile, beside 60 MiB tells".into()
@@ -363,29 +245,50 @@ impl Measurement {
             Work::Bulk(Beside::Asks) => "1 MiB tells, beside asks by 32 tasks".into(),
             Work::Bulk(Beside::Replies) => "1 MiB tells, beside replies to 32 tasks".into(),
             Work::Ticking => "processor time while a 64 MiB tell waits in a select!".into(),
+            Work::Stream(of) => format!("stream, writes of {}", of.text()),
+            Work::StreamPing => "stream, 64 B there and back, median".into(),
+            Work::Connections(Face::Channel) => "idle channel: memory, one of 10,000".into(),
+            Work::Connections(_) => "idle stream: memory, one of 10,000".into(),
+            Work::Peers(peers) => format!("linked node: memory, one of {peers}"),
+            Work::Ranks(of) => format!("{}, 4 ranks, mean", of.text()),
+            Work::CAllToAll => "all-to-all of 3 by rdma_lib.h, 64 B, mean".into(),
             Work::LocalTell(1) => "local tell, 1 producer".into(),
             Work::LocalTell(tasks) => format!("local tell, {tasks} producers"),
             Work::LocalAsk => "local ask".into(),
             Work::FanOut => "local tell to each of 10,000 actors".into(),
             Work::RingHop => "hop of a token, 1,000 actors".into(),
             Work::Spawn => "spawn of an actor".into(),
-            Work::Savina(Savina::Create) => "Savina: fork-join create".into(),
-            Work::Savina(Savina::Fib) => "Savina: fib(23)".into(),
-            Work::Savina(Savina::LogisticMap) => "Savina: logistic map".into(),
-            Work::Savina(Savina::Dictionary) => "Savina: concurrent dictionary".into(),
-            Work::Savina(Savina::Big) => "Savina: big".into(),
-            Work::Savina(Savina::Bank) => "Savina: bank transaction".into(),
+            Work::Savina(of) => format!("Savina: {}", of.text()),
             Work::Idle { supervised, actors } => {
                 let of = if supervised { "supervised" } else { "idle" };
                 format!("{of} actor: memory, one of {actors}")
             }
-            Work::Instructions(of) => format!("instructions, {}", cost(of)),
-            Work::Allocations(of) => format!("allocations, {}", cost(of)),
+            Work::Instructions(of) => format!("instructions, {}", of.text()),
+            Work::Allocations(of) => format!("allocations, {}", of.text()),
         };
         if self.awake {
             what += ", cores awake";
         }
         what
+    }
+
+    /// Returns the word for a message that is answered.
+    fn ask(&self) -> &'static str {
+        match self.face() {
+            Face::Channel => "answer by a channel",
+            Face::Rpc => "call",
+            Face::Actor | Face::Stream => "ask",
+        }
+    }
+
+    /// Returns the way in which Ringpost's messages are answered.
+    pub fn face(&self) -> Face {
+        match self.group {
+            "channel" => Face::Channel,
+            "rpc" => Face::Rpc,
+            "stream" => Face::Stream,
+            _ => Face::Actor,
+        }
     }
 
     /// Returns true if it is timed, and so repeated in every round. The outcome of the others
@@ -408,6 +311,11 @@ impl Measurement {
         )
     }
 
+    /// Returns true if the contestant starts the processes between which its messages go.
+    pub fn is_of_a_group(&self) -> bool {
+        matches!(self.work, Work::Peers(_) | Work::Ranks(_) | Work::CAllToAll)
+    }
+
     /// Returns the same measurement with so many actors, where it is of actors that wait.
     pub fn with_actors(mut self, count: usize) -> Self {
         if let Work::Idle { actors, .. } = &mut self.work {
@@ -423,6 +331,7 @@ impl Measurement {
         const ACTOR: Duration = Duration::from_micros(500);
         match self.work {
             Work::Instructions(_) | Work::Allocations(_) => VALGRIND,
+            Work::Connections(_) | Work::Peers(_) => START * 5,
             Work::Idle { actors, .. } => START + ACTOR * u32::try_from(actors).unwrap_or(u32::MAX),
             _ => START + time * 20,
         }

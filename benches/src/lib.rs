@@ -7,9 +7,11 @@
 //!
 //! - [`figure`]: the figures, and the measurements that give them.
 //! - [`contestant`]: the contestants and the messages that each of them can send.
-//! - [`failure`], [`clock`], [`child`], [`awake`]: values, times, child processes.
+//! - [`failure`], [`clock`], [`memory`], [`child`], [`awake`]: values, times, memory, child
+//!   processes.
 //! - [`path`], [`beside`]: what makes a measurement hard: a long path, other traffic.
 //! - [`pair`]: the traits of a contestant between two processes, and its measurement.
+//! - [`stream`]: the same for byte streams.
 //! - [`system`], [`local`]: the same within one process. The programs are in `local` itself, in
 //!   `crowd` (many actors) and in `savina`; `repeat` runs them.
 //! - [`strangers`]: what comes to a port that anyone can reach, beside a measurement.
@@ -25,6 +27,7 @@ mod crowd;
 pub mod failure;
 pub mod figure;
 pub mod local;
+pub mod memory;
 pub mod pair;
 pub mod path;
 pub mod program;
@@ -32,6 +35,7 @@ mod repeat;
 mod savina;
 pub mod serve;
 pub mod strangers;
+pub mod stream;
 pub mod system;
 
 pub use failure::Failure;

@@ -53,7 +53,10 @@ pub trait Client: Clone + Send + Sync + 'static {
     fn echo(&self, payload: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 
     /// Asks with any number of bytes and returns how many have arrived.
-    fn weigh(&self, payload: Vec<u8>) -> impl Future<Output = Result<u64, Failure>> + Send;
+    fn weigh(&self, payload: Vec<u8>) -> impl Future<Output = Result<u64, Failure>> + Send {
+        let _ = payload;
+        async { not_sent() }
+    }
 
     /// Tells 32 bytes, as a vector where a contestant has no better way for few bytes.
     fn tell_small(&self, payload: Small) -> impl Future<Output = Result<(), Failure>> + Send {
@@ -61,7 +64,10 @@ pub trait Client: Clone + Send + Sync + 'static {
     }
 
     /// Tells any number of bytes.
-    fn tell(&self, payload: Vec<u8>) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn tell(&self, payload: Vec<u8>) -> impl Future<Output = Result<(), Failure>> + Send {
+        let _ = payload;
+        async { not_sent() }
+    }
 
     /// Returns a client whose asks reach the server's actor with this number. A floor, which has no
     /// actors, answers all of them in its read loop.
@@ -71,7 +77,14 @@ pub trait Client: Clone + Send + Sync + 'static {
     }
 
     /// Returns the number of tells that have been handled since the server started.
-    fn handled(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
+    fn handled(&self) -> impl Future<Output = Result<u64, Failure>> + Send {
+        async { not_sent() }
+    }
+}
+
+/// Returns the failure of a contestant that has no such message, and so no figure of it.
+fn not_sent<T>() -> Result<T, Failure> {
+    Err(Failure::Failed("this contestant has no such message".into()))
 }
 
 /// Longest time from the last tell sent to the last tell handled.
@@ -95,9 +108,22 @@ pub async fn measure<P: Pair>(
     };
     let address = path.as_ref().map_or(server.address(), Path::address);
     let client = P::connect(address.into()).await?;
+    measure_client(&client, &mut server, measurement, time).await
+}
+
+/// Measures a contestant by a client of it, and returns the values of the measurement's figures.
+///
+/// # Errors
+/// When the contestant fails or refuses.
+pub async fn measure_client<C: Client>(
+    client: &C,
+    server: &mut Server,
+    measurement: &Measurement,
+    time: Duration,
+) -> Result<Vec<f64>, Failure> {
     match measurement.work {
-        Work::Ask(size) => ask(&client, &Question::echo(size), &mut server, time).await,
-        Work::Asks(tasks) => asks(vec![client; tasks], time).await,
+        Work::Ask(size) => ask(client, &Question::echo(size), server, time).await,
+        Work::Asks(tasks) => asks(vec![client.clone(); tasks], time).await,
         Work::Spread(tasks) => {
             let mut clients = Vec::new();
             for number in 0..tasks {
@@ -105,14 +131,14 @@ pub async fn measure<P: Pair>(
             }
             asks(clients, time).await
         }
-        Work::Tells(size) => Ok(vec![tells(&client, Some(size), 1, time).await?]),
-        Work::Waiting(tasks) => Ok(vec![tells(&client, None, tasks, time).await?]),
-        Work::Bulk(beside) => bulk(&client, beside, time).await,
+        Work::Tells(size) => Ok(vec![tells(client, Some(size), 1, time).await?]),
+        Work::Waiting(tasks) => Ok(vec![tells(client, None, tasks, time).await?]),
+        Work::Bulk(beside) => bulk(client, beside, time).await,
         Work::LargeTell(size) | Work::Path(size) => {
-            let per_second = tells(&client, Some(size), 1, time).await?;
+            let per_second = tells(client, Some(size), 1, time).await?;
             Ok(vec![megabytes(per_second, size)])
         }
-        Work::LargeAsk(size) => large_asks(&client, size, time).await,
+        Work::LargeAsk(size) => large_asks(client, size, time).await,
         _ => Err(Failure::Failed(format!("`{}` is not between two processes", measurement.name))),
     }
 }

@@ -8,10 +8,11 @@ use clap::{Parser, Subcommand};
 use crate::awake::{Burner, burn};
 use crate::child::{Server, serve_command};
 use crate::failure::Failure;
-use crate::figure::{ACTORS, CostOf, Measurement, find};
+use crate::figure::{ACTORS, CostOf, Face, Measurement, find};
 use crate::local;
 use crate::pair::{self, Messages, Pair};
 use crate::serve::{Meter, runtime, serve};
+use crate::stream::{self, Streams};
 use crate::system::System;
 
 /// A subcommand of such a program; `benches/run` and its children pass these, not users.
@@ -77,7 +78,7 @@ pub struct PairEntry {
     pub drive: fn(String, Messages, Meter) -> Result<(), Failure>,
 }
 
-/// The function that runs one contestant within a process.
+/// The function that runs one contestant within a process, or that starts its processes.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalEntry {
     /// The name of the contestant.
@@ -93,6 +94,8 @@ pub struct Program {
     pub pairs: Vec<PairEntry>,
     /// The contestants within a process.
     pub locals: Vec<LocalEntry>,
+    /// The contestants that start their processes themselves.
+    pub groups: Vec<LocalEntry>,
     /// The function that counts allocations.
     pub meter: Meter,
 }
@@ -101,6 +104,11 @@ impl PairEntry {
     /// Returns the entry of a contestant.
     pub fn of<P: Pair>(name: &'static str) -> Self {
         PairEntry { name, measure: measure_pair::<P>, serve: serve::<P>, drive: drive::<P> }
+    }
+
+    /// Returns the entry of a contestant that has byte streams, too.
+    pub fn with_streams<P: Pair + Streams>(name: &'static str) -> Self {
+        PairEntry { measure: measure_pair_or_stream::<P>, ..PairEntry::of::<P>(name) }
     }
 }
 
@@ -156,8 +164,9 @@ impl Program {
         measurement: &Measurement,
         time: Duration,
     ) -> Result<(), Failure> {
-        let values = if measurement.is_local() {
-            let entry = self.locals.iter().find(|entry| entry.name == contestant);
+        let values = if measurement.is_local() || measurement.is_of_a_group() {
+            let entries = if measurement.is_local() { &self.locals } else { &self.groups };
+            let entry = entries.iter().find(|entry| entry.name == contestant);
             (entry.ok_or_else(|| not_here(contestant))?.measure)(measurement, time)
         } else {
             let entry = self.pair(contestant)?;
@@ -199,6 +208,18 @@ fn measure_pair<P: Pair>(
 ) -> Result<Vec<f64>, Failure> {
     let (measurement, workers) = (measurement.clone(), measurement.workers);
     in_a_task(workers, async move { pair::measure::<P>(server, &measurement, time).await })
+}
+
+fn measure_pair_or_stream<P: Pair + Streams>(
+    server: Server,
+    measurement: &Measurement,
+    time: Duration,
+) -> Result<Vec<f64>, Failure> {
+    if measurement.face() != Face::Stream {
+        return measure_pair::<P>(server, measurement, time);
+    }
+    let (measurement, workers) = (measurement.clone(), measurement.workers);
+    in_a_task(workers, async move { stream::measure::<P>(server, &measurement, time).await })
 }
 
 fn measure_local<S: System>(

@@ -96,8 +96,8 @@ impl<Tx: Wire, Rx: Wire> Parts<Tx, Rx> {
         });
     }
 
-    /// Ends the connection as [`fail`](Self::fail) does, and drops the items that are not read: bytes
-    /// before them are missing.
+    /// Ends the connection as [`fail`](Self::fail) does, and drops the items that are not read:
+    /// bytes before them are missing.
     pub(crate) fn discard(&self, cause: EndCause) {
         self.incoming.discard(cause.clone());
         self.fail(&cause);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, BytesMut};
+use ringpost_benches::stream::{self, Streams};
 use ringpost_benches::{Client, Failure, Pair, Small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -166,8 +167,7 @@ impl Pair for TokioTcp {
     }
 
     async fn connect(address: String) -> Result<Caller, Failure> {
-        let socket = TcpStream::connect(address).await?;
-        socket.set_nodelay(true)?;
+        let socket = Self::open(address).await?;
         let (reading, writing) = socket.into_split();
         let (sender, receiver) = mpsc::channel(CAPACITY);
         let pending = Arc::new(Pending::default());
@@ -177,9 +177,24 @@ impl Pair for TokioTcp {
     }
 }
 
-/// Answers each frame as it is read.
+impl Streams for TokioTcp {
+    type Stream = TcpStream;
+
+    async fn open(address: String) -> Result<TcpStream, Failure> {
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        Ok(socket)
+    }
+}
+
+/// Answers each frame as it is read. Serves a stream if the first byte is the mark of one.
 async fn answer(socket: TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
+    let mut first = [0];
+    socket.peek(&mut first).await?;
+    if matches!(first[0], stream::ECHO | stream::LOTS) {
+        return stream::serve(socket).await;
+    }
     let (reading, writing) = socket.into_split();
     let (mut frames, mut batch) = (Frames::new(reading), Batch::new(writing));
     let mut handled = 0_u64;

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
             LocalEntry::of::<xtra::Xtra>("xtra"),
             LocalEntry::of::<flume::Tasks>("flume"),
         ],
+        groups: Vec::new(),
         meter: |run| {
             run();
             0

@@ -99,10 +99,6 @@ fn deadline() -> context::Context {
     context
 }
 
-fn no_tells<T>() -> Result<T, Failure> {
-    Err(Failure::Failed("tarpc has no message without an answer".into()))
-}
-
 impl Client for Caller {
     async fn echo_small(&self, payload: Small) -> Result<Small, Failure> {
         self.0.echo_small(deadline(), payload).await.map_err(Failure::of)
@@ -116,17 +112,5 @@ impl Client for Caller {
 
     async fn weigh(&self, payload: Vec<u8>) -> Result<u64, Failure> {
         self.0.weigh(deadline(), ByteBuf::from(payload)).await.map_err(Failure::of)
-    }
-
-    async fn tell_small(&self, _: Small) -> Result<(), Failure> {
-        no_tells()
-    }
-
-    async fn tell(&self, _: Vec<u8>) -> Result<(), Failure> {
-        no_tells()
-    }
-
-    async fn handled(&self) -> Result<u64, Failure> {
-        no_tells()
     }
 }
