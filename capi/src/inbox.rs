@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -62,6 +63,11 @@ impl<T> Pending<T> {
         }
     }
 
+    /// Returns true if the outcome is there, or was taken.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.outcome.lock().is_settled
+    }
+
     /// Takes the outcome, once.
     pub(crate) fn take(&self) -> Option<Result<T, Failure>> {
         let mut outcome = self.outcome.lock();
@@ -77,11 +83,13 @@ impl<T> Pending<T> {
 pub(crate) struct Receive {
     len_max: usize,
     pub(crate) pending: Pending<Vec<u8>>,
+    /// The number of the message that it has got.
+    number: AtomicU64,
 }
 
 impl Receive {
     pub(crate) fn new(len_max: usize, ready: Option<Arc<Ready>>) -> Arc<Self> {
-        Arc::new(Receive { len_max, pending: Pending::new(ready) })
+        Arc::new(Receive { len_max, pending: Pending::new(ready), number: AtomicU64::new(0) })
     }
 }
 
@@ -93,7 +101,9 @@ pub(crate) struct Inbox {
 }
 
 struct State {
-    messages: VecDeque<Vec<u8>>,
+    /// The messages, with their numbers in the order in which they came.
+    messages: VecDeque<(u64, Vec<u8>)>,
+    arrived: u64,
     bytes: usize,
     receives: VecDeque<Arc<Receive>>,
     /// Nothing comes after the messages.
@@ -112,6 +122,7 @@ impl Inbox {
     pub(crate) fn new(ready: Arc<Ready>) -> Self {
         let state = State {
             messages: VecDeque::new(),
+            arrived: 0,
             bytes: 0,
             receives: VecDeque::new(),
             end: None,
@@ -124,7 +135,9 @@ impl Inbox {
     pub(crate) fn arrive(&self, message: Vec<u8>) {
         let mut state = self.state.lock();
         state.bytes += message.len();
-        state.messages.push_back(message);
+        let number = state.arrived;
+        state.arrived += 1;
+        state.messages.push_back((number, message));
         self.settle(&mut state);
     }
 
@@ -148,12 +161,15 @@ impl Inbox {
         self.state.lock().receives.retain(|posted| !Arc::ptr_eq(posted, receive));
     }
 
-    /// Gives a message back that a receive took and its program does not want: it is the first one
-    /// again.
-    pub(crate) fn give_back(&self, message: Vec<u8>) {
+    /// Gives the message of a receive back, which the program does not want: it has its place in the
+    /// order again.
+    pub(crate) fn give_back(&self, receive: &Receive) {
+        let Some(Ok(message)) = receive.pending.take() else { return };
+        let number = receive.number.load(Ordering::Relaxed);
         let mut state = self.state.lock();
         state.bytes += message.len();
-        state.messages.push_front(message);
+        let place = state.messages.partition_point(|(other, _)| *other < number);
+        state.messages.insert(place, (number, message));
         self.settle(&mut state);
     }
 
@@ -173,12 +189,16 @@ impl Inbox {
     fn settle(&self, state: &mut State) {
         while !state.receives.is_empty() {
             let outcome = match (state.messages.front(), &state.end, state.receives.front()) {
-                (Some(message), _, Some(receive)) if message.len() > receive.len_max => {
+                (Some((_, message)), _, Some(receive)) if message.len() > receive.len_max => {
                     Err(larger(message.len(), receive.len_max))
                 }
-                (Some(_), ..) => Ok(state.messages.pop_front().unwrap_or_default()),
-                (None, Some(end), _) => Err(end.clone()),
-                (None, None, _) => break,
+                (Some(_), _, Some(receive)) => {
+                    let (number, message) = state.messages.pop_front().unwrap_or_default();
+                    receive.number.store(number, Ordering::Relaxed);
+                    Ok(message)
+                }
+                (_, Some(end), _) => Err(end.clone()),
+                _ => break,
             };
             state.bytes -= outcome.as_ref().map_or(0, Vec::len);
             if let Some(receive) = state.receives.pop_front() {
@@ -214,6 +234,23 @@ mod tests {
         let cases = std::env::var("RINGPOST_TEST_CASES").ok().and_then(|it| it.parse().ok());
         for seed in 0..cases.unwrap_or(200_u64) {
             run(seed);
+        }
+    }
+
+    /// Receives that are given up in any order leave the messages in theirs.
+    #[test]
+    fn messages_that_are_given_back_have_their_places() {
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let inbox = Inbox::new(Ready::new().unwrap());
+            let receives = [0; 3].map(|_| Receive::new(8, None));
+            receives.iter().for_each(|receive| inbox.post(receive.clone()));
+            (0..4).for_each(|number| inbox.arrive(vec![number]));
+            order.iter().for_each(|at: &usize| inbox.give_back(&receives[*at]));
+            for number in 0..4 {
+                let receive = Receive::new(8, None);
+                inbox.post(receive.clone());
+                assert_eq!(receive.pending.take().unwrap().unwrap(), [number]);
+            }
         }
     }
 

@@ -67,7 +67,16 @@ impl Request {
         Ok(Request { what, closing: Closing::default() })
     }
 
-    /// Takes the outcome, if it is there and no other thread took it.
+    /// Returns true if it is over.
+    pub(super) fn is_over(&self) -> bool {
+        match &self.what {
+            What::Send(sent) => sent.is_settled(),
+            What::Receive { receive, .. } => receive.pending.is_settled(),
+        }
+    }
+
+    /// Takes the outcome, once. For who has closed the handle: another one may have freed the
+    /// memory of a receive.
     pub(super) fn take(&self) -> Option<Result<Done, Failure>> {
         match &self.what {
             What::Send(sent) => Some(sent.take()?.map(Done::Sent)),
@@ -92,15 +101,13 @@ impl Request {
         })
     }
 
-    /// Gives it up: a message that it has received and not given to the program is the first one of
-    /// its peer again, and a message that it sends is sent.
+    /// Gives it up: a message that it has received and not given to the program goes back to
+    /// its place among those of its peer, and a message that it sends is sent.
     pub(super) fn cancel(&self) {
         self.closing.close();
         if let What::Receive { receive, peer, .. } = &self.what {
             peer.line.inbox.withdraw(receive);
-            if let Some(Ok(message)) = receive.pending.take() {
-                peer.line.inbox.give_back(message);
-            }
+            peer.line.inbox.give_back(receive);
         }
     }
 }

@@ -164,11 +164,13 @@ pub unsafe extern "C" fn rdma_irecv(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_test(request: RequestHandle, result: *mut c_int) -> c_int {
     entry(-1, || {
-        let found = find::<Request, _>(request)?;
-        let Some(outcome) = found.take() else { return Ok(0) };
-        // It is over whatever comes now.
-        close::<Request, _>(request).ok();
-        // SAFETY: The caller of `rdma_irecv` keeps the memory until here.
+        if !find::<Request, _>(request)?.is_over() {
+            return Ok(0);
+        }
+        // Of several threads one ends it.
+        let Some(outcome) = close::<Request, _>(request)?.take() else { return Ok(0) };
+        // SAFETY: The caller of `rdma_irecv` keeps the memory until here, since no other thread
+        // has ended the request.
         let done = outcome.and_then(|done| unsafe { finish(done) });
         // SAFETY: The caller gives null or an `int` (CA-1).
         unsafe { put(result, *done.as_ref().unwrap_or(&-1)) };
@@ -188,12 +190,14 @@ pub unsafe extern "C" fn rdma_wait(request: RequestHandle, timeout_ms: c_int) ->
     let waited = || -> Result<c_int, Failure> {
         let found = find::<Request, _>(request)?;
         let waited = found.wait(time(timeout_ms));
-        let Some(outcome) = found.take() else {
+        if !found.is_over() {
             return Err(waited.err().unwrap_or_else(Failure::closed));
-        };
-        close::<Request, _>(request).ok();
-        // SAFETY: The caller of `rdma_irecv` keeps the memory until here.
-        unsafe { finish(outcome?) }
+        }
+        // Of several threads one ends it.
+        let outcome = close::<Request, _>(request)?.take();
+        // SAFETY: The caller of `rdma_irecv` keeps the memory until here, since no other thread
+        // has ended the request.
+        unsafe { finish(outcome.ok_or_else(Failure::closed)??) }
     };
     entry(-1, || match waited() {
         Err(late) if matches!(late.code, Code::TimedOut | Code::WouldBlock) => {
