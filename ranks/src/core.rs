@@ -90,6 +90,7 @@ impl Core {
             turn: tokio::sync::Mutex::new(()),
         };
         let routes = members.iter().map(route).collect();
+        self.state.lock().me = Some(rank);
         drop(self.label.set(label));
         drop(self.mesh.set(Mesh { rank, routes }));
     }

@@ -8,13 +8,17 @@ use crate::calls::{Broken, aborted};
 use crate::core::Core;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::packet::{Control, Element, Note, Packet, Target, target};
-use crate::state::{Partial, Received, State};
+use crate::state::{Partial, Received, Standing, State};
 
 impl Core {
-    /// Takes in a packet.
+    /// Takes in a packet. Those of a rank that is dead to this one are dropped: some may be missing
+    /// before them.
     pub(crate) fn packet(self: &Arc<Self>, packet: View<Packet>) {
         let (from, key) = (packet.from.to_native(), packet.key.to_native());
         let Some(from) = self.sender(from, key) else { return };
+        if self.state.lock().standing(from) == Standing::Died {
+            return;
+        }
         let taken = match target(&packet) {
             Target::Message { tag, element } => self.message(from, tag, element, packet),
             Target::Step { sequence, .. } => {

@@ -97,15 +97,15 @@ impl World {
     }
 }
 
-/// Waits until a rank is gone, or this rank has left.
+/// Waits until a rank is gone, or this rank has left or is dead to the others.
 async fn gone(core: &Arc<Core>, rank: usize) {
     loop {
         let mut changed = std::pin::pin!(core.changed.notified());
         changed.as_mut().enable();
         {
             let state = core.state.lock();
-            let is_closed = state.ended() == Some(WorldError::Closed);
-            if is_closed || state.standing(rank) != Standing::Living {
+            let has_ended = state.ended().is_some_and(|error| error != WorldError::Revoked);
+            if has_ended || state.standing(rank) != Standing::Living {
                 return;
             }
         }

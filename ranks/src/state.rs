@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) agreements: Agreements,
     pub(crate) circles: Circles,
     pub(crate) others: Vec<Other>,
+    /// The number of this rank, once all have joined.
+    pub(crate) me: Option<usize>,
     pub(crate) is_revoked: bool,
     pub(crate) is_closed: bool,
     /// How often something came in the name of a rank that had not sent it.
@@ -73,6 +75,7 @@ impl State {
             agreements: Agreements::default(),
             circles: Circles::default(),
             others: std::iter::repeat_with(other).take(size).collect(),
+            me: None,
             is_revoked: false,
             is_closed: false,
             strange: 0,
@@ -103,10 +106,12 @@ impl State {
         (0..self.others.len()).filter(|rank| self.standing(*rank) == Standing::Died).collect()
     }
 
-    /// Returns the error of the whole world.
+    /// Returns the error of the whole world. A rank that others took for dead cannot go on in it.
     pub(crate) fn ended(&self) -> Option<WorldError> {
+        let dead = self.me.filter(|me| self.standing(*me) == Standing::Died);
         match self {
             State { is_closed: true, .. } => Some(WorldError::Closed),
+            _ if dead.is_some() => dead.map(|rank| WorldError::Died { rank }),
             State { is_revoked: true, .. } => Some(WorldError::Revoked),
             _ => None,
         }
