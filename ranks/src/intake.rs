@@ -50,18 +50,14 @@ impl Core {
             return Err(Broken("a message is too long"));
         }
         let mut partial = if at == 0 {
-            // A send that was given up in the middle leaves a part.
-            let unfinished = other.partial.take().map(|partial| partial.received.bytes);
-            let cost = self.cost(total);
-            other.held += cost;
-            other.wants = false;
-            if other.held
-                > self.window.saturating_add(unfinished.map_or(0, |bytes| self.cost(bytes)))
-            {
-                return Err(Broken("it has sent more than there was room for"));
+            // A send that was given up in the middle leaves a part. It has its room back already.
+            if let Some(part) = other.partial.take() {
+                other.held = other.held.saturating_sub(self.cost(part.received.bytes));
             }
-            if let Some(bytes) = unfinished {
-                self.consumed(&mut state, from, bytes);
+            other.held += self.cost(total);
+            other.wants = false;
+            if other.held > self.window {
+                return Err(Broken("it has sent more than there was room for"));
             }
             let received = Received { parts: Vec::new(), element, bytes: total };
             Partial { received, arrived: 0 }

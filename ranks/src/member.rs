@@ -54,8 +54,8 @@ impl Member {
         });
     }
 
-    /// Learns which links were lost. The messages in the mailbox came before. When the node is linked
-    /// again, its next message may have a gap before it: the rank is dead at once.
+    /// Learns which links were lost. The messages in the mailbox came before. When a node is
+    /// linked again, its next message may have a gap before it: its rank is dead at once.
     fn learn(&mut self) {
         loop {
             match self.events.try_recv() {

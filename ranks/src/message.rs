@@ -220,6 +220,7 @@ impl Receive {
         match error {
             Some(error) => {
                 state.matching.put_back(arrived);
+                self.core.changed.notify_waiters();
                 Err(error)
             }
             None => {
@@ -232,7 +233,9 @@ impl Receive {
 
 impl Drop for Receive {
     fn drop(&mut self) {
-        self.core.state.lock().matching.withdraw(self.number);
+        if self.core.state.lock().matching.withdraw(self.number) {
+            self.core.changed.notify_waiters();
+        }
     }
 }
 
@@ -340,14 +343,14 @@ impl Core {
     }
 
     /// Sends bytes in packets, each of which has whole elements of `unit` bytes. The room is used
-    /// from the first packet on.
+    /// when the last one is sent: a send that is given up before has it back.
     pub(crate) async fn deliver(
         &self,
         to: usize,
         target: Target,
         bytes: &[u8],
         unit: usize,
-        mut room: Option<SemaphorePermit<'_>>,
+        room: Option<SemaphorePermit<'_>>,
     ) -> Result<(), WorldError> {
         let mesh = self.mesh();
         let route = &mesh.routes[to];
@@ -367,11 +370,11 @@ impl Core {
             if let Err(error) = route.packets.tell(packet).await {
                 return Err(self.unsent(to, error.cause).await);
             }
-            if let Some(room) = room.take() {
-                room.forget();
-            }
             at += part.len();
             if at == bytes.len() {
+                if let Some(room) = room {
+                    room.forget();
+                }
                 return Ok(());
             }
         }
