@@ -121,14 +121,12 @@ pub(crate) struct Calls {
     /// All below are over.
     floor: u64,
     next: u64,
-    /// Bytes of each rank for operations that this one has not called yet.
-    ahead: BTreeMap<usize, usize>,
 }
 
 impl Calls {
-    /// Returns how many operations this rank has begun.
-    pub(crate) fn begun(&self) -> u64 {
-        self.next
+    /// Returns the number of the first operation that is not over.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
     }
 
     /// Begins the next operation. Returns its number, and the mismatch with the call of another
@@ -138,10 +136,6 @@ impl Calls {
         self.next += 1;
         let call = self.open.entry(sequence).or_default();
         call.is_entered = true;
-        for ((from, _), piece) in &call.pieces {
-            let ahead = self.ahead.entry(*from).or_default();
-            *ahead = ahead.saturating_sub(piece.arrived);
-        }
         (sequence, differs(call, rank, head))
     }
 
@@ -182,17 +176,22 @@ impl Calls {
             waker.wake();
         }
         if !call.is_entered {
-            let ahead = self.ahead.entry(key.0).or_default();
-            *ahead += bytes;
-            if *ahead > AHEAD_BYTES_MAX {
-                return Err(Broken("it is too many bytes ahead"));
-            }
             // It may wait for long: its receive buffer returns to the link.
             if let Some(part) = piece.parts.pop() {
                 piece.parts.push(part.detach());
             }
+            if self.ahead(key.0) > AHEAD_BYTES_MAX {
+                return Err(Broken("it is too many bytes ahead"));
+            }
         }
         Ok(None)
+    }
+
+    /// Returns the bytes of a rank that wait for operations that this one has not called yet.
+    fn ahead(&self, from: usize) -> usize {
+        let pieces = self.open.range(self.next..).map(|(_, call)| &call.pieces);
+        let of_rank = pieces.flat_map(|pieces| pieces.range((from, 0)..=(from, u32::MAX)));
+        of_rank.map(|(_, piece)| piece.arrived).sum()
     }
 
     /// Returns what a rank sent in a step, when that is there.

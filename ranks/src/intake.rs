@@ -136,7 +136,7 @@ impl Core {
             }
             Note::Died { rank } => self.died(rank as usize, "another rank says so"),
             Note::Revoked => self.revoke(),
-            Note::Left { begun } => self.left(from, begun),
+            Note::Left { floor } => self.left(from, floor),
             Note::Vote { number, flag, died } => {
                 let mut state = self.state.lock();
                 let decided = state.agreements.vote(from, number, flag, died);

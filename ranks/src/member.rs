@@ -124,8 +124,8 @@ impl Actor for Member {
 
     /// Says goodbye: what needs more of this rank fails on the others.
     async fn on_stop(&mut self, _cx: &mut Context<Self>) {
-        let begun = self.core.close();
-        self.core.tell_all(&Note::Left { begun }).await;
+        let floor = self.core.close();
+        self.core.tell_all(&Note::Left { floor }).await;
     }
 }
 

@@ -29,8 +29,9 @@ impl World {
     /// # Errors
     /// [`NoSuchRank`](WorldError::NoSuchRank), [`TooLong`](WorldError::TooLong) beyond 1 GiB;
     /// [`Died`](WorldError::Died) and [`Left`](WorldError::Left) when that rank is gone;
-    /// [`LockedUp`](WorldError::LockedUp) when it waits for room and can be shown to wait for
-    /// itself; [`Revoked`](WorldError::Revoked), [`Closed`](WorldError::Closed).
+    /// [`LockedUp`](WorldError::LockedUp) when it waited for room for 4 s in a circle of sends, and
+    /// no rank of the circle received a message in that time; [`Revoked`](WorldError::Revoked),
+    /// [`Closed`](WorldError::Closed).
     ///
     /// # Cancel safety
     /// Dropped before it has returned, the message is received whole or not at all.
@@ -70,7 +71,8 @@ impl World {
     /// [`WrongType`](WorldError::WrongType) where the message has elements of another type, and is
     /// still there; [`Died`](WorldError::Died) and [`Left`](WorldError::Left) when the source is
     /// gone and nothing of it is left, or from any source when a rank has died (see
-    /// [`acknowledge`](Self::acknowledge)); [`NoSuchRank`](WorldError::NoSuchRank),
+    /// [`acknowledge`](Self::acknowledge)) or no other rank is left;
+    /// [`NoSuchRank`](WorldError::NoSuchRank),
     /// [`Revoked`](WorldError::Revoked), [`Closed`](WorldError::Closed).
     ///
     /// # Cancel safety
