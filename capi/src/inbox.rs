@@ -161,8 +161,8 @@ impl Inbox {
         self.state.lock().receives.retain(|posted| !Arc::ptr_eq(posted, receive));
     }
 
-    /// Gives the message of a receive back, which the program does not want: it has its place in the
-    /// order again.
+    /// Gives the message of a receive back, which the program does not want: it has its place in
+    /// the order again.
     pub(crate) fn give_back(&self, receive: &Receive) {
         let Some(Ok(message)) = receive.pending.take() else { return };
         let number = receive.number.load(Ordering::Relaxed);

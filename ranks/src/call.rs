@@ -70,6 +70,12 @@ impl Call {
         poll_fn(poll).await
     }
 
+    /// Waits until the operation has failed, and returns its error.
+    pub(crate) async fn failed(&self) -> WorldError {
+        // No rank sends itself this step.
+        self.receive(self.rank(), u32::MAX).await.err().unwrap_or(WorldError::Closed)
+    }
+
     /// Receives as many elements as there are.
     pub(crate) async fn receive_into<T: Plain>(
         &self,

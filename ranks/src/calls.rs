@@ -124,9 +124,9 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Returns how many operations this rank has begun.
-    pub(crate) fn begun(&self) -> u64 {
-        self.next
+    /// Returns the number of the first operation that is not over.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
     }
 
     /// Begins the next operation. Returns its number, and the mismatch with the call of another

@@ -18,6 +18,7 @@ mod scatter;
 mod values;
 
 pub use all_to_all::Exchange;
+pub(crate) use barrier::meet;
 
 use std::ops::Range;
 

@@ -96,6 +96,7 @@ impl Core {
             turn: tokio::sync::Mutex::new(()),
         };
         let routes = members.iter().zip(keys).map(route).collect();
+        self.state.lock().me = Some(rank);
         drop(self.label.set(label));
         drop(self.mesh.set(Mesh { rank, routes }));
     }
@@ -211,11 +212,11 @@ impl Core {
     }
 
     /// Notes that a rank has left in order, and fails what needs more of it.
-    pub(crate) fn left(self: &Arc<Self>, rank: usize, begun: u64) {
+    pub(crate) fn left(self: &Arc<Self>, rank: usize, floor: u64) {
         let mut state = self.state.lock();
         let Some(other) = state.others.get_mut(rank) else { return };
         if other.standing == Standing::Living {
-            other.standing = Standing::Left(begun);
+            other.standing = Standing::Left(floor);
             state.refresh();
             drop(state);
             self.changed.notify_waiters();
@@ -233,15 +234,16 @@ impl Core {
         }
     }
 
-    /// Ends everything of this rank. Returns how many collective operations it has begun.
+    /// Ends everything of this rank. Returns the number of the first collective operation that was
+    /// not over.
     pub(crate) fn close(&self) -> u64 {
         let mut state = self.state.lock();
-        state.is_closed = true;
+        let floor = state.calls.floor();
+        let floor = *state.closed_at.get_or_insert(floor);
         state.refresh();
-        let begun = state.calls.begun();
         drop(state);
         self.changed.notify_waiters();
-        begun
+        floor
     }
 
     /// Waits until a rank is gone, or this world has ended, and returns the error of that.

@@ -185,7 +185,8 @@ impl fmt::Display for Missing {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorldError {
-    /// A rank of the world has died: its process, its node or the link to it.
+    /// A rank of the world has died: its process, its node or a link of it. With the number of this
+    /// rank: the others have lost it, and it has to join a new world.
     #[error("rank {rank} has died: go on in a world of the living, which `shrink` makes")]
     Died {
         /// The rank.
@@ -271,10 +272,13 @@ pub enum WorldError {
         /// The bytes that one may have.
         limit: usize,
     },
-    /// Sends of ranks wait for each other: none of these ranks receives.
+    /// Sends of ranks waited for each other in a circle, and for 4 s no rank of it received a
+    /// message. Nothing shows that none of them would have received later: the message was not
+    /// sent, and may be sent again.
     #[error(
         "the send to rank {rank} waits for room, and so do sends of the other ranks in a circle, \
-        and none of them receives: receive first on one of them, or at the same time (`join!`)"
+        and none of them has received for seconds: receive first on one of them, or at the same \
+        time (`join!`)"
     )]
     LockedUp {
         /// The rank that it was for.

@@ -8,13 +8,17 @@ use crate::calls::{Broken, aborted};
 use crate::core::Core;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::packet::{Control, Element, Note, Packet, Target, target};
-use crate::state::{Partial, Received, State};
+use crate::state::{Partial, Received, Standing, State};
 
 impl Core {
-    /// Takes in a packet.
+    /// Takes in a packet. Those of a rank that is dead to this one are dropped: some may be missing
+    /// before them.
     pub(crate) fn packet(self: &Arc<Self>, packet: View<Packet>) {
         let (from, key) = (packet.from.to_native(), packet.key.to_native());
         let Some(from) = self.sender(from, key) else { return };
+        if self.state.lock().standing(from) == Standing::Died {
+            return;
+        }
         let taken = match target(&packet) {
             Target::Message { tag, element } => self.message(from, tag, element, packet),
             Target::Step { sequence, .. } => {
@@ -46,18 +50,14 @@ impl Core {
             return Err(Broken("a message is too long"));
         }
         let mut partial = if at == 0 {
-            // A send that was given up in the middle leaves a part.
-            let unfinished = other.partial.take().map(|partial| partial.received.bytes);
-            let cost = self.cost(total);
-            other.held += cost;
-            other.wants = false;
-            if other.held
-                > self.window.saturating_add(unfinished.map_or(0, |bytes| self.cost(bytes)))
-            {
-                return Err(Broken("it has sent more than there was room for"));
+            // A send that was given up in the middle leaves a part. It has its room back already.
+            if let Some(part) = other.partial.take() {
+                other.held = other.held.saturating_sub(self.cost(part.received.bytes));
             }
-            if let Some(bytes) = unfinished {
-                self.consumed(&mut state, from, bytes);
+            other.held += self.cost(total);
+            other.wants = false;
+            if other.held > self.window {
+                return Err(Broken("it has sent more than there was room for"));
             }
             let received = Received { parts: Vec::new(), element, bytes: total };
             Partial { received, arrived: 0 }
@@ -136,7 +136,7 @@ impl Core {
             }
             Note::Died { rank } => self.died(rank as usize, "another rank says so"),
             Note::Revoked => self.revoke(),
-            Note::Left { begun } => self.left(from, begun),
+            Note::Left { floor } => self.left(from, floor),
             Note::Vote { number, flag, died } => {
                 let mut state = self.state.lock();
                 let decided = state.agreements.vote(from, number, flag, died);

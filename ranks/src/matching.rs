@@ -102,12 +102,12 @@ impl<M, E> Matching<M, E> {
         }
     }
 
-    /// Ends a receive that is given up; a message that it had goes back.
-    pub(crate) fn withdraw(&mut self, number: u64) {
+    /// Ends a receive that is given up. Returns true if it had a message, which goes back.
+    pub(crate) fn withdraw(&mut self, number: u64) -> bool {
         let posted = self.posted.remove(&number);
-        if let Some(Ok(arrived)) = posted.and_then(|posted| posted.outcome) {
-            self.put_back(arrived);
-        }
+        let Some(Ok(arrived)) = posted.and_then(|posted| posted.outcome) else { return false };
+        self.put_back(arrived);
+        true
     }
 
     /// Gives a message that a receive had and did not use to the next receive that waits for it,

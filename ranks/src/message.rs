@@ -29,8 +29,9 @@ impl World {
     /// # Errors
     /// [`NoSuchRank`](WorldError::NoSuchRank), [`TooLong`](WorldError::TooLong) beyond 1 GiB;
     /// [`Died`](WorldError::Died) and [`Left`](WorldError::Left) when that rank is gone;
-    /// [`LockedUp`](WorldError::LockedUp) when it waits for room and can be shown to wait for
-    /// itself; [`Revoked`](WorldError::Revoked), [`Closed`](WorldError::Closed).
+    /// [`LockedUp`](WorldError::LockedUp) when it waited for room for 4 s in a circle of sends, and
+    /// no rank of the circle received a message in that time; [`Revoked`](WorldError::Revoked),
+    /// [`Closed`](WorldError::Closed).
     ///
     /// # Cancel safety
     /// Dropped before it has returned, the message is received whole or not at all.
@@ -70,7 +71,8 @@ impl World {
     /// [`WrongType`](WorldError::WrongType) where the message has elements of another type, and is
     /// still there; [`Died`](WorldError::Died) and [`Left`](WorldError::Left) when the source is
     /// gone and nothing of it is left, or from any source when a rank has died (see
-    /// [`acknowledge`](Self::acknowledge)); [`NoSuchRank`](WorldError::NoSuchRank),
+    /// [`acknowledge`](Self::acknowledge)) or no other rank is left;
+    /// [`NoSuchRank`](WorldError::NoSuchRank),
     /// [`Revoked`](WorldError::Revoked), [`Closed`](WorldError::Closed).
     ///
     /// # Cancel safety
@@ -220,6 +222,7 @@ impl Receive {
         match error {
             Some(error) => {
                 state.matching.put_back(arrived);
+                self.core.changed.notify_waiters();
                 Err(error)
             }
             None => {
@@ -232,7 +235,9 @@ impl Receive {
 
 impl Drop for Receive {
     fn drop(&mut self) {
-        self.core.state.lock().matching.withdraw(self.number);
+        if self.core.state.lock().matching.withdraw(self.number) {
+            self.core.changed.notify_waiters();
+        }
     }
 }
 
@@ -340,14 +345,14 @@ impl Core {
     }
 
     /// Sends bytes in packets, each of which has whole elements of `unit` bytes. The room is used
-    /// from the first packet on.
+    /// when the last one is sent: a send that is given up before has it back.
     pub(crate) async fn deliver(
         &self,
         to: usize,
         target: Target,
         bytes: &[u8],
         unit: usize,
-        mut room: Option<SemaphorePermit<'_>>,
+        room: Option<SemaphorePermit<'_>>,
     ) -> Result<(), WorldError> {
         let mesh = self.mesh();
         let route = &mesh.routes[to];
@@ -367,11 +372,11 @@ impl Core {
             if let Err(error) = route.packets.tell(packet).await {
                 return Err(self.unsent(to, error.cause).await);
             }
-            if let Some(room) = room.take() {
-                room.forget();
-            }
             at += part.len();
             if at == bytes.len() {
+                if let Some(room) = room {
+                    room.forget();
+                }
                 return Ok(());
             }
         }

@@ -175,8 +175,9 @@ pub(crate) enum Note {
     Died { rank: u32 },
     /// Ends all operations of the world.
     Revoked,
-    /// Says that the rank leaves, and how many collective operations it has begun.
-    Left { begun: u64 },
+    /// Says that the rank leaves, and the number of its first collective operation that is not
+    /// over.
+    Left { floor: u64 },
     /// Gives a rank's part in an agreement to its coordinator.
     Vote { number: u64, flag: bool, died: Vec<u32> },
     /// Tells the outcome of an agreement.

@@ -6,7 +6,7 @@ use futures::future::{Either, join_all, select};
 use ringpost::prelude::*;
 
 use crate::call::Call;
-use crate::collective::part_of_split;
+use crate::collective::{meet, part_of_split};
 use crate::core::Core;
 use crate::error::WorldError;
 use crate::member::Member;
@@ -25,24 +25,17 @@ impl World {
     ///
     /// # Cancel safety
     /// As [`barrier`](Self::barrier).
-    pub async fn split(&self, color: Option<u32>, key: i64) -> Result<Option<World>, WorldError> {
+    pub fn split(
+        &self,
+        color: Option<u32>,
+        key: i64,
+    ) -> impl Future<Output = Result<Option<World>, WorldError>> + Send + use<> {
         let call = Call::begin(self, Head::new("split", 0, Element::of::<[i64; 3]>(), 3));
-        let name = format!("s{}", call.sequence());
-        let mine = [i64::from(color.is_some()), i64::from(color.unwrap_or(0)), key];
-        let all = part_of_split(&call, &mine).await;
-        let all = call.end(all)?;
-        // Every rank makes the second call, whatever becomes of its new world.
-        let made = match color {
-            None => Ok(None),
-            Some(_) => {
-                let is_mine = |rank: &usize| all[*rank][..2] == mine[..2];
-                let mut ranks = (0..self.size()).filter(is_mine).collect::<Vec<_>>();
-                ranks.sort_by_key(|rank| (all[*rank][2], *rank));
-                self.derive(&name, &ranks).await.map(Some)
-            }
-        };
-        self.barrier().await?;
-        made
+        let world = self.clone();
+        async move {
+            let made = world.part(&call, color, key).await;
+            call.end(made)?
+        }
     }
 
     /// Makes a world of the same ranks, with messages and operations of its own. All ranks call it.
@@ -52,9 +45,35 @@ impl World {
     ///
     /// # Cancel safety
     /// As [`barrier`](Self::barrier).
-    pub async fn dup(&self) -> Result<World, WorldError> {
-        let made = self.split(Some(0), self.rank() as i64).await?;
-        made.ok_or(WorldError::Closed)
+    pub fn dup(&self) -> impl Future<Output = Result<World, WorldError>> + Send + use<> {
+        let split = self.split(Some(0), self.rank() as i64);
+        async move { split.await?.ok_or(WorldError::Closed) }
+    }
+
+    /// Makes the world of this rank's color. Returns when all ranks have made theirs, or failed to.
+    async fn part(
+        &self,
+        call: &Call,
+        color: Option<u32>,
+        key: i64,
+    ) -> Result<Result<Option<World>, WorldError>, WorldError> {
+        let mine = [i64::from(color.is_some()), i64::from(color.unwrap_or(0)), key];
+        let all = part_of_split(call, &mine).await?;
+        let mut made = Ok(None);
+        if color.is_some() {
+            let is_mine = |rank: &usize| all[*rank][..2] == mine[..2];
+            let mut ranks = (0..self.size()).filter(is_mine).collect::<Vec<_>>();
+            ranks.sort_by_key(|rank| (all[*rank][2], *rank));
+            let name = format!("s{}", call.sequence());
+            let derived = std::pin::pin!(self.derive(&name, &ranks));
+            // A rank that gave up is not found.
+            made = match select(derived, std::pin::pin!(call.failed())).await {
+                Either::Left((derived, _)) => derived.map(Some),
+                Either::Right((error, _)) => return Err(error),
+            };
+        }
+        meet(call).await?;
+        Ok(made)
     }
 
     /// Makes a world of some ranks, this one among them, each of which makes it too. Its actors
@@ -67,16 +86,16 @@ impl World {
         let actor = format!("ranks.{label}");
         let member = self.node().spawn(&*actor, Member::new(core.clone())).await;
         let member = member.map_err(|_| WorldError::Closed)?;
+        // Dropped from here on, it ends the actor.
+        let world = World::new(core.clone(), member, None, false);
         let found = ranks.iter().map(|rank| self.find(*rank, &actor));
         let members = join_all(found).await.into_iter().collect::<Option<Vec<_>>>();
         let rank = ranks.iter().position(|rank| *rank == self.rank());
         let (Some(members), Some(rank)) = (members, rank) else {
-            drop(member.request_stop());
             return Err(WorldError::Closed);
         };
         let told = ranks.iter().map(|rank| self.core().mesh().routes[*rank].key.clone());
         core.begin(label, rank, &members, told);
-        let world = World::new(core, member, None, false);
         world.watch_all().await?;
         Ok(world)
     }
@@ -93,15 +112,15 @@ impl World {
     }
 }
 
-/// Waits until a rank is gone, or this rank has left.
+/// Waits until a rank is gone, or this rank has left or is dead to the others.
 async fn gone(core: &Arc<Core>, rank: usize) {
     loop {
         let mut changed = std::pin::pin!(core.changed.notified());
         changed.as_mut().enable();
         {
             let state = core.state.lock();
-            let is_closed = state.ended() == Some(WorldError::Closed);
-            if is_closed || state.standing(rank) != Standing::Living {
+            let has_ended = state.ended().is_some_and(|error| error != WorldError::Revoked);
+            if has_ended || state.standing(rank) != Standing::Living {
                 return;
             }
         }

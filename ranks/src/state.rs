@@ -26,7 +26,7 @@ pub(crate) struct Partial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Living,
-    /// It has left; the number counts the collective operations that it had begun.
+    /// It has left, with its collective operations over below this number.
     Left(u64),
     Died,
 }
@@ -51,8 +51,11 @@ pub(crate) struct State {
     pub(crate) agreements: Agreements,
     pub(crate) circles: Circles,
     pub(crate) others: Vec<Other>,
+    /// The number of this rank, once all have joined.
+    pub(crate) me: Option<usize>,
     pub(crate) is_revoked: bool,
-    pub(crate) is_closed: bool,
+    /// The number of the first collective operation that was not over when this rank left.
+    pub(crate) closed_at: Option<u64>,
     /// How often something came in the name of a rank that had not sent it.
     pub(crate) strange: u64,
 }
@@ -73,8 +76,9 @@ impl State {
             agreements: Agreements::default(),
             circles: Circles::default(),
             others: std::iter::repeat_with(other).take(size).collect(),
+            me: None,
             is_revoked: false,
-            is_closed: false,
+            closed_at: None,
             strange: 0,
         }
     }
@@ -103,10 +107,12 @@ impl State {
         (0..self.others.len()).filter(|rank| self.standing(*rank) == Standing::Died).collect()
     }
 
-    /// Returns the error of the whole world.
+    /// Returns the error of the whole world. A rank that others took for dead cannot go on in it.
     pub(crate) fn ended(&self) -> Option<WorldError> {
+        let dead = self.me.filter(|me| self.standing(*me) == Standing::Died);
         match self {
-            State { is_closed: true, .. } => Some(WorldError::Closed),
+            State { closed_at: Some(_), .. } => Some(WorldError::Closed),
+            _ if dead.is_some() => dead.map(|rank| WorldError::Died { rank }),
             State { is_revoked: true, .. } => Some(WorldError::Revoked),
             _ => None,
         }
@@ -117,19 +123,21 @@ impl State {
         if let Some(ended) = self.ended() {
             return Some(ended);
         }
-        let of = |rank: usize, standing| match standing {
+        let of = |rank: usize| match self.standing(rank) {
             Standing::Living => None,
             Standing::Left(_) => Some(WorldError::Left { rank }),
             Standing::Died => Some(WorldError::Died { rank }),
         };
-        match source {
-            Source::Rank(rank) => of(rank, self.standing(rank)),
-            Source::Any => {
-                let mut others = self.others.iter().enumerate();
-                let died = others
-                    .find(|(_, other)| other.standing == Standing::Died && !other.is_acknowledged);
-                died.map(|(rank, _)| WorldError::Died { rank })
-            }
+        if let Source::Rank(rank) = source {
+            return of(rank);
+        }
+        let is_new = |other: &Other| other.standing == Standing::Died && !other.is_acknowledged;
+        let mut others = (0..self.size()).filter(|rank| Some(*rank) != self.me);
+        let is_alone = others.clone().all(|rank| self.standing(rank) != Standing::Living);
+        match self.others.iter().position(is_new) {
+            Some(rank) => of(rank),
+            None if is_alone => others.next_back().and_then(of),
+            None => None,
         }
     }
 
@@ -137,7 +145,7 @@ impl State {
     pub(crate) fn call_trouble(&self, sequence: u64) -> Option<WorldError> {
         let died = self.others.iter().position(|other| other.standing == Standing::Died);
         let left =
-            |other: &Other| matches!(other.standing, Standing::Left(begun) if begun <= sequence);
+            |other: &Other| matches!(other.standing, Standing::Left(floor) if floor <= sequence);
         self.ended()
             .or_else(|| died.map(|rank| WorldError::Died { rank }))
             .or_else(|| self.others.iter().position(left).map(|rank| WorldError::Left { rank }))

@@ -2,6 +2,7 @@
 
 mod collectives;
 mod joins;
+mod links;
 mod messages;
 mod recovery;
 

@@ -102,7 +102,7 @@ impl Request {
     }
 
     /// Gives it up: a message that it has received and not given to the program goes back to
-    /// its place among those of its peer, and a message that it sends is sent.
+    /// its place in the order of its peer, and a message that it sends is sent.
     pub(super) fn cancel(&self) {
         self.closing.close();
         if let What::Receive { receive, peer, .. } = &self.what {

@@ -104,13 +104,17 @@ static void collectives(rp_world *world, int rank) {
 
 /* One rank is killed: the others are told its number, and go on without it. */
 static rp_world *death(rp_world *world, int rank) {
+    char byte = 0;
     if (rank == VICTIM) {
+        /* The others have ended their operations, too: one under way would fail. */
+        for (int other = 0; other < RANKS; other++)
+            CHECK(other == rank || rp_world_recv(world, other, 3, &byte, 1, -1, NULL) != -1);
         puts("about to die");
         fflush(stdout);
         for (;;)
             pause();
     }
-    char byte;
+    CHECK(rp_world_send(world, VICTIM, 3, &byte, 1) == 0);
     FAILS_AS(rp_world_recv(world, VICTIM, 1, &byte, 1, -1, NULL), RP_RANK_DIED, "");
     /* A rank that was faster has revoked the world already. */
     CHECK(strstr(rp_last_error(), "rank 2 has died") || strstr(rp_last_error(), "revoked"));

@@ -41,7 +41,7 @@ impl World {
 }
 
 /// Waits until all ranks have called the operation.
-pub(super) async fn meet(call: &Call) -> Result<(), WorldError> {
+pub(crate) async fn meet(call: &Call) -> Result<(), WorldError> {
     let (rank, size) = (call.rank(), call.size());
     let (mut distance, mut step) = (1, MEET);
     while distance < size {

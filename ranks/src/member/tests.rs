@@ -29,7 +29,7 @@ fn notes() -> Vec<Note> {
     notes.push(Note::Wanted);
     notes.push(Note::Circle { origin: 0, number: 1 });
     notes.push(Note::Revoked);
-    notes.push(Note::Left { begun: 0 });
+    notes.push(Note::Left { floor: 0 });
     notes.push(Note::Vote { number: 1, flag: false, died: died.clone() });
     notes.push(Note::Decided { number: 1, flag: false, died });
     notes

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{join, join_all};
+use futures::future::{Either, join, join_all, select};
 use ringpost::prelude::*;
-use ringpost::test_kit::{self, Cluster};
+use ringpost::test_kit::{self, Cluster, LinkModel};
 use ringpost_ranks::{Source, Tag, World, WorldError};
 
 use super::{below, joined};
@@ -134,10 +134,10 @@ fn more_than_a_message_may_have_is_refused_and_the_world_goes_on() {
     });
 }
 
-/// Joins a world whose ranks keep 64 KiB for each other.
-async fn narrow(cluster: &Cluster, size: usize) -> Vec<World> {
+/// Joins a world whose ranks keep `window` bytes for each other, or 64 KiB.
+async fn narrow(cluster: &Cluster, size: usize, window: usize) -> Vec<World> {
     let nodes = cluster.nodes(size).await;
-    let join = |node| World::builder("narrow").node(node).size(size).window(1).join();
+    let join = |node| World::builder("narrow").node(node).size(size).window(window).join();
     let mut worlds: Vec<World> =
         join_all(nodes.iter().map(join)).await.into_iter().map(Result::unwrap).collect();
     worlds.sort_by_key(World::rank);
@@ -148,7 +148,7 @@ async fn narrow(cluster: &Cluster, size: usize) -> Vec<World> {
 fn sends_wait_for_room_and_a_circle_of_them_is_told() {
     test_kit::check(0..3, |cluster| async move {
         let size = 2 + below(&cluster, 3);
-        let worlds = narrow(&cluster, size).await;
+        let worlds = narrow(&cluster, size, 0).await;
         let half = vec![1_u8; 30 << 10];
         let next = |world: &World| (world.rank() + 1) % size;
         let before = |world: &World| (world.rank() + size - 1) % size;
@@ -192,7 +192,7 @@ fn sends_wait_for_room_and_a_circle_of_them_is_told() {
 #[test]
 fn a_slow_receiver_is_no_circle_and_one_that_sends_is_slowed_down() {
     test_kit::run(3, |cluster| async move {
-        let worlds = narrow(&cluster, 3).await;
+        let worlds = narrow(&cluster, 3, 0).await;
         let chunk = vec![2_u8; 20 << 10];
         let feed = async {
             for _ in 0..12 {
@@ -238,5 +238,52 @@ fn receives_are_in_line_from_the_call_on() {
         cluster.sleep(Duration::from_secs(1)).await;
         drop(dropped);
         assert_eq!(worlds[1].recv::<u8>(0, 4).await.unwrap().0, [4], "it went back");
+    });
+}
+
+#[test]
+fn a_probe_finds_a_message_that_goes_back() {
+    test_kit::run(5, |cluster| async move {
+        let worlds = joined(&cluster, 2).await;
+        for is_dropped in [true, false] {
+            let first = worlds[1].recv::<u16>(0, 5);
+            worlds[0].send(1, 5, &[5_u8]).await.unwrap();
+            cluster.sleep(Duration::from_secs(1)).await;
+            let back = async {
+                cluster.sleep(Duration::from_secs(1)).await;
+                if is_dropped {
+                    drop(first);
+                } else {
+                    first.await.unwrap_err();
+                }
+            };
+            let (probed, ()) = join(worlds[1].probe(0, 5), back).await;
+            assert_eq!(probed.unwrap().bytes, 1);
+            assert_eq!(worlds[1].recv::<u8>(0, 5).await.unwrap().0, [5]);
+        }
+    });
+}
+
+/// Bytes of a message of many packets, for which there is room once.
+const MOST: usize = 12 << 20;
+
+#[test]
+fn a_send_that_is_given_up_in_the_middle_gives_its_room_back() {
+    test_kit::check(0..4, |cluster| async move {
+        cluster.set_links(LinkModel { bytes_per_second: 1 << 30, ..LinkModel::default() });
+        let worlds = narrow(&cluster, 2, 16 << 20).await;
+        let data = vec![1_u8; MOST];
+        for round in 0..4 {
+            let send = Box::pin(worlds[0].send(1, 1, &data));
+            let pause = Box::pin(cluster.sleep_up_to(Duration::from_millis(12)));
+            let is_sent = matches!(select(send, pause).await, Either::Left(_));
+            if is_sent {
+                assert!(worlds[1].recv::<u8>(0, 1).await.unwrap().0 == data);
+            }
+            cluster.log(&format!("sent: {is_sent}"));
+            let next = vec![round; MOST];
+            let (sent, got) = join(worlds[0].send(1, 2, &next), worlds[1].recv::<u8>(0, 2)).await;
+            assert!(sent == Ok(()) && got.unwrap().0 == next);
+        }
     });
 }

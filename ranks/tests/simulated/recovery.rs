@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use futures::future::{join_all, select};
-use ringpost::test_kit;
+use futures::future::{Either, join_all, select};
+use ringpost::test_kit::{self, LinkModel};
 use ringpost_ranks::{Source, Sum, Tag, World, WorldError};
 
 use super::{below, joined};
@@ -117,6 +117,58 @@ fn a_rank_that_leaves_and_a_call_that_is_dropped_are_named() {
         }
         assert_eq!(waits.await.unwrap_err(), WorldError::Left { rank: 2 });
         assert_eq!(worlds[0].recv::<u8>(2, 1).await.unwrap().0, [5], "what it sent is there");
+    });
+}
+
+#[test]
+fn a_rank_that_leaves_amid_its_own_call_is_named_and_so_is_the_last_one_of_any_source() {
+    test_kit::check(0..4, |cluster| async move {
+        let mut worlds = joined(&cluster, 3).await;
+        let last = worlds.pop().unwrap();
+        let firsts = join_all(worlds.iter().chain([&last]).map(World::barrier));
+        let (pending, begun) = (last.barrier(), worlds[0].barrier());
+        assert_eq!(firsts.await, vec![Ok(()); 3]);
+        let leave = async {
+            cluster.sleep_up_to(Duration::from_millis(2)).await;
+            last.leave().await;
+            // Its call is not over: rank 1 cannot end its own.
+            worlds[1].barrier().await
+        };
+        let (pending, begun, called) = futures::join!(pending, begun, leave);
+        let left = Err(WorldError::Left { rank: 2 });
+        assert_eq!((pending, &called), (Err(WorldError::Closed), &left));
+        assert!(begun.is_ok() || begun == left, "it may have met both before: {begun:?}");
+        // The next one leaves, and no one is left to receive from.
+        let next = worlds.pop().unwrap();
+        let waits = worlds[0].recv::<u8>(Source::Any, 1);
+        let (probe, leave) = (worlds[0].probe(Source::Any, 1), next.leave());
+        let (got, probed, ()) = futures::join!(waits, probe, leave);
+        assert!(matches!(got.unwrap_err(), WorldError::Left { .. }));
+        assert!(matches!(probed.unwrap_err(), WorldError::Left { .. }));
+    });
+}
+
+#[test]
+fn a_split_that_is_dropped_fails_on_all_ranks_and_the_next_call_works() {
+    test_kit::check(0..40, |cluster| async move {
+        let latency = Duration::from_millis(1);
+        cluster.set_links(LinkModel { latency, ..LinkModel::default() });
+        let worlds = joined(&cluster, 3).await;
+        let dropped = async {
+            let split = Box::pin(worlds[0].split(Some(1), 0));
+            let pause = cluster.sleep_up_to(Duration::from_millis(12));
+            match select(split, Box::pin(pause)).await {
+                Either::Left((split, _)) => split.map(drop),
+                Either::Right(_) => Err(WorldError::Abandoned { rank: 0, sequence: 0 }),
+            }
+        };
+        let others = join_all(worlds[1..].iter().map(|world| world.split(Some(1), 0)));
+        let (dropped, others) = futures::join!(dropped, others);
+        for end in others.into_iter().map(|end| end.map(drop)) {
+            assert!(end.is_ok() || end == dropped, "{end:?}, and of rank 0 {dropped:?}");
+        }
+        let twins = join_all(worlds.iter().map(World::dup)).await;
+        assert!(twins.iter().all(Result::is_ok), "{twins:?}");
     });
 }
 
