@@ -151,7 +151,7 @@ pub enum HandOverCause {
     },
     /// The actor was asked, and did not answer: it may have the memory.
     #[error(transparent)]
-    Ask(AskError),
+    NoAnswer(AskError),
 }
 
 impl<R> fmt::Display for HandOverError<R> {

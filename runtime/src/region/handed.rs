@@ -59,7 +59,9 @@ impl<T: Pod + Schema> PeerRegion<T> {
         let handed = HandedRegion { shared, tenant, elements: self.remote().clone() };
         match actor.ask(message(handed)).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(HandOverError { region: self, cause: HandOverCause::Ask(error) }),
+            Err(error) => {
+                Err(HandOverError { region: self, cause: HandOverCause::NoAnswer(error) })
+            }
         }
     }
 }

@@ -94,7 +94,7 @@ pub async fn memory_is_handed_over_to_an_actor_of_its_node(world: &World) {
     keeper.stop().await.unwrap();
     let failed = failed.region.hand_over(&keeper, |memory| Bring { memory, is_kept: true }).await;
     let failed = failed.unwrap_err();
-    assert!(matches!(failed.cause, HandOverCause::Ask(_)), "{failed}");
+    assert!(matches!(failed.cause, HandOverCause::NoAnswer(_)), "{failed}");
     assert_eq!(failed.region.remote().get(0).await, Ok(7));
     failed.region.release().await.unwrap();
     end([alpha, beta]).await;
