@@ -187,7 +187,7 @@ impl Streams for TokioTcp {
     }
 }
 
-/// Answers each frame as it is read. Serves a stream if the first byte is the mark of one.
+/// Answers each frame, or serves a stream if the first byte is the mark of a stream.
 async fn answer(socket: TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut first = [0];

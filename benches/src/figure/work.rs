@@ -5,13 +5,13 @@
 pub enum Work {
     /// Asks, one after the other, answered with the same bytes; median time and processor time.
     Ask(Size),
-    /// Asks of 32 bytes by so many tasks, each with one on its way.
+    /// Asks of 32 bytes by this number of tasks, one ask at a time each.
     Asks(usize),
     /// The same, each task asking an actor of its own.
     Spread(usize),
     /// Tells by one task.
     Tells(Size),
-    /// Tells of 32 bytes by so many tasks, each waiting until its tell is taken.
+    /// Tells of 32 bytes by this number of tasks, which wait until each tell is taken.
     Waiting(usize),
     /// Tells of a large message, by one task.
     LargeTell(Size),
@@ -38,7 +38,7 @@ pub enum Work {
     Ranks(Collective),
     /// The all-to-all of `rdma_lib.h` by three processes, 64 bytes.
     CAllToAll,
-    /// Tells within a process, by so many tasks.
+    /// Tells within a process, by this number of tasks.
     LocalTell(usize),
     /// Asks within a process, one after the other.
     LocalAsk,
