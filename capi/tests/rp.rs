@@ -1,7 +1,7 @@
 //! Programs of `ringpost.h`.
 
 use crate::process::Program;
-use crate::toolchain::{How, compile};
+use crate::toolchain::{How, compile, is_slow};
 
 #[test]
 fn all_functions_do_what_the_header_says() {
@@ -46,4 +46,17 @@ fn four_processes_are_ranks_of_a_world_of_which_one_is_killed() {
 #[test]
 fn four_processes_are_ranks_under_the_address_sanitizer() {
     four_ranks(How { sanitized: true, ..How::default() });
+}
+
+/// Rust's own programs ignore that signal, so only one in C shows it.
+#[test]
+fn a_write_to_a_killed_process_is_an_error_and_no_signal() {
+    let program = compile("rp_broken.c", How::default());
+    for _ in 0..if is_slow() { 1 } else { 20 } {
+        let mut reader = Program::start(&program, &[]);
+        let mut writer = Program::start(&program, &[&reader.line()]);
+        assert_eq!(writer.line(), "writing");
+        reader.kill();
+        assert_eq!(writer.finish(), "told\n");
+    }
 }

@@ -7,26 +7,28 @@
 # What the laboratory itself answers where no command's exit status is to be had.
 no_result=125
 
+# Seconds within which a guest is ready, on a host that is busy, too, and how often one is booted
+# that is not: the emulator or the kernel hangs now and then before it starts anything of ours.
+ready_seconds_max=90 boots_max=3
+
 # Boots the guest $1, and kills it after $2 seconds; the rest are more arguments for QEMU. Prints
 # what the guest's command prints and returns its exit status, or says on standard error why there
 # is none and returns `no_result`.
 run_guest() {
-    local seconds=$2 folder=$scratch/$1 accelerator=tcg status=0 result
+    local seconds=$2 folder=$scratch/$1 accelerator=tcg status result boots=0
     shift 2
     { archive "$folder/tree" | zstd --quiet -1; } >"$folder/payload.cpio.zst"
     cat "$base" "$folder/payload.cpio.zst" >"$folder/initrd"
     # Not asked for by default: a /dev/kvm that is itself emulated may hang an ordinary kernel.
     [[ -z ${SOFTROCE_KVM-} ]] || accelerator=kvm
 
-    rm -f "$folder/console" "$folder/wire"
-    timeout --foreground --kill-after=5 "$seconds" qemu-system-x86_64 \
-        -machine q35,accel="$accelerator" -cpu max -smp 2 -m 1G \
-        -nodefaults -nographic -no-reboot \
-        -kernel "/boot/vmlinuz-$kernel" -initrd "$folder/initrd" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0 tsc=reliable clocksource=tsc" \
-        -serial "file:$folder/console" -serial stdio \
-        -monitor "unix:$folder/monitor,server=on,wait=off" -pidfile "$folder/pid" \
-        "$@" </dev/null || status=$?
+    while
+        status=0
+        boot "$@" || status=$?
+        [[ -e $folder/stuck ]] && ((++boots < boots_max))
+    do
+        echo "softroce: the guest was not ready after $ready_seconds_max s, and is booted again" >&2
+    done
 
     result=$(sed -n 's/^guest: exit \([0-9]*\)\r*$/\1/p' "$folder/console" 2>/dev/null || true)
     [[ -z $result ]] || return "$result"
@@ -37,10 +39,45 @@ run_guest() {
     return "$no_result"
 }
 
+# Starts QEMU with the arguments $@ for the guest in `folder`, and waits for its end. Kills one that is
+# not ready in time, and leaves the file `stuck` then.
+boot() {
+    local watch status=0
+    rm -f "$folder"/{console,wire,stuck,pid}
+    kill_if_stuck &
+    watch=$!
+    timeout --foreground --kill-after=5 "$seconds" qemu-system-x86_64 \
+        -machine q35,accel="$accelerator" -cpu max -smp 2 -m 1G \
+        -nodefaults -nographic -no-reboot \
+        -kernel "/boot/vmlinuz-$kernel" -initrd "$folder/initrd" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0 tsc=reliable clocksource=tsc" \
+        -serial "file:$folder/console" -serial stdio \
+        -monitor "unix:$folder/monitor,server=on,wait=off" -pidfile "$folder/pid" \
+        "$@" </dev/null || status=$?
+    kill "$watch" 2>/dev/null || true
+    wait "$watch" || true
+    return "$status"
+}
+
+# What it waits with must not hold the output open of who reads it.
+kill_if_stuck() {
+    local nap
+    trap 'kill "$nap"; exit' TERM
+    sleep "$ready_seconds_max" >/dev/null 2>&1 &
+    nap=$!
+    wait "$nap"
+    if ! grep -a -q 'guest: ' "$folder/console"; then
+        touch "$folder/stuck"
+        kill -KILL "$(<"$folder/pid")"
+    fi
+}
+
 # Says why a guest with the console $1 whose QEMU ended with $2 (within $3 seconds) gave no result.
 why_no_result() {
     local words
-    if words=$(grep -a -o -m 1 'Kernel panic - .*' "$1"); then
+    if [[ -e ${1%/*}/stuck ]]; then
+        echo "the guest was not ready after $ready_seconds_max s, $boots_max times"
+    elif words=$(grep -a -o -m 1 'Kernel panic - .*' "$1"); then
         echo "the guest's kernel panicked: $words"
     elif words=$(grep -a -o -m 1 '^guest: broken: .*' "$1"); then
         echo "the guest could not be set up: ${words#guest: broken: }"

@@ -43,6 +43,15 @@ a_hang_is_ended() {
             "the guest was killed by the watchdog after $seconds s"
 }
 
+a_guest_that_does_not_start_is_booted_again() {
+    local said status seconds=60 ready_seconds_max=1
+    in_a_guest true
+    expect "$status" "$no_result" &&
+        expect "$(grep -c 'is booted again$' <<<"$said")" $((boots_max - 1)) &&
+        expect "$(sed -n 's/^softroce: \(.* times\)$/\1/p' <<<"$said")" \
+            "the guest was not ready after 1 s, $boots_max times"
+}
+
 a_panic_is_reported() {
     local said status seconds=120
     in_a_guest sh -c 'echo c >/proc/sysrq-trigger; sleep 1000'
@@ -96,6 +105,8 @@ self_test() {
     check libraries "a program brings its libraries" a_program_brings_its_libraries
     check devices "two devices of a host reach each other" two_devices_reach_each_other
     check hang "a command that hangs is ended" a_hang_is_ended
+    check stuck "a guest that does not start is booted again" \
+        a_guest_that_does_not_start_is_booted_again
     check panic "a kernel that panics is reported" a_panic_is_reported
     check wire "two guests share a wire, one is killed and restarted" two_guests_share_a_wire
     summary

@@ -69,13 +69,15 @@ gather_text() {
 
 # Runs guest/cases, prints what it prints, and counts its checks as its own.
 one_guest() {
-    local output=$scratch/one/output status=0
+    local output=$scratch/one/output status=0 seconds=1800
     new_guest one one <<<"exec bash ./cases ${only[*]}"
     give_files one "$here"/guest/{cases,meetings,measuring} "$here/check.sh"
     cp "$unit_tests" "$scratch/transport"
     give_program one "$scratch/transport"
     needs_unit_tests_alone || give_programs
-    run_guest one 1800 | tee "$output" || status=$?
+    # Conformance takes a minute.
+    if needs_unit_tests_alone; then seconds=600; fi
+    run_guest one "$seconds" | tee "$output" || status=$?
     passed=$((passed + $(grep -c '^ok ' "$output" || true)))
     failed=$((failed + $(grep -c '^FAILED ' "$output" || true)))
     expect "$status" 0

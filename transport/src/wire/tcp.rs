@@ -7,7 +7,7 @@
 //! since the call began: it clears only the readiness that the call was made with, and never that
 //! the stream has ended or failed.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
@@ -21,6 +21,13 @@ use super::lookup::{look_up, parts};
 #[cfg(feature = "srv")]
 use super::service::look_up as services;
 use super::{DataSocket, Detached, Listener, Stream, UNKNOWN_ADDRESS, Wire, is_service};
+
+/// A write to a peer that is gone is an error, and no signal: that ends a program in C that has this as
+/// its library. (Apple's sockets have it as an option, which is set where they are made.)
+#[cfg(not(target_vendor = "apple"))]
+const NO_SIGNAL: i32 = rustix::net::SendFlags::NOSIGNAL.bits() as i32;
+#[cfg(target_vendor = "apple")]
+const NO_SIGNAL: i32 = 0;
 
 /// TCP sockets, with `TCP_NODELAY`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,9 +125,9 @@ impl DataSocket for TcpStream {
     }
 
     fn write(&mut self, pieces: &[IoSlice<'_>], all: usize) -> io::Result<usize> {
-        once(self, Interest::WRITABLE, all, |mut socket| match pieces {
-            [piece] => socket.write(piece),
-            pieces => socket.write_vectored(pieces),
+        once(self, Interest::WRITABLE, all, |socket| match pieces {
+            [piece] => socket.send_with_flags(piece, NO_SIGNAL),
+            pieces => socket.send_vectored_with_flags(pieces, NO_SIGNAL),
         })
     }
 
