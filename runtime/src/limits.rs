@@ -82,11 +82,6 @@ pub const GROUP_WAITING_MAX: usize = 64;
 pub const POOL_MAILBOX_CAPACITY: usize = 32;
 /// Most workers of a pool: each sender that finds no room waits at all of them.
 pub const POOL_WORKERS_MAX: usize = 4096;
-/// Messages that a router has in hand for its pool, unless it is to have fewer.
-pub const ROUTER_WAITING_MAX: usize = 1024;
-/// How often a router that is drained looks whether the workers that may take what it has wait for
-/// its end.
-pub const ROUTER_LOOK: Duration = Duration::from_millis(100);
 /// Most actors of one type that live on a node because other nodes had it spawn them, unless the
 /// type says otherwise ([`Offered::LIVING_MAX`](crate::Offered::LIVING_MAX)).
 pub const OFFERED_LIVING_MAX: usize = 65_536;

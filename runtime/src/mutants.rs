@@ -59,16 +59,10 @@ mod switch {
         KeptMember,
         /// A message of a group is archived for each member of another node.
         ArchivedEach,
-        /// A message with a key goes to another worker where that of its key has no room.
+        /// A message with a key goes to a worker by turns.
         StrayKey,
-        /// A worker of a pool that rests has its turn as the others have.
-        RestingTurn,
-        /// A router hands an ask to a worker that waits for the answer.
-        HandedBack,
-        /// Workers that are removed from a pool do not handle what they have.
+        /// Workers that are removed from a pool do not handle what they have accepted.
         StoppedWorkers,
-        /// A pool that is drained does not wait until its workers have handled what they have.
-        HastyDrain,
         /// An actor whose watcher has gone stays held.
         HeldForEver,
         /// Actors that other nodes have a node spawn are not counted.
@@ -79,7 +73,7 @@ mod switch {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 21] = [
+        pub const ALL: [Mutant; 18] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -94,10 +88,7 @@ mod switch {
             Mutant::KeptMember,
             Mutant::ArchivedEach,
             Mutant::StrayKey,
-            Mutant::RestingTurn,
-            Mutant::HandedBack,
             Mutant::StoppedWorkers,
-            Mutant::HastyDrain,
             Mutant::HeldForEver,
             Mutant::UncountedSpawns,
             Mutant::KeptWatch,

@@ -43,18 +43,14 @@ pub(crate) trait Resident: Inbox {
     /// Returns true if it is a tie: no user knows it, and it tells another node how an actor ended.
     fn is_tie(&self) -> bool;
 
-    /// Returns true if its parent dismisses it where its node shuts down: it is a worker of a pool,
-    /// which takes first what its routers have.
-    fn is_led(&self) -> bool;
-
     /// Ends it, or, of a child that is restarted, what it is now.
     fn halt(&self, halt: Halt);
 
     /// Ends it for good: it is not restarted any more.
     fn retire(&self, halt: Halt);
 
-    /// Ends an actor that is restarted however it ends, when it has handled what it has. One that
-    /// is stopping begins anew for that.
+    /// Drains an actor for good that is restarted however it ends. Where it fails meanwhile it
+    /// begins anew for what it still has.
     fn dismiss(&self);
 
     /// Ends it as [`Halt::Kill`] does, as a failure.

@@ -275,13 +275,6 @@ impl<R> Drop for Asker<R> {
     }
 }
 
-impl<R: Send + 'static> Answerer<R> {
-    /// Returns the ask.
-    pub(crate) fn ask(&self) -> Option<Arc<dyn OpenAsk>> {
-        self.0.clone().map(|slot| slot as Arc<dyn OpenAsk>)
-    }
-}
-
 impl<R> Answerer<R> {
     /// Returns when the asker gives up.
     pub(crate) fn deadline(&self) -> Option<Instant> {

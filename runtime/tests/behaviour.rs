@@ -67,7 +67,6 @@ macro_rules! for_each_case {
             ending: ending_an_actor_of_another_node_that_has_ended_is_no_error;
             gathering: a_pool_is_used_from_another_node_by_its_router;
             gathering: a_pool_that_is_drained_answers_what_it_accepted_and_takes_nothing_more;
-            gathering: a_worker_that_rests_is_passed_over_but_for_its_keys;
             gathering: an_asker_learns_by_way_of_a_router_why_it_has_no_answer;
             gathering: members_of_two_nodes_join_are_told_in_order_and_leave;
             layouts: builds_that_disagree_on_one_message_agree_on_the_others;

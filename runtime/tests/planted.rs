@@ -20,7 +20,7 @@ const SEEDS: &str = "3000";
 /// How long a test may take; one that waits for ever has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const SHOWN: [(Mutant, &str); 21] = [
+const SHOWN: [(Mutant, &str); 18] = [
     (Mutant::NoRest, TREES),
     (Mutant::UncountedRestarts, TREES),
     (Mutant::SilentChild, TREES),
@@ -38,13 +38,7 @@ const SHOWN: [(Mutant, &str); 21] = [
     (Mutant::KeptMember, GROUPS),
     (Mutant::ArchivedEach, GROUPS),
     (Mutant::StrayKey, POOLS),
-    (Mutant::RestingTurn, "behaviour::on_sim::a_worker_that_rests_is_passed_over_but_for_its_keys"),
-    (
-        Mutant::HandedBack,
-        "pooling::circles::routed::an_ask_by_way_of_a_router_goes_to_no_worker_that_waits_for_it",
-    ),
     (Mutant::StoppedWorkers, POOLS),
-    (Mutant::HastyDrain, POOLS),
     (Mutant::HeldForEver, SPAWNS),
     (Mutant::UncountedSpawns, SPAWNS),
     (Mutant::KeptWatch, SPAWNS),

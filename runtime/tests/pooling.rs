@@ -1,21 +1,17 @@
 //! Pools: actors of one type that share the work.
 
-mod asks;
-mod circles;
-mod drained;
-mod leaving;
-mod removed;
-mod resting;
+mod ends;
 mod routers;
 mod sizes;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::pool::{Pool, PoolBuilder, Router, Routing};
+use ringpost::AskSet;
+use ringpost::pool::{Pool, PoolBuilder, Routing};
 use ringpost::prelude::*;
 use tokio::sync::{Notify, Semaphore};
 
@@ -95,17 +91,6 @@ impl Worker {
         gate.acquire().await.unwrap().forget();
     }
 
-    /// Waits for a permit of its gate, and then for the end of a router.
-    #[handler(local)]
-    async fn hold_and_wait(
-        &mut self,
-        router: ActorRef<Router<Worker, Job>>,
-        cx: &mut Context<Self>,
-    ) {
-        self.hold(cx).await;
-        router.wait_stopped().await;
-    }
-
     #[handler]
     fn fail(&mut self) {
         panic!("as it was told")
@@ -154,16 +139,6 @@ async fn fill(desk: &Desk, pool: &Pool<Worker>) -> Vec<Arc<Semaphore>> {
         worker.tell(job(0)).await.unwrap();
     }
     gates
-}
-
-/// Waits until a handler of this message runs.
-async fn until_in_hand(node: &Node, message: &str) {
-    let is_it = |actor: &ringpost::ActorView| {
-        actor.in_hand.as_ref().is_some_and(|in_hand| in_hand.name.ends_with(message))
-    };
-    while !node.snapshot().actors.iter().any(is_it) {
-        tokio::time::sleep(MS).await;
-    }
 }
 
 /// PL-1, PL-2.
@@ -248,7 +223,7 @@ async fn the_worker_of_a_key_is_another_one_in_another_pool() {
 #[tokio::test]
 async fn a_key_has_one_worker_while_the_size_stays_and_few_change_it_with_the_size() {
     let node = node().await;
-    let (desk, builder) = builder();
+    let (_desk, builder) = builder();
     let builder = builder.size(4).by_key(|job: &Job| job.key);
     let pool = builder.spawn(&node, "pool").await.unwrap();
     let place = async || {
@@ -271,28 +246,6 @@ async fn a_key_has_one_worker_while_the_size_stays_and_few_change_it_with_the_si
     assert!((5..40).contains(&to.len()) && to.iter().all(|to| **to == added), "{to:?}");
     pool.resize(4).await.unwrap();
     assert_eq!(place().await, four);
-
-    // A worker without room holds up its own keys alone, in their order.
-    let busy = workers.iter().find(|worker| worker.address().to_string() == four[0]).unwrap();
-    let gate = hold(&desk, busy).await;
-    let done = desk.done.lock().len();
-    pool.try_tell(Job { key: 0, number: 1_000 }).unwrap();
-    let unsent = pool.try_tell(Job { key: 0, number: 1_001 }).unwrap_err();
-    assert_eq!((unsent.cause, unsent.message.number), (Cause::MailboxFull, 1_001));
-    let other = (1..).find(|key: &usize| four[*key] != four[0]).unwrap() as u64;
-    assert_ne!(pool.ask(Job { key: other, number: 1 }).await.as_ref(), Ok(&four[0]));
-    let mut waiting: Vec<_> =
-        (1_001..1_010).map(|number| Box::pin(pool.tell(Job { key: 0, number }))).collect();
-    for tell in &mut waiting {
-        assert!(futures::poll!(tell).is_pending());
-    }
-    gate.add_permits(1);
-    for tell in waiting {
-        tell.await.unwrap();
-    }
-    desk.until_done(done + 11).await;
-    let numbers = desk.done_by(busy);
-    assert_eq!(numbers[numbers.len() - 10..], (1_000..1_010).collect::<Vec<_>>());
 }
 
 /// PL-2. It waits at all workers, and holds up none.
@@ -328,123 +281,101 @@ async fn what_finds_no_room_comes_back_or_goes_to_the_first_worker_that_has_some
     }
 }
 
-// Promised in docs/SEMANTICS.md.
+/// Has the workers of a pool do what it is asked for.
+#[actor]
+struct Clerk {
+    pool: Pool<Worker>,
+    answers: Vec<String>,
+}
+
+#[handlers]
+impl Clerk {
+    /// Has the answer come in its own turn.
+    #[handler]
+    fn note_answer(&mut self, number: u64, cx: &mut Context<Self>) {
+        let asked = self.pool.ask(job(number)).into_ask();
+        cx.pipe(asked, |clerk, answer, _| clerk.answers.push(answer.unwrap()));
+    }
+
+    /// Has a worker answer in its place.
+    #[handler]
+    fn pass_on(&mut self, number: u64, reply: ReplyTo<String>) {
+        reply.forward(&self.pool, job(number));
+    }
+
+    #[handler]
+    fn answers(&self) -> Vec<String> {
+        self.answers.clone()
+    }
+}
+
 #[tokio::test]
-async fn a_worker_that_fails_or_stops_is_made_anew_in_its_place() {
+async fn an_ask_of_a_pool_is_piped_forwarded_and_awaited_with_others() {
     let node = node().await;
     let (desk, builder) = builder();
-    let pool = builder.size(2).mailbox_capacity(64).spawn(&node, "pool").await.unwrap();
-    let workers = pool.workers();
-    let gate = hold(&desk, &workers[0]).await;
-    workers[0].tell(Fail).await.unwrap();
-    for number in 0..3 {
-        workers[0].tell(job(number)).await.unwrap();
-    }
-    gate.add_permits(1);
-    desk.until_done(3).await;
-    assert_eq!(desk.done_by(&workers[0]), [0, 1, 2]);
-    assert_eq!((pool.workers(), desk.made.load(Ordering::Relaxed)), (workers.clone(), 3));
-    workers[1].tell(StopYourself).await.unwrap();
-    while desk.made.load(Ordering::Relaxed) < 4 {
+    let pool = builder.mailbox_capacity(8).spawn(&node, "pool").await.unwrap();
+    let worker = pool.workers()[0].address().to_string();
+    let clerk = Clerk { pool: pool.clone(), answers: Vec::new() };
+    let clerk = node.spawn("clerk", clerk).await.unwrap();
+    clerk.note_answer(1).await.unwrap();
+    assert_eq!(clerk.pass_on(2).await, Ok(worker.clone()));
+    while clerk.answers().await.unwrap() != [worker.clone()] {
         tokio::time::sleep(MS).await;
     }
-    while workers[1].ask(job(3)).await.is_err() {
-        tokio::time::sleep(MS).await;
+    // They own the pool; and one that borrows it is in a set, too.
+    let mut asks: AskSet<String> =
+        (3..6).map(|number| pool.clone().ask(job(number)).into_ask()).collect();
+    assert_eq!(asks.push(pool.ask(job(6))), 3);
+    let answers = asks.first(4).await.unwrap();
+    assert!(answers.iter().all(|(_, answer)| *answer == worker), "{answers:?}");
+    assert_eq!(desk.done_by(&pool.workers()[0]), [1, 2, 3, 4, 5, 6]);
+    // Its time counts from the first poll.
+    let late = pool.ask(job(7)).timeout(5 * MS).into_ask();
+    tokio::time::sleep(10 * MS).await;
+    assert_eq!(late.await, Ok(worker.clone()));
+    let asked = pool.clone();
+    let blocking = tokio::task::spawn_blocking(move || asked.ask(job(8)).blocking());
+    assert_eq!(blocking.await.unwrap(), Ok(worker));
+    let failed = pool.ask(Fail).into_ask().await;
+    assert_eq!(cause(failed), Err(AskCause::Panicked));
+}
+
+/// Has workers of its own pool do a part of the work.
+#[actor]
+struct Splitter {
+    pool: Arc<OnceLock<Pool<Splitter>>>,
+}
+
+#[handlers]
+impl Splitter {
+    /// Returns how many others answered, each asked by the one before.
+    #[handler]
+    async fn split(&mut self, parts: u64) -> Result<u64, String> {
+        if parts == 0 {
+            return Ok(0);
+        }
+        let pool = self.pool.get().expect("it was spawned");
+        match pool.ask(Split { parts: parts - 1 }).await {
+            Ok(others) => others.map(|others| others + 1),
+            Err(error) => Err(error.to_string()),
+        }
     }
-    assert_eq!(pool.workers(), workers);
 }
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
-async fn a_pool_with_a_worker_that_fails_too_often_begins_anew_with_the_same_size() {
+async fn a_worker_that_asks_its_pool_is_answered_by_one_that_does_not_wait_for_it() {
     let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.size(2).spawn(&node, "pool").await.unwrap();
-    pool.resize(3).await.unwrap();
-    let workers = pool.workers();
-    for _ in 0..4 {
-        assert_eq!(cause(workers[0].fail().await), Err(AskCause::Panicked));
+    let cell = Arc::new(OnceLock::new());
+    let own = cell.clone();
+    let pool = Pool::builder(move || Splitter { pool: own.clone() });
+    let pool = pool.size(4).spawn(&node, "pool").await.unwrap();
+    assert!(cell.set(pool.clone()).is_ok());
+    // Each worker is the first to be looked at for each part once.
+    for _ in 0..16 {
+        assert_eq!(pool.ask(Split { parts: 3 }).await, Ok(Ok(3)));
     }
-    while pool.workers() == workers {
-        tokio::time::sleep(MS).await;
-    }
-    assert_eq!(pool.workers().len(), 3);
-    let done = desk.done().len();
-    pool.tell(job(1)).await.unwrap();
-    desk.until_done(done + 1).await;
-    // It ends with its supervisor, and says so.
-    pool.supervisor().stop().await.unwrap();
-    assert_eq!(pool.workers()[0].wait_stopped().await, ActorExit::Stopped);
-    let unsent = pool.tell(job(2)).await.unwrap_err();
-    assert_eq!((unsent.cause, unsent.message), (Cause::Stopped, job(2)));
-    assert_eq!(cause(pool.ask(job(3)).await), Err(AskCause::NotSent(Cause::Stopped)));
-    assert!(matches!(pool.resize(1).await, Err(SpawnError::NoSupervisor(_))));
-}
-
-#[tokio::test]
-async fn a_pool_is_the_child_of_a_supervisor_and_has_no_workers_before() {
-    let node = node().await;
-    let (_desk, described) = builder();
-    let (pool, child) = described.size(2).child(&node, "pool").unwrap();
-    assert_eq!(pool.try_tell(job(1)).unwrap_err().cause, Cause::Stopped);
-    let error = pool.ask(job(1)).await.unwrap_err();
-    assert_eq!(error.cause, AskCause::NotSent(Cause::Stopped));
-    assert!(error.to_string().contains("alpha/pool"), "{error}");
-    let supervisor = Supervisor::new(Strategy::OneForOne).child(child);
-    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
-    pool.ask(job(1)).await.unwrap();
-    supervisor.stop().await.unwrap();
-    supervisor.wait_stopped().await;
-    assert_eq!(pool.try_tell(job(1)).unwrap_err().cause, Cause::Stopped);
-    let (_desk, named) = builder();
-    let invalid = named.spawn(&node, "a/b").await;
-    assert!(matches!(invalid, Err(SpawnError::InvalidName(_))), "{invalid:?}");
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test]
-async fn who_waits_for_a_worker_that_stops_itself_goes_on_with_the_next_one() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.by_key(|job: &Job| job.key).spawn(&node, "pool").await.unwrap();
-    let worker = pool.workers().remove(0);
-    let gate = hold(&desk, &worker).await;
-    worker.tell(StopAndHold).await.unwrap();
-    // These wait for room, and then the worker takes nothing any more.
-    let mut tell = Box::pin(pool.tell(job(1)));
-    let mut ask = Box::pin(pool.ask(job(2)).timeout(MINUTE).into_future());
-    assert!(futures::poll!(&mut tell).is_pending());
-    assert!(futures::poll!(&mut ask).is_pending());
-    gate.add_permits(1);
-    desk.held.notified().await;
-    assert!(futures::poll!(&mut tell).is_pending());
-    assert!(futures::poll!(&mut ask).is_pending());
-    // So do these from the beginning.
-    let unsent = pool.try_tell(job(3)).unwrap_err();
-    assert_eq!((unsent.cause, unsent.message), (Cause::MailboxFull, job(3)));
-    let late = pool.ask(job(4)).timeout(20 * MS).await;
-    assert_eq!(cause(late), Err(AskCause::NotSent(Cause::Timeout)));
-    let mut second = Box::pin(pool.tell(job(5)));
-    assert!(futures::poll!(&mut second).is_pending());
-    gate.add_permits(1);
-    let (tell, ask, second) = tokio::join!(tell, ask, second);
-    tell.unwrap();
-    assert_eq!(ask, Ok(worker.address().to_string()));
-    second.unwrap();
-    desk.until_done(3).await;
-    assert_eq!(desk.made.load(Ordering::Relaxed), 2);
-
-    // When the pool ends meanwhile, nothing is made anew.
-    worker.tell(StopAndHold).await.unwrap();
-    desk.held.notified().await;
-    let mut tell = Box::pin(pool.tell(job(6)));
-    let mut ask = Box::pin(pool.ask(job(7)).timeout(MINUTE).into_future());
-    assert!(futures::poll!(&mut tell).is_pending());
-    assert!(futures::poll!(&mut ask).is_pending());
-    pool.supervisor().stop().await.unwrap();
-    assert_eq!(pool.try_tell(job(8)).unwrap_err().cause, Cause::Stopped);
-    gate.add_permits(1);
-    let unsent = tell.await.unwrap_err();
-    assert_eq!((unsent.cause, unsent.message), (Cause::Stopped, job(6)));
-    assert_eq!(cause(ask.await), Err(AskCause::NotSent(Cause::Stopped)));
+    let error = pool.ask(Split { parts: 4 }).await.unwrap().unwrap_err();
+    assert!(error.contains("wait"), "{error}");
+    drop(cell);
 }

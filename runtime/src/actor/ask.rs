@@ -1,6 +1,6 @@
 //! `ask`: a message and its answer.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::asking::{Asking, Question};
 use super::destination::{Destination, View, begin_ask};
 use super::permit::Permit;
-use super::port::{AskPort, Find, NewAsk, Port, UNSENT, unsent};
+use super::port::{AskPort, Find, NewAsk, Port, UNSENT};
 use super::sending::{Heading, Sending};
 use super::tell::Tell;
 use super::time_limit::TimeLimit;
@@ -60,34 +60,6 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Makes an ask whose time may count already.
     pub(super) fn with_limit(to: &'a Destination<P>, message: M, limit: TimeLimit) -> Self {
         Ask::of(Sending::new(to, message), limit)
-    }
-
-    /// Sends to another actor of the same node, if that needs no waiting. Its time counts on, and
-    /// the message of one that was not sent is still there. A router so passes on the ask `passes`.
-    pub(super) async fn send_now(
-        &mut self,
-        to: &'a Destination<P>,
-        passes: Option<&dyn OpenAsk>,
-    ) -> Result<(), Cause> {
-        self.way.sending.redirect(to);
-        let deadline = self.way.asking.limit.start();
-        let Way { sending, asking } = &mut *self.way;
-        let send =
-            poll_fn(|cx| Poll::Ready(asking.poll_send(sending, deadline, to.note_of(passes), cx)));
-        let sent = send.await;
-        let unsent = match sent {
-            Poll::Ready(Ok(())) => return Ok(()),
-            Poll::Ready(Err(cause)) => cause,
-            Poll::Pending => Cause::MailboxFull,
-        };
-        self.way.sending.leave();
-        Err(unsent)
-    }
-
-    /// Waits until the time of an ask is over that was not sent; returns the cause then.
-    pub(super) async fn expires(&mut self) -> Cause {
-        let deadlines = self.way.sending.heading.to.deadlines();
-        unsent(poll_fn(|cx| self.way.asking.limit.poll(deadlines, cx)).await)
     }
 
     /// Sends to the room that an actor of this node has for it, if the message is still here.

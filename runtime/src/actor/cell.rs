@@ -35,7 +35,7 @@ use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::Waits;
 
-pub(super) use base::{Base, Body, Renewed};
+pub(super) use base::{Base, Body};
 
 /// An actor of this node, from outside its task.
 #[repr(C)]
@@ -218,10 +218,6 @@ impl<A: Handlers> Resident for Cell<A> {
         self.kind() == const { Kind::of(TIE) }
     }
 
-    fn is_led(&self) -> bool {
-        self.base.ends.is_led()
-    }
-
     fn halt(&self, halt: Halt) {
         self.base.halt(halt, self.intake());
     }
@@ -234,11 +230,8 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn dismiss(&self) {
-        let ends = &self.base.ends;
-        if ends.dismiss(self.intake().is_stopping()) && !self.intake().is_stopping() {
-            // It has begun anew meanwhile, and may not have seen it.
-            ends.dismiss_now();
-        }
+        // First: an actor that begins anew looks whether it is dismissed when its mailbox is open.
+        self.base.ends.dismiss();
         self.mailbox.drain();
         // It may rest, and have been stopped before.
         self.intake().wake();

@@ -48,25 +48,7 @@ pub struct Child<A: Handlers> {
 }
 
 /// Makes the state of an actor.
-pub(super) type Factory<A> = Arc<dyn Make<A>>;
-
-/// Makes the state of an actor, and is told of its incarnations by its task.
-pub(super) trait Make<A>: Send + Sync {
-    fn make(&self) -> A;
-
-    /// Notes that an incarnation is over; then, where the mailbox was closed and there is to be
-    /// another one, that it is open again (`reopened`).
-    fn note_over(&self, _reopened: bool) {}
-
-    /// Notes that an incarnation has started that is not the first.
-    fn note_started_again(&self) {}
-}
-
-impl<A, F: Fn() -> A + Send + Sync> Make<A> for F {
-    fn make(&self) -> A {
-        self()
-    }
-}
+pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
 
 impl<A: Handlers> Child<A> {
     /// A child whose state `make` makes, first and after each failure. It is restarted as
@@ -139,8 +121,6 @@ enum When {
     Never,
     OnFailure,
     Always,
-    /// As `Always`, and also after a kill while it rests.
-    AlwaysAndAfterKill,
 }
 
 impl Restart {
@@ -168,11 +148,6 @@ impl Restart {
     /// However it ends, also when it is stopped, as long as its parent lives.
     pub fn always() -> Self {
         Restart::when(When::Always)
-    }
-
-    /// Returns the restart of a pool's worker: however it ends, also after a kill while it rests.
-    pub(super) fn of_worker() -> Self {
-        Restart::when(When::AlwaysAndAfterKill)
     }
 
     /// At most so many restarts within such a time; 5 within a minute when not set. One more, and
@@ -258,7 +233,7 @@ impl Restarts {
         match self.restart.when {
             When::Never => true,
             When::OnFailure => !exit.is_failure(),
-            When::Always | When::AlwaysAndAfterKill => false,
+            When::Always => false,
         }
     }
 
@@ -320,8 +295,9 @@ impl<A: Handlers> Plan<A> {
         (restart.when != When::Never).then(plan)
     }
 
-    pub(super) fn factory(&self) -> &dyn Make<A> {
-        &*self.make
+    /// Makes the state of the actor.
+    pub(super) fn make(&self) -> A {
+        (self.make)()
     }
 
     pub(super) fn course(&self) -> &Course {
@@ -336,12 +312,7 @@ impl<A: Handlers> Plan<A> {
 impl Course {
     /// Returns true if it is restarted also after a stop or a drain.
     pub(super) fn is_revived(&self) -> bool {
-        matches!(self.restarts.restart.when, When::Always | When::AlwaysAndAfterKill)
-    }
-
-    /// Returns true if it is a pool's worker: a kill while it rests does not end it.
-    pub(super) fn is_of_worker(&self) -> bool {
-        self.restarts.restart.when == When::AlwaysAndAfterKill
+        self.restarts.restart.when == When::Always
     }
 
     /// Decides what comes after an incarnation that ended so, at this time.

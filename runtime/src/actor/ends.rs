@@ -42,15 +42,6 @@ const STARTED: u16 = 64;
 const RESTS: u16 = 128;
 /// The incarnation ends in order, and ends its children: their failures are not its own.
 const CLOSES: u16 = 256;
-/// It is not restarted after a stop any more, from when it has begun anew after the one that was
-/// ordered.
-const DISMISSED: u16 = 512;
-/// It is not restarted after a stop any more, but for one of its own handlers.
-const LEAVES: u16 = 1024;
-/// Its parent dismisses it where its node shuts down.
-const LED: u16 = 2048;
-/// A handler of this incarnation has stopped it, or is about to.
-const OWN_STOP: u16 = 4096;
 
 /// The orders of others to an actor's task, and the tasks that wait for its end.
 pub(super) struct Ends {
@@ -94,80 +85,21 @@ impl Ends {
     pub(super) fn new(course: Option<&Course>) -> Self {
         let orders = match course {
             None => FINAL,
-            Some(course) if course.is_of_worker() => REVIVED | LED,
             Some(course) if course.is_revived() => REVIVED,
             Some(_) => 0,
         };
         Ends { orders: AtomicU16::new(orders), state: Mutex::new(State::Living(None)) }
     }
 
-    /// Returns true if its parent dismisses it where its node shuts down.
-    pub(super) fn is_led(&self) -> bool {
-        self.orders() & LED != 0
-    }
-
-    /// Takes back that it is restarted after a stop: once drained, it handles what it has, begins
-    /// anew where it fails or stops itself, and ends. Where it `is_stopping`, and is restarted
-    /// after that, this is left to its next incarnation; returns true then.
-    pub(super) fn dismiss(&self, is_stopping: bool) -> bool {
+    /// Takes back that it is restarted after a stop or a drain: drained, it handles what it has,
+    /// begins anew for that where it fails, and ends.
+    pub(super) fn dismiss(&self) {
         let _locked = self.state.lock();
-        let orders = self.orders();
-        let is_stopping = is_stopping || orders & OWN_STOP != 0;
-        let is_later = is_stopping && orders & (REVIVED | FINAL) == REVIVED;
-        if is_later {
-            self.order(DISMISSED);
-        } else {
-            self.let_go();
-        }
-        is_later
-    }
-
-    /// Takes back that it is restarted after a stop by others. Called under the lock.
-    fn let_go(&self) {
-        self.take_back(REVIVED | DISMISSED);
-        self.order(LEAVES);
-    }
-
-    /// A stop is ordered, by its own handler (`is_own`) or by others. One that was dismissed begins
-    /// anew after its own, and is dismissed again then; one by others ends it: returns true then.
-    pub(super) fn stop(&self, is_own: bool) -> bool {
-        let _locked = self.state.lock();
-        let orders = self.orders();
-        if is_own {
-            let is_leaving = orders & (LEAVES | FINAL) == LEAVES;
-            self.order(if is_leaving { OWN_STOP | REVIVED | DISMISSED } else { OWN_STOP });
-        }
-        let ends = !is_own && orders & (LEAVES | DISMISSED) != 0;
-        if ends {
-            self.take_back(REVIVED | DISMISSED | LEAVES);
-        }
-        ends
-    }
-
-    /// Dismisses one whose next incarnation was to be, and has begun or is about to. Returns false
-    /// when it is no such.
-    pub(super) fn dismiss_now(&self) -> bool {
-        let _locked = self.state.lock();
-        let is_dismissed = self.orders() & (DISMISSED | OWN_STOP) == DISMISSED;
-        if is_dismissed {
-            self.let_go();
-        }
-        is_dismissed
-    }
-
-    /// Returns true if its next incarnation is dismissed.
-    pub(super) fn is_dismissed(&self) -> bool {
-        self.orders() & DISMISSED != 0
+        self.take_back(REVIVED);
     }
 
     pub(super) fn is_revived(&self) -> bool {
         self.orders() & REVIVED != 0
-    }
-
-    /// Returns true if an actor that was restarted also after a stop is not any more, because it
-    /// was dismissed and then stopped by others.
-    pub(super) fn is_stopped_for_good(&self) -> bool {
-        self.orders() & (REVIVED | DISMISSED | LEAVES) == 0
     }
 
     /// The incarnation has started.
@@ -189,15 +121,10 @@ impl Ends {
         }
     }
 
-    /// Returns true while an incarnation is there that has started, up to its end.
-    pub(super) fn is_started(&self) -> bool {
-        self.orders() & STARTED != 0
-    }
-
     /// The incarnation is over.
     pub(super) fn leave_incarnation(&self) {
         let _locked = self.state.lock();
-        self.take_back(FAIL | STARTED | OWN_STOP);
+        self.take_back(FAIL | STARTED);
         self.order(OVER);
     }
 
@@ -343,16 +270,6 @@ impl Ends {
             living.reason = None;
         }
         true
-    }
-
-    /// Forgets a kill, unless it is never to begin anew. Returns false where there is none.
-    pub(super) fn outlive_kill(&self) -> bool {
-        let _locked = self.state.lock();
-        let outlives = self.is_killed() && !self.is_final();
-        if outlives {
-            self.take_back(KILL);
-        }
-        outlives
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -126,15 +126,10 @@ impl Family {
 
 impl Member {
     /// Stops the actor, a child of `parent`, and kills it if it does not stop in time. While the
-    /// node shuts down it drains the actor, a worker of a pool as when that is drained (PL-4), and
-    /// the node kills it.
+    /// node shuts down it drains the actor, and the node kills it.
     pub(super) async fn leave(&self, parent: &dyn Resident, is_shutdown: bool) {
         let ended = Ended::of(self.actor.clone());
-        match is_shutdown {
-            true if self.actor.is_led() => self.actor.dismiss(),
-            true => self.actor.retire(Halt::Drain),
-            false => self.actor.retire(Halt::Stop),
-        }
+        self.actor.retire(if is_shutdown { Halt::Drain } else { Halt::Stop });
         // A child that waits for its parent is told.
         let _wait = Wait::for_child(parent, &*self.actor, Awaits::End);
         if is_shutdown {

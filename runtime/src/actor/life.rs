@@ -143,11 +143,7 @@ impl<A: Handlers> Life<A> {
                 on_duty(start, in_hand, None, starts).await?;
             }
             note_started(self.cell.base(), self.started.take());
-            if std::mem::replace(&mut self.is_born, true)
-                && let Some(plan) = &self.plan
-            {
-                plan.factory().note_started_again();
-            }
+            self.is_born = true;
             loop {
                 let handling = {
                     let mut alarm = None;
@@ -182,7 +178,7 @@ impl<A: Handlers> Life<A> {
     fn begin_anew(&mut self) {
         self.cell.tally().count_restart();
         if let (actor @ None, Some(plan)) = (&mut self.actor, &self.plan) {
-            *actor = Some(plan.factory().make());
+            *actor = Some(plan.make());
         }
     }
 

@@ -1,59 +1,45 @@
 //! `Pool`: actors of one type that share the work.
 //!
-//! - **PL-1 one worker**: each message goes to one worker, and a sender has it or a worker does. A
-//!   sender that got room at a worker which was stopped since looks for another one.
-//! - **PL-2 apart**: there is no dispatcher. Each sender looks for a worker itself, so a worker
-//!   without room holds up those alone that can go to no other.
-//! - **PL-3 in place**: a worker that fails is made anew in its place, behind the same reference,
-//!   with what waits for it; a key leads to the same place while the size stays. Who finds it
-//!   closed meanwhile waits for it as for room: [`Shared::changed`] tells when it takes messages
-//!   again, from its rest on.
-//! - **PL-4 drained**: a worker that is removed handles what it has, and begins anew for that where
-//!   it fails or stops itself, as often as another worker would. What would still be sent to it
-//!   goes to another one. So do all workers of a pool that is drained, by a shutdown of its node,
-//!   too; it takes nothing more before the first of them is closed.
-//! - **PL-5 awake**: a worker that rests, until it has started anew, counts as one without room
-//!   while another one is at work that will have some. Where there is no such one, it is given
-//!   messages, also those whose senders wait already.
+//! - **PL-1 one worker**: each message goes to one worker, or its sender has it.
+//! - **PL-2 no dispatcher**: each sender chooses a worker itself, so a worker without room holds up
+//!   only the messages that can go to no other.
+//! - **PL-3 in place**: a worker that fails or stops begins anew in its place, behind the same
+//!   reference, and keeps its mailbox: what is sent to it meanwhile waits there. A worker that is
+//!   closed is passed over; a key leads to the same place while the size stays.
+//! - **PL-4 drained**: a worker that is removed, or whose pool is drained, leaves the ring first,
+//!   accepts nothing more, and handles what it has.
 
 mod ask;
 mod builder;
-mod open;
 mod ring;
 mod router;
 mod supervisor;
-mod tell;
-#[cfg(test)]
-mod tests;
 
 use std::any::type_name;
-use std::collections::BTreeSet;
 use std::fmt;
-use std::ptr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
+use tokio::task::coop;
 
-use super::context::task::ordered;
-use super::destination::View;
 use super::reference::Sent;
 use super::{Accepts, ActorPermit, ActorRef, Handlers};
-use crate::address::Address;
 use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
-use crate::resident::{Ended, Resident};
-use ring::{Order, Ring, Shared, place_of};
+use ring::{Ring, Shared};
 
 pub use ask::PoolAsk;
 pub use builder::PoolBuilder;
 pub use ring::Routing;
 pub use router::Router;
-use supervisor::Known;
 pub use supervisor::PoolSupervisor;
-pub use tell::PoolTell;
+use supervisor::{Known, is_end};
 
 /// Actors of one type that share the work: each message goes to one of them. Cheap to clone.
 ///
@@ -88,29 +74,31 @@ pub use tell::PoolTell;
 /// ```
 ///
 /// The workers are the children of an actor, the [`PoolSupervisor`], which has the name of the
-/// pool: it makes a worker anew that fails or stops, in its place, and fails itself with one that
-/// does so too often. Then it is made anew with all workers. The pool ends with it.
+/// pool. A worker that fails or stops begins anew in its place, and messages that are sent to it
+/// meanwhile wait in its mailbox. With one that ends too often the supervisor fails, and begins
+/// anew with all workers. The pool ends with it.
 ///
-/// [`drain`](Self::drain) has the workers handle what they accepted and ends the pool, and so does
-/// [`Node::shutdown`](crate::Node::shutdown). A worker that is drained alone is made anew, and
-/// counts as one that has ended.
+/// A worker that is stopping is closed until it begins anew: then messages go to the next worker,
+/// also those of its keys. When all workers are closed, or there are none because the pool has
+/// ended or not begun, a message comes back with [`Cause::Stopped`].
 ///
-/// A pool chooses among workers of its own node, and is used by programs of this node. Others send
-/// to a [`Router`].
+/// A pool chooses among workers of its own node, and is used by programs of this node. Programs of
+/// other nodes send to a [`Router`].
 pub struct Pool<A: Handlers> {
     shared: Arc<Shared<A>>,
-    /// Its supervisor, by the name: for texts, and before the pool has begun.
-    named: ActorRef<PoolSupervisor>,
     known: Known,
 }
 
+/// The workers that refused an ask because they wait for the asker, each with the reason.
+type Refused<A> = [(ActorRef<A>, Cause)];
+
 impl<A: Handlers> Pool<A> {
-    /// Begins to describe a pool whose workers' state `make` makes, first and after each failure.
+    /// Begins to describe a pool whose workers' state `make` makes, first and at each restart.
     pub fn builder(make: impl Fn() -> A + Send + Sync + 'static) -> PoolBuilder<A> {
         PoolBuilder::new(make)
     }
 
-    /// Returns the workers, in their places.
+    /// Returns the workers, in their places: none when the pool was drained or has not begun.
     pub fn workers(&self) -> Vec<ActorRef<A>> {
         self.shared.ring().to_vec()
     }
@@ -120,15 +108,11 @@ impl<A: Handlers> Pool<A> {
     /// [`drain`](Self::drain) the pool).
     /// Before the pool has begun it is whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
-        self.begun().unwrap_or_else(|| self.named.clone())
+        let named = || ActorRef::bind(&self.shared.node, self.shared.address.clone());
+        self.begun().unwrap_or_else(named)
     }
 
-    /// Returns the address of its supervisor.
-    fn address(&self) -> Address {
-        self.supervisor().address().clone()
-    }
-
-    /// Returns its supervisor if it has begun.
+    /// Returns the supervisor, if the pool has begun.
     fn begun(&self) -> Option<ActorRef<PoolSupervisor>> {
         self.known.read().clone()
     }
@@ -138,13 +122,13 @@ impl<A: Handlers> Pool<A> {
         self.shared.node.runtime()
     }
 
-    /// Has the pool have so many workers; 0 counts as 1, and more than
-    /// [`limits::POOL_WORKERS_MAX`] as that many. Others are added after the last place, or removed
-    /// from there: these handle what they have, and end. Returns when the workers are the new ones,
-    /// and not when those that were removed have ended. To the size that it has, nothing is done.
+    /// Resizes the pool to `size` workers; 0 counts as 1, and more than
+    /// [`limits::POOL_WORKERS_MAX`] as that many. Workers are added after the last place, or
+    /// removed from there: these handle what they have, and end. Returns when the new workers have
+    /// started, which may be before the removed ones have ended.
     ///
-    /// Of the keys of [`by_key`](PoolBuilder::by_key) no more change their worker than have to: to
-    /// the ones that are added, or from the ones that are removed.
+    /// Of the keys of [`by_key`](PoolBuilder::by_key) only those change their worker that have to:
+    /// to the workers that are added, or from those that are removed.
     ///
     /// # Errors
     /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
@@ -154,13 +138,13 @@ impl<A: Handlers> Pool<A> {
     /// When the future is dropped, the size may change all the same.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
         let Some(supervisor) = self.begun() else {
-            return Err(supervisor::not_begun(self.named.address().clone()));
+            return Err(supervisor::not_begun(self.shared.address.clone()));
         };
         supervisor::resize(&supervisor, size.clamp(1, limits::POOL_WORKERS_MAX)).await
     }
 
-    /// Has the workers handle what they accepted so far, accept nothing more, and stop; then the
-    /// pool has ended. Returns when the pool accepts nothing more; its end may be waited for:
+    /// Closes the pool: it accepts nothing more, its workers handle what they have accepted, and
+    /// then the pool has ended. Returns when it is closed; its end may be waited for:
     ///
     /// ```
     /// # use ringpost::prelude::*;
@@ -189,18 +173,17 @@ impl<A: Handlers> Pool<A> {
     /// ```
     ///
     /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
-    /// worker that fails or stops itself meanwhile, or was stopping already, is made anew for what
-    /// it still has, as often as another one; one that others stop ends, and what it still has are
-    /// dead letters. One that has nothing left ends at once, also where it would rest first. A
-    /// [`Router`] stops when the pool has ended, and what it still has finds no worker then: drain
-    /// it first, and wait for its end.
+    /// worker that fails meanwhile begins anew for what it still has, as often as another one; what
+    /// is left in one that is stopped, or stops itself, are dead letters. A [`Router`] stops when
+    /// the pool has ended, and what it still has finds no worker then: drain it first, and wait for
+    /// its end.
     ///
     /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
     /// the node waits for it within its deadline.
     ///
     /// # Errors
-    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining one that has
-    /// ended, or ends already, is no error.
+    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining a pool that has
+    /// ended, or is ending, is no error.
     ///
     /// # Cancel safety
     /// When the future is dropped, the pool may drain all the same.
@@ -221,36 +204,65 @@ impl<A: Handlers> Pool<A> {
     /// Sends a message to a worker that has room for it now.
     ///
     /// # Errors
-    /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker has
-    /// room that it may go to, also while that is made anew (one that rests or starts has none
-    /// while another one is at work); [`Stopped`](Cause::Stopped) when the pool has ended, or
-    /// [`Shutdown`](Cause::Shutdown) when it has, or ends, because its node shuts down.
+    /// [`TellError`], with the message: [`MailboxFull`](Cause::MailboxFull) when no worker that may
+    /// take it has room; [`Stopped`](Cause::Stopped) when all workers are closed or there are none,
+    /// or [`Shutdown`](Cause::Shutdown) when that is because the node shuts down.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Accepts<M>,
     {
-        let ring = self.shared.ring();
-        self.try_each(&ring, self.shared.order(&ring, &message), message)
+        let (ring, key) = (self.shared.ring(), self.shared.key(&message));
+        let mut unsent = TellError { message, cause: self.shared.over() };
+        let mut is_full = false;
+        for worker in self.shared.order(&ring, key) {
+            let Err(refused) = worker.try_tell(unsent.message) else { return Ok(()) };
+            unsent = refused;
+            match unsent.cause {
+                Cause::MailboxFull if key.is_none() => is_full = true,
+                ref cause if is_end(cause) => {}
+                _ => return Err(unsent),
+            }
+        }
+        if is_full {
+            unsent.cause = Cause::MailboxFull;
+        }
+        Err(unsent)
     }
 
-    /// Sends a message to a worker. When none has room to which it may go, it goes to the first one
-    /// that has; workers that are added or made anew meanwhile are such, too.
+    /// Sends a message to a worker. When no worker that may take it has room, it goes to the first
+    /// one that has.
     ///
     /// # Errors
-    /// [`TellError`], with the message: [`Stopped`](Cause::Stopped) when the pool has ended or has
-    /// not begun (or when only the worker that sends it could take it, and that is to stop),
-    /// [`Shutdown`](Cause::Shutdown) instead when its node shuts down, and others as of
-    /// [`ActorRef::tell`]. What a worker has when it ends for good, with its pool or because it
-    /// failed too often, is a dead letter.
+    /// [`TellError`], with the message: as of [`try_tell`](Self::try_tell), but
+    /// [`MailboxFull`](Cause::MailboxFull) only to a worker of the pool, which does not wait for
+    /// room in its own mailbox. What a worker has accepted when it ends for good, with its pool or
+    /// because it failed too often, is a dead letter.
     pub fn tell<M>(&self, message: M) -> PoolTell<'_, A, Sent<A, M>>
     where
         A: Accepts<M>,
     {
-        PoolTell::new(self, message)
+        PoolTell { pool: self, message: Some(message), sends: None }
+    }
+
+    async fn tell_when_room<M: Message>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Accepts<M>,
+    {
+        // A task that only tells lets others run.
+        coop::consume_budget().await;
+        let message = match self.try_tell(message) {
+            Err(TellError { message, cause: Cause::MailboxFull }) => message,
+            told => return told,
+        };
+        match self.room(self.shared.key(&message), &[]).await {
+            Ok((_, room)) => room.tell(message),
+            Err(cause) => Err(TellError { message, cause }),
+        }
     }
 
     /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long
-    /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says.
+    /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says. Asked by one of its
+    /// workers, it chooses one that does not wait for that worker.
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
@@ -261,186 +273,102 @@ impl<A: Handlers> Pool<A> {
         PoolAsk::new(self, message)
     }
 
-    /// Sends to the first worker in `order` that has room now.
-    fn try_each<M: Message>(
+    /// Waits for room at a worker for a message with this key, and chooses again when the workers
+    /// are replaced.
+    async fn room<M: Message>(
+        &self,
+        key: Option<u64>,
+        refused: &Refused<A>,
+    ) -> Result<(ActorRef<A>, ActorPermit<A, M>), Cause>
+    where
+        A: Accepts<M>,
+    {
+        loop {
+            let mut changed = pin!(self.shared.changed());
+            changed.as_mut().enable();
+            let ring = self.shared.ring();
+            tokio::select! {
+                biased;
+                () = changed => {}
+                room = self.first_room(&ring, key, refused) => return room,
+            }
+        }
+    }
+
+    /// Waits for room at the workers of `ring`: without a key at all of them, with one at the first
+    /// that is not closed.
+    async fn first_room<M: Message>(
         &self,
         ring: &Ring<A>,
-        order: Order,
-        mut message: M,
-    ) -> Result<(), TellError<M>>
+        key: Option<u64>,
+        refused: &Refused<A>,
+    ) -> Result<(ActorRef<A>, ActorPermit<A, M>), Cause>
     where
         A: Accepts<M>,
     {
-        let mut rounds = order.rounds(ring);
-        while let Some(worker) = rounds.next() {
-            let Err(unsent) = worker.try_tell(message) else { return Ok(()) };
-            message = unsent.message;
-            match Refusal::from(unsent.cause) {
-                Refusal::Full => rounds.will_have_room |= !worker.is_in_hand(),
-                Refusal::Closed => {}
-                Refusal::Circular(cause) | Refusal::Never(cause) => {
-                    return Err(TellError { message, cause });
-                }
-            }
-        }
-        let cause = if self.is_over(ring) { self.over() } else { Cause::MailboxFull };
-        Err(TellError { message, cause })
-    }
-
-    /// Waits for room at one of the workers in `order` but the one that sends and those in
-    /// `circular`, and returns it with the worker: at those that rest only when no other one is at
-    /// work (PL-5). While all of them are closed and the pool is not over, it waits for its end; so
-    /// it does while some are and the others wait for the sender. (The caller looks again when
-    /// [`Shared::changed`] says so: when the pool is about to end, too.)
-    async fn room<'r, M: Message>(
-        &self,
-        ring: &'r Ring<A>,
-        order: Order,
-        circular: &[&'r ActorRef<A>],
-    ) -> Result<(&'r ActorRef<A>, ActorPermit<A, M>), Cause>
-    where
-        A: Accepts<M>,
-    {
-        let mine = order.of(ring).find(|worker| worker.is_in_hand());
-        let is_circular = |worker: &ActorRef<A>| circular.iter().any(|it| ptr::eq(*it, worker));
-        let others = order.of(ring).filter(|worker| !worker.is_in_hand() && !is_circular(worker));
-        let (resting, at_work): (Vec<_>, Vec<_>) =
-            others.partition(|worker| order.passes_over(worker));
-        let is_alone = resting.is_empty() && at_work.is_empty();
-        let (has_closed, refusal) = match self.first_room(order, resting, at_work).await {
-            Ok(room) => return Ok(room),
-            Err(refused) => refused,
-        };
-        // One that has closed is made anew, and takes what would wait in a circle at the others.
-        let (may_wait, cause) = match refusal {
-            Refusal::Closed => (true, self.over()),
-            Refusal::Circular(cause) => (has_closed, cause),
-            Refusal::Full => (false, Cause::MailboxFull),
-            Refusal::Never(cause) => (false, cause),
-        };
-        match mine {
-            // It makes no room while it waits, and is not made anew.
-            Some(mine) if !mine.is_closed() && is_alone => Err(Cause::MailboxFull),
-            Some(mine) if mine.is_closed() => Err(cause),
-            _ if !may_wait || self.is_over(ring) => Err(cause),
-            _ => {
-                tokio::select! {
-                    () = self.ended() => {}
-                    // All workers are told to stop, and this one is the last of them.
-                    () = ordered(|| mine.is_some_and(ActorRef::is_closed)) => {}
-                }
-                Err(self.over())
-            }
-        }
-    }
-
-    /// Waits for room at one of the workers at work; at those that are `resting` only when none is
-    /// at work any more (PL-5). An error says whether one has closed, and why the others refuse:
-    /// the last of them counts.
-    async fn first_room<'r, M: Message>(
-        &self,
-        order: Order,
-        mut resting: Vec<&'r ActorRef<A>>,
-        at_work: Vec<&'r ActorRef<A>>,
-    ) -> Result<(&'r ActorRef<A>, ActorPermit<A, M>), (bool, Refusal)>
-    where
-        A: Accepts<M>,
-    {
-        let (mut has_closed, mut refusal) = (false, Refusal::Closed);
-        let room_at =
-            |worker: &'r ActorRef<A>| async move { (worker, worker.reserve::<M>().await) };
-        let mut rooms: FuturesUnordered<_> = at_work.iter().copied().map(room_at).collect();
+        let mut refusal = refused.last().map_or_else(|| self.shared.over(), |last| last.1.clone());
+        let is_left = |worker: &&ActorRef<A>| refused.iter().all(|(other, _)| other != *worker);
+        let mut workers = self.shared.order(ring, key).filter(is_left);
+        let mut rooms = FuturesUnordered::new();
         loop {
-            let room = tokio::select! {
-                biased;
-                room = rooms.next() => room,
-                // It keeps its turns where it waits.
-                () = self.shared.none_at_work(order, &at_work), if !resting.is_empty() => None,
-            };
-            let Some((worker, room)) = room else {
-                if resting.is_empty() {
-                    return Err((has_closed, refusal));
+            let next = if key.is_none() || rooms.is_empty() { workers.next() } else { None };
+            let room = match next {
+                None => rooms.next().await,
+                Some(worker) => {
+                    rooms.push(async move { (worker, worker.reserve::<M>().await) });
+                    match futures::poll!(rooms.next()) {
+                        Poll::Ready(room) => room,
+                        Poll::Pending => continue,
+                    }
                 }
-                rooms.extend(resting.drain(..).map(room_at));
-                continue;
             };
-            match room.map_err(Refusal::from) {
-                Ok(room) if !room.is_void() => return Ok((worker, room)),
-                // In its room the message would be a dead letter (PL-1).
-                Ok(_) | Err(Refusal::Closed) => has_closed = true,
-                Err(refused) => refusal = refused,
+            match room {
+                None => return Err(refusal),
+                Some((worker, Ok(room))) if !room.is_void() => return Ok((worker.clone(), room)),
+                // It has closed: in its room the message would be a dead letter.
+                Some((_, Ok(_))) => {}
+                Some((_, Err(cause))) if key.is_some() && !is_end(&cause) => return Err(cause),
+                Some((_, Err(cause))) => refusal = cause,
             }
         }
     }
-
-    /// Returns true if messages with keys of these hashes, or without a key (`None`), wait for the
-    /// end of `router`: each worker that may take them has no room, and waits for that itself.
-    fn waits_for(&self, router: &dyn Resident, keys: &[Option<u64>]) -> bool {
-        let ring = self.shared.ring();
-        let places: BTreeSet<_> =
-            keys.iter().map(|key| key.map(|key| place_of(key, ring.len()))).collect();
-        let waits = |worker: &ActorRef<A>| worker.waits_for(router);
-        let is_some = !ring.is_empty() && !places.is_empty();
-        is_some
-            && places.into_iter().all(|place| match place {
-                Some(place) => waits(&ring[place]),
-                None => ring.iter().all(waits),
-            })
-    }
-
-    /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not
-    /// begun.
-    fn is_over(&self, ring: &Ring<A>) -> bool {
-        let supervisor = self.supervisor();
-        ring.is_empty()
-            || supervisor.is_closed() && (supervisor.is_stopping() || !self.shared.takes_routed())
-    }
-
-    /// Returns what the sender to a pool is told that is over.
-    fn over(&self) -> Cause {
-        if self.shared.is_leaving() { Cause::Shutdown } else { Cause::Stopped }
-    }
-
-    /// Waits until the pool has ended.
-    async fn ended(&self) {
-        if let View::Local(supervisor) = self.supervisor().destination().view() {
-            Ended::of(supervisor.shared()).await;
-        }
-    }
 }
 
-/// The refusal of a message by one worker, as it counts for its pool.
-enum Refusal {
-    /// It has no room now, and will have some.
-    Full,
-    /// It is closed: it begins anew, or was removed (PL-3, PL-4).
-    Closed,
-    /// It is the sender, or waits for that: another one may take the message.
-    Circular(Cause),
-    /// No worker takes the message.
-    Never(Cause),
+/// A message on its way to a worker of a [`Pool`].
+///
+/// # Cancel safety
+/// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turns go
+/// to the next.
+#[must_use = "nothing is sent until this is awaited"]
+pub struct PoolTell<'a, A: Handlers, M> {
+    pool: &'a Pool<A>,
+    /// There until it is polled first.
+    message: Option<M>,
+    sends: Option<BoxFuture<'a, Result<(), TellError<M>>>>,
 }
 
-impl From<Cause> for Refusal {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::MailboxFull => Refusal::Full,
-            // On a node that shuts down, too: its workers are made anew for what routers have.
-            Cause::Stopped | Cause::Shutdown => Refusal::Closed,
-            Cause::SelfAsk | Cause::Cycle(_) => Refusal::Circular(cause),
-            cause => Refusal::Never(cause),
+impl<A: Handlers, M> Unpin for PoolTell<'_, A, M> {}
+
+impl<A: Accepts<M>, M: Message> Future for PoolTell<'_, A, M> {
+    type Output = Result<(), TellError<M>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(message) = this.message.take() {
+            this.sends = Some(Box::pin(this.pool.tell_when_room(message)));
         }
+        this.sends.as_mut().expect("a `tell` was polled after it was ready").as_mut().poll(cx)
     }
 }
 
 impl<A: Handlers> Clone for Pool<A> {
     fn clone(&self) -> Self {
-        Pool { shared: self.shared.clone(), named: self.named.clone(), known: self.known.clone() }
+        Pool { shared: self.shared.clone(), known: self.known.clone() }
     }
 }
 
 impl<A: Handlers> fmt::Debug for Pool<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool<{}>({})", type_name::<A>(), self.named.address())
+        write!(f, "Pool<{}>({})", type_name::<A>(), self.shared.address)
     }
 }

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ringpost_transport::log;
@@ -16,7 +15,7 @@ use crate::limits;
 use crate::mailbox::OutlinedOption;
 use crate::message::{Codec, Encode, Wire};
 use crate::remote::{self, Replier, code};
-use crate::slot::{Answerer, OpenAsk};
+use crate::slot::Answerer;
 
 /// A type that a handler may return.
 #[diagnostic::on_unimplemented(
@@ -205,17 +204,6 @@ impl<R> ReplyTo<R> {
             Some(To::Local(answerer)) => answerer.poll_given_up(cx),
             Some(To::Remote(replier, _)) => replier.poll_given_up(cx),
             None => Poll::Pending,
-        }
-    }
-
-    /// Returns the ask, if its asker is of this node.
-    pub(super) fn ask(&self) -> Option<Arc<dyn OpenAsk>>
-    where
-        R: Send + 'static,
-    {
-        match &*self.0 {
-            Some(To::Local(answerer)) => answerer.ask(),
-            Some(To::Remote(..)) | None => None,
         }
     }
 

@@ -91,7 +91,7 @@ impl Node {
         parent: Parent,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
         let Child { make, options, restart, .. } = child;
-        let (first, id) = (make.make(), parent.id());
+        let (first, id) = (make(), parent.id());
         self.begin(options, first, Plan::of(make, restart, parent), id)
     }
 

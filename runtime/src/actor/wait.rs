@@ -71,12 +71,14 @@ impl Wait {
     }
 
     /// Returns true if `waiter` closed a circle if it waited for `whom`, in no handler.
+    #[allow(dead_code, reason = "it goes with the search for circles")]
     pub(super) fn would_close(waiter: &dyn Resident, whom: &dyn Resident) -> bool {
         circle(waiter, whom, 0).is_some()
     }
 
     /// Returns the error for an ask that `waiter` has and is to hand to `whom`, if that waits for
     /// the answer, by itself or through others.
+    #[allow(dead_code, reason = "it goes with the search for circles")]
     pub(super) fn refusal_of(
         ask: &Arc<dyn OpenAsk>,
         waiter: &dyn Resident,
@@ -89,6 +91,7 @@ impl Wait {
 
     /// Returns true if `whom` waits, by itself or through others, for the answer to an ask that
     /// `router` has, begun or not, and no other actor.
+    #[allow(dead_code, reason = "it goes with the search for circles")]
     pub(super) fn is_for_any(router: &dyn Resident, whom: &dyn Resident) -> bool {
         circle_by(router, whom, |step, _| step.open_ask().is_some()).is_some()
     }
@@ -400,6 +403,7 @@ impl Step {
     }
 
     /// Returns the number of the ask for whose answer it waits, if there may be one.
+    #[allow(dead_code, reason = "it goes with the search for circles")]
     fn open_ask(&self) -> Option<usize> {
         let ask = self.send.as_ref()?.ask.as_ref()?;
         ask.is_open().0.then(|| number_of(ask))

@@ -1,7 +1,6 @@
 //! The side of a mailbox that does not name its messages: room for senders of this node (MB-2),
 //! orders to end (MB-6), and what a snapshot shows. Compiled once.
 
-use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use super::control::{Gate, Inside, NoRoom};
@@ -97,11 +96,6 @@ impl dyn Intake + '_ {
         self.within(|inside| inside.control.senders() > 0)
     }
 
-    /// Returns true if there is no room, not even for those that wait for it.
-    pub(crate) fn is_full(&self) -> bool {
-        self.within(|Inside { control, local, .. }| self.gate().room(control, local) == 0)
-    }
-
     /// Takes reserved room back.
     fn give_back(&self) {
         let (next, actor) = self.within(|Inside { control, local, .. }| {
@@ -144,14 +138,12 @@ impl dyn Intake + '_ {
         drop(task);
     }
 
-    /// Has the actor that was stopped handle messages again, as it begins anew. It accepts others,
-    /// unless it `is_drained`. Returns true if it did not and does now.
-    pub(crate) fn reopen(&self, is_drained: bool) -> bool {
-        let phase = if is_drained { Phase::Draining } else { Phase::Open };
+    /// Opens the mailbox of an actor that was stopped or drained and begins anew.
+    pub(crate) fn reopen(&self) {
         self.within(|inside| {
             self.gate().set_stopping(false);
-            mem::replace(&mut inside.control.phase, phase) != Phase::Open && !is_drained
-        })
+            inside.control.phase = Phase::Open;
+        });
     }
 
     /// From now on nothing is accepted; what was accepted is still handled (MB-6).
@@ -189,15 +181,6 @@ impl dyn Intake + '_ {
     /// Returns true if nothing waits in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.within(|Inside { local, far, .. }| local.len() + far.map_or(0, |far| far.len()) == 0)
-    }
-
-    /// Returns true if it is closed, and nothing comes out of it any more: nothing waits in it, and
-    /// no sender has room.
-    pub(crate) fn is_exhausted(&self) -> bool {
-        self.within(|Inside { control, local, far }| {
-            let waiting = local.len() + far.map_or(0, |far| far.len());
-            control.phase != Phase::Open && waiting + control.reserved as usize == 0
-        })
     }
 
     /// Returns what waits in it now.

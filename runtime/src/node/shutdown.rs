@@ -27,9 +27,8 @@ impl Node {
     /// [`limits::GOODBYE_TIMEOUT_MIN`] each; and links whose peers do not answer, 2 s.
     ///
     /// All actors drain at once: one that sends to another may find that it has stopped. Where the
-    /// order matters, drain the actors yourself first, the senders before the receivers. Of a pool
-    /// and its routers it does: the pool takes what they have, takes nothing more when they have
-    /// ended, and ends when they have passed on the answers.
+    /// order matters, drain the actors yourself first, the senders before the receivers: routers
+    /// before their pools.
     ///
     /// Gives the actors that were killed; empty when all ended by themselves. Called and awaited by
     /// an actor's own handler, it kills that actor at the deadline, and ends all the same.
@@ -61,8 +60,7 @@ impl Node {
             let (node, actors) = (self.name(), actors.len());
             log::info!(node, actors, ?deadline, "this node shuts down");
         }
-        let drained = actors.iter().filter(|actor| !actor.is_led());
-        drained.for_each(|actor| actor.retire(Halt::Drain));
+        actors.iter().for_each(|actor| actor.retire(Halt::Drain));
         let late = outlast(actors, end).await;
         late.iter().for_each(|resident| resident.retire(Halt::Kill));
         let killed: Vec<_> = late.iter().map(|resident| resident.address().clone()).collect();

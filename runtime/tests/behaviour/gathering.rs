@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringpost::ActorState;
 use ringpost::group::{Group, Told};
-use ringpost::pool::{Pool, Routing};
+use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::sync::Semaphore;
 
@@ -68,11 +67,6 @@ impl Adder {
     fn add(&mut self, left: u64, right: u64) -> u64 {
         left.checked_add(right).expect("a sum that is too large")
     }
-
-    #[handler]
-    fn subtract(&mut self, left: u64, right: u64) -> u64 {
-        left.saturating_sub(right)
-    }
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -89,44 +83,6 @@ pub async fn a_pool_is_used_from_another_node_by_its_router(world: &World) {
     // It may be asked once more before it learns of the end.
     let ended = cause(add.ask(Add { left: 1, right: 1 }).await);
     assert!(matches!(ended, Err(AskCause::NotBegun(_) | AskCause::NotSent(_))), "{ended:?}");
-    end([alpha, beta]).await;
-}
-
-/// PL-5. The pause of its workers is longer than the case takes: what one is handed is never
-/// answered.
-// Promised in docs/SEMANTICS.md.
-pub async fn a_worker_that_rests_is_passed_over_but_for_its_keys(world: &World) {
-    const HOUR: Duration = Duration::from_secs(3600);
-    let [alpha, beta] = world.pair().await;
-    for routing in [Routing::RoundRobin, Routing::LeastLoaded] {
-        let builder = Pool::builder(Adder::default).size(3).routing(routing);
-        let builder = builder.restart_backoff(HOUR, HOUR).by_key(|add: &Subtract| add.left);
-        let pool = builder.spawn(&beta, "adders").await.unwrap();
-        let router = beta.spawn("add", pool.router::<Add>()).await.unwrap();
-        let add: Recipient<Add, u64> = alpha.recipient("beta/add").await.unwrap();
-        let failed = add.ask(Add { left: u64::MAX, right: 1 }).await;
-        assert_eq!(cause(failed), Err(AskCause::Panicked));
-        let resting = || {
-            let mut actors = beta.snapshot().actors;
-            actors.retain(|actor| actor.state == ActorState::Resting);
-            actors
-        };
-        until(|| resting().len() == 1).await;
-        for left in 0..12 {
-            assert_eq!(add.ask(Add { left, right: 1 }).await, Ok(left + 1), "{routing:?}");
-            assert_eq!(pool.ask(Add { left, right: 2 }).await, Ok(left + 2), "{routing:?}");
-        }
-        // A key stays with its worker, also while that rests.
-        for left in 0..64 {
-            pool.tell(Subtract { left, right: 0 }).await.unwrap();
-        }
-        let waiting: usize = resting().iter().map(|actor| actor.mailbox.local).sum();
-        assert!((6..40).contains(&waiting), "{waiting} of 64");
-        router.stop().await.unwrap();
-        router.wait_stopped().await;
-        pool.supervisor().stop().await.unwrap();
-        pool.supervisor().wait_stopped().await;
-    }
     end([alpha, beta]).await;
 }
 

@@ -12,6 +12,7 @@ use super::{check, repeats};
 /// As many as reach all states.
 const SEEDS: u64 = 150;
 
+// Promised in docs/SEMANTICS.md.
 #[test]
 fn workers_of_a_pool_are_sent_what_the_model_says() {
     check(&judge::STATES, SEEDS, play::play);

@@ -7,7 +7,7 @@ use ringpost::limits;
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
 
-use super::{Hold, MINUTE, MS, builder, fill, job};
+use super::{MINUTE, builder, fill, job};
 use crate::actors::node;
 
 // Promised in docs/SEMANTICS.md.
@@ -36,26 +36,6 @@ async fn asks_are_answered_while_the_size_changes() {
         asking.await.unwrap();
     }
     assert_eq!(desk.done().len(), 8 * 300);
-}
-
-#[tokio::test]
-async fn who_waits_keeps_its_turn_when_the_size_is_set_to_what_it_is() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.spawn(&node, "pool").await.unwrap();
-    let gate = fill(&desk, &pool).await.remove(0);
-    let mut first = Box::pin(pool.tell(job(1)));
-    let mut second = Box::pin(pool.tell(job(2)));
-    assert!(futures::poll!(&mut first).is_pending());
-    assert!(futures::poll!(&mut second).is_pending());
-    pool.resize(1).await.unwrap();
-    assert!(futures::poll!(&mut second).is_pending());
-    assert!(futures::poll!(&mut first).is_pending());
-    gate.add_permits(1);
-    let (second, first) = tokio::join!(second, first);
-    second.and(first).unwrap();
-    desk.until_done(3).await;
-    assert_eq!(desk.done_by(&pool.workers()[0]), [0, 1, 2]);
 }
 
 // Promised in docs/SEMANTICS.md.
@@ -95,26 +75,6 @@ async fn a_worker_that_is_removed_handles_what_it_has_and_one_that_is_added_is_t
     assert_eq!(ask.await, Ok(pool.workers()[1].address().to_string()));
     assert_eq!(desk.done_by(&pool.workers()[1]), [1, 2]);
     workers[0].kill().await.unwrap();
-}
-
-#[tokio::test]
-async fn an_ask_that_waits_for_its_answer_gets_it_though_the_workers_change() {
-    let node = node().await;
-    let (desk, builder) = builder();
-    let pool = builder.size(1).spawn(&node, "pool").await.unwrap();
-    let gate = fill(&desk, &pool).await.remove(0);
-    let asked = pool.clone();
-    let asked = tokio::spawn(async move { asked.ask(Hold).timeout(MINUTE).await });
-    while node.snapshot().actors.iter().all(|actor| actor.mailbox.senders == 0) {
-        tokio::time::sleep(MS).await;
-    }
-    gate.add_permits(1);
-    // It had room where it stood in line, and its handler has begun.
-    desk.held.notified().await;
-    pool.resize(2).await.unwrap();
-    tokio::time::sleep(10 * MS).await;
-    gate.add_permits(1);
-    assert_eq!(asked.await.unwrap(), Ok(()));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::actor::child::Course;
 use crate::actor::ends::Ends;
 use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
-use crate::busy::{InHand, is_running};
+use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::exit::ActorExit;
 use crate::mailbox::Intake;
@@ -243,15 +243,7 @@ impl Base {
     pub(super) fn halt(&self, halt: Halt, mailbox: &dyn Intake) {
         match halt {
             Halt::Drain => mailbox.drain(),
-            Halt::Stop => {
-                // One that was dismissed, or is to be with its next incarnation, has none: unless
-                // it stops itself (PL-4).
-                let is_end = self.ends.stop(is_running(self.token()));
-                mailbox.stop();
-                if is_end {
-                    mailbox.wake();
-                }
-            }
+            Halt::Stop => mailbox.stop(),
             Halt::Kill => {
                 // In this order: an actor that sees the stop sees the kill too, and runs no
                 // `on_stop`.
@@ -287,42 +279,25 @@ impl Base {
     }
 }
 
-/// The mailbox of an actor after an incarnation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::actor) enum Renewed {
-    /// There is no other incarnation.
-    Never,
-    Open,
-    /// As `Open`, and it was closed.
-    Reopened,
-}
-
 impl dyn Body + '_ {
-    /// Makes the mailbox ready for a new incarnation, if there is to be one. A stop and a drain are
-    /// taken back only where the actor is restarted after those, too (`is_revived`); one that was
-    /// dismissed meanwhile is drained at once.
-    pub(in crate::actor) fn renew(&self, is_revived: bool) -> Renewed {
+    /// Makes the mailbox ready for a new incarnation. Returns false if there is to be none. A stop
+    /// and a drain are taken back only where the actor is restarted after those, too
+    /// (`is_revived`).
+    pub(in crate::actor) fn renew(&self, is_revived: bool) -> bool {
         let (mailbox, ends) = (self.intake(), &self.base().ends);
-        // One that is dismissed takes nothing more, not even for a moment.
-        let is_dismissed = is_revived && ends.dismiss_now();
-        let was_closed = is_revived && mailbox.reopen(is_dismissed);
-        // In this order: an order to end comes before the stop, or the drain, that it goes with.
-        // (One that was dismissed and then stopped by others found the mailbox still stopped.)
-        if ends.is_final() || is_revived && ends.is_stopped_for_good() {
-            mailbox.stop();
-            return Renewed::Never;
-        }
         if is_revived {
-            // A dismissal after the first look found the mailbox still stopped, and left the drain
-            // to this.
-            ends.dismiss_now();
-            if !ends.is_revived() {
-                mailbox.drain();
-            }
-        } else if mailbox.is_stopping() {
-            return Renewed::Never;
+            mailbox.reopen();
         }
-        if was_closed { Renewed::Reopened } else { Renewed::Open }
+        // In this order: an order to end comes before the stop that it goes with.
+        if ends.is_final() {
+            mailbox.stop();
+            return false;
+        }
+        if is_revived && !ends.is_revived() {
+            // It was dismissed meanwhile, and the drain found the mailbox still stopped.
+            mailbox.drain();
+        }
+        is_revived || !mailbox.is_stopping()
     }
 
     pub(in crate::actor) fn ends(&self) -> &Ends {

@@ -73,9 +73,6 @@ pub(in crate::actor) trait Registered: Send {
     /// Returns the place for what was judged of the incarnation's end before its children end.
     fn judgement(&mut self) -> &mut Option<Judgement>;
 
-    /// Returns true if messages are put aside.
-    fn has_asides(&self) -> bool;
-
     /// Drops the messages put aside; calls `bury` with each tell.
     fn bury_asides(&mut self, bury: &dyn Fn(&'static Label));
 
@@ -181,10 +178,6 @@ impl<A: Handlers> Registered for More<A> {
 
     fn judgement(&mut self) -> &mut Option<Judgement> {
         &mut self.judgement
-    }
-
-    fn has_asides(&self) -> bool {
-        !self.stash.is_empty() || !self.unstashed.is_empty()
     }
 
     fn bury_asides(&mut self, bury: &dyn Fn(&'static Label)) {

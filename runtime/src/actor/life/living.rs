@@ -33,13 +33,7 @@ pub(super) trait Living: Send {
     /// Returns how it is restarted; `None` if it never is.
     fn course(&mut self) -> Option<&mut Course>;
 
-    /// See [`Make::note_over`](crate::actor::child::Make::note_over).
-    fn note_over(&self, reopened: bool);
-
     fn registered(&mut self) -> Option<&mut dyn Registered>;
-
-    /// Returns true if it has taken messages that it has not begun, or put some aside.
-    fn has_unbegun(&mut self) -> bool;
 
     /// Returns the message whose handler did not end.
     fn take_in_hand(&mut self) -> Option<&'static Label>;
@@ -76,19 +70,8 @@ impl<A: Handlers> Living for Lent<'_, A> {
         self.0.plan.as_mut().map(|plan| plan.course_mut())
     }
 
-    fn note_over(&self, reopened: bool) {
-        if let Some(plan) = &self.0.plan {
-            plan.factory().note_over(reopened);
-        }
-    }
-
     fn registered(&mut self) -> Option<&mut dyn Registered> {
         self.0.cx.more_registered()
-    }
-
-    fn has_unbegun(&mut self) -> bool {
-        let registered = self.0.cx.more_registered();
-        !self.0.hand.is_empty() || registered.is_some_and(|registered| registered.has_asides())
     }
 
     fn take_in_hand(&mut self) -> Option<&'static Label> {

@@ -1,7 +1,6 @@
 //! The time between two incarnations: whether another one comes, and the rest before it.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::living::Living;
 use super::{Ending, note_undone};
-use crate::actor::cell::{Body, Renewed};
+use crate::actor::cell::Body;
 use crate::actor::child::Verdict;
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::actor::route::Label;
@@ -84,7 +83,6 @@ impl<'a> Ended<'a> {
     /// Ends what the incarnation has registered, decides what comes after it, and waits until it
     /// does. Returns false when that is the end.
     async fn goes_on(&mut self, kept: usize) -> bool {
-        self.life.note_over(false);
         let undone = self.life.registered().map(|registered| registered.undone());
         let mut undone = undone.unwrap_or_default();
         undone.asks += kept;
@@ -166,22 +164,15 @@ impl<'a> Ended<'a> {
         // One that is dismissed goes on after a failure, with what is left of a drain.
         let is_over = is_closing && !(is_dismissed && exit.is_failure());
         let judged = if is_over { ActorExit::Stopped } else { exit.clone() };
-        if !judged.is_failure() && (is_dismissed || self.is_done()) {
+        if is_dismissed && !judged.is_failure() {
             return Next::End;
         }
         let Some(course) = self.life.course() else { return Next::End };
         match course.after(&judged, self.judgement.at) {
-            Verdict::Restart(delay) => match self.me.renew(is_revived) {
-                Renewed::Never => Next::End,
-                Renewed::Open => Next::Restart(delay),
-                Renewed::Reopened => {
-                    self.life.note_over(true);
-                    Next::Restart(delay)
-                }
-            },
-            Verdict::End => Next::End,
+            Verdict::Restart(delay) if self.me.renew(is_revived) => Next::Restart(delay),
+            Verdict::Restart(_) | Verdict::End => Next::End,
             // Its pool has others in its place, or ends.
-            Verdict::Exceeded(_) if is_dismissed || self.me.ends().is_dismissed() => Next::End,
+            Verdict::Exceeded(_) if is_dismissed => Next::End,
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
                 course.escalate(reason.clone());
@@ -221,20 +212,8 @@ impl<'a> Ended<'a> {
         match is_told {
             Some(is_told) => is_told && self.resumed(resumed).await,
             None => {
-                let mut pause = pin!(sleep(delay));
-                let me = self.me.clone();
-                loop {
-                    let rest = rested(&*me, pause.as_mut(), || self.is_done()).await;
-                    if rest.is_none() && self.is_done() {
-                        return false;
-                    }
-                    if self.begins_anew() {
-                        return true;
-                    }
-                    if !self.outlives_kill() {
-                        return false;
-                    }
-                }
+                rested(&*self.me, sleep(delay)).await;
+                self.begins_anew()
             }
         }
     }
@@ -244,7 +223,7 @@ impl<'a> Ended<'a> {
         self.life.end_as(Ending::Killed);
         let _wait = self.wait_for_group();
         loop {
-            match rested(&*self.me, &mut resumed, || false).await {
+            match rested(&*self.me, &mut resumed).await {
                 Some(Ok(started)) => {
                     *self.life.started() = Some(started);
                     return self.begins_anew();
@@ -275,15 +254,7 @@ impl<'a> Ended<'a> {
     /// false when it has ended for good.
     fn begins_anew(&mut self) -> bool {
         let is_revived = self.is_revived();
-        self.me.ends().begin_anew() && self.me.renew(is_revived) != Renewed::Never
-    }
-
-    /// Returns true if the actor was killed while it rested and goes on resting all the same. (One
-    /// that was dismissed does for what it has, unless others have stopped it.)
-    fn outlives_kill(&mut self) -> bool {
-        let outlives = self.life.course().is_some_and(|course| course.is_of_worker());
-        let ends = self.me.ends();
-        outlives && !ends.is_stopped_for_good() && ends.outlive_kill()
+        self.me.ends().begin_anew() && self.me.renew(is_revived)
     }
 
     /// Returns true if the actor was ended while it rested: by its parent or its node, by a kill,
@@ -304,33 +275,20 @@ impl<'a> Ended<'a> {
         self.me.ends().is_revived()
     }
 
-    /// Returns true if it was dismissed, or is to be with its next incarnation, and has nothing to
-    /// handle.
-    fn is_done(&mut self) -> bool {
-        (self.is_dismissed() || self.me.ends().is_dismissed())
-            && self.me.intake().is_exhausted()
-            && !self.life.has_unbegun()
-    }
-
     /// Returns true if it was restarted after a stop, too, and is not any more.
     fn is_dismissed(&mut self) -> bool {
         self.life.course().is_some_and(|course| course.is_revived()) && !self.is_revived()
     }
 }
 
-/// Waits for `future`, unless something is ordered first, or it `is_done`. A stop is an order to an
-/// actor that is not restarted after one.
-async fn rested<F: Future>(
-    me: &dyn Body,
-    future: F,
-    mut is_done: impl FnMut() -> bool,
-) -> Option<F::Output> {
+/// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
+/// not restarted after one.
+async fn rested<F: Future>(me: &dyn Body, future: F) -> Option<F::Output> {
     let ordered = poll_fn(|cx| {
         me.intake().attend(cx.waker());
         // It may be dismissed while it rests.
         let is_stopped = !me.ends().is_revived() && me.intake().is_stopping();
-        let wakes = is_stopped || me.ends().is_ordered() || is_done();
-        if wakes { Poll::Ready(()) } else { Poll::Pending }
+        if is_stopped || me.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
     });
     tokio::select! {
         biased;

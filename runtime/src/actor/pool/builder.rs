@@ -5,10 +5,10 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ring::{Keys, MakeWorker, Shared};
+use super::ring::{Keys, Shared};
 use super::supervisor::Known;
 use super::{Pool, PoolSupervisor, Routing};
-use crate::actor::{Accepts, ActorRef, Child, Handlers, Restart};
+use crate::actor::{Accepts, Child, Handlers, Restart};
 use crate::address::{Address, check_name};
 use crate::error::SpawnError;
 use crate::limits;
@@ -28,29 +28,30 @@ impl<A: Handlers> PoolBuilder<A> {
     pub(super) fn new(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
         let worker = Child::new(make).mailbox_capacity(limits::POOL_MAILBOX_CAPACITY);
         PoolBuilder {
-            worker: worker.restart(Restart::of_worker()),
+            worker: worker.restart(Restart::always()),
             size: 1,
             routing: Routing::default(),
             keys: Keys::default(),
         }
     }
 
-    /// How many workers there are: 1 when not set; 0 counts as 1, and more than
+    /// Sets the number of workers: 1 when not set; 0 counts as 1, and more than
     /// [`limits::POOL_WORKERS_MAX`] as that many.
     pub fn size(mut self, workers: usize) -> Self {
         self.size = workers.clamp(1, limits::POOL_WORKERS_MAX);
         self
     }
 
-    /// How the worker is chosen for messages that have no key.
+    /// Sets how the worker is chosen for messages that have no key.
     pub fn routing(mut self, routing: Routing) -> Self {
         self.routing = routing;
         self
     }
 
-    /// Has messages `M` of equal keys go to the same worker, in the order in which one sender sends
-    /// them, while the size of the pool stays. They wait for that one, and for no other. Another
-    /// pool has other workers for the same keys, so that nobody can choose keys that all meet.
+    /// Sends messages `M` of equal keys to the same worker, in the order in which one sender sends
+    /// them, while the size of the pool stays. They wait for room there, and go to another worker
+    /// only while theirs is closed: it is stopping, say. Another pool has other workers for the
+    /// same keys, so that senders cannot choose keys that all meet.
     pub fn by_key<M: Message, K: Hash>(
         mut self,
         key: impl Fn(&M) -> K + Send + Sync + 'static,
@@ -62,7 +63,7 @@ impl<A: Handlers> PoolBuilder<A> {
         self
     }
 
-    /// Messages that may wait in the mailbox of each worker:
+    /// Sets how many messages may wait in the mailbox of each worker:
     /// [`limits::POOL_MAILBOX_CAPACITY`] when not set; 0 counts as 1. A worker takes a
     /// thirty-second of that at once, which [`Routing::LeastLoaded`] does not see then.
     pub fn mailbox_capacity(mut self, messages: usize) -> Self {
@@ -70,16 +71,15 @@ impl<A: Handlers> PoolBuilder<A> {
         self
     }
 
-    /// Limits how often a worker is made anew, however it ends: 5 times within a minute when not
-    /// set. With one end more the whole pool begins anew. (A kill of one that rests is no end: it
-    /// rests on.)
+    /// Limits how often a worker is restarted, however it ends: 5 times within a minute when not
+    /// set. With one end more the whole pool begins anew.
     pub fn restart_at_most(mut self, restarts: u32, within: Duration) -> Self {
         self.worker.restart = self.worker.restart.at_most(restarts, within);
         self
     }
 
-    /// Sets the pause before a worker is made anew, as [`Restart::backoff`] does: 10 ms at first,
-    /// and 5 s at most, when not set.
+    /// Sets the pause before a worker is restarted, as [`Restart::backoff`] does: 10 ms at first,
+    /// and 5 s at most, when not set. Messages that are sent to it meanwhile wait in its mailbox.
     pub fn restart_backoff(mut self, shortest: Duration, longest: Duration) -> Self {
         self.worker.restart = self.worker.restart.backoff(shortest, longest);
         self
@@ -111,17 +111,12 @@ impl<A: Handlers> PoolBuilder<A> {
         node: &Node,
         name: impl Into<String>,
     ) -> Result<(Pool<A>, Child<PoolSupervisor>), SpawnError> {
-        let PoolBuilder { mut worker, size, routing, keys } = self;
+        let PoolBuilder { worker, size, routing, keys } = self;
         let name = name.into();
         let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
-        let known = Known::default();
-        let shared = Arc::new(Shared::new(node.clone(), (routing, keys), size));
-        worker.make = Arc::new(MakeWorker { make: worker.make, shared: shared.clone() });
-        let pool = Pool {
-            shared: shared.clone(),
-            named: ActorRef::bind(node, address),
-            known: known.clone(),
-        };
+        let shared = Arc::new(Shared::new(node, address, (routing, keys), size));
+        let pool = Pool { shared: shared.clone(), known: Known::default() };
+        let known = pool.known.clone();
         let make = move || PoolSupervisor::new(worker.clone(), shared.clone(), known.clone());
         let child = Child::new(make);
         Ok((pool, child.named(name)))

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::RwLock;
+use ringpost_transport::log;
 
 use super::ring::Shared;
-use crate::actor::{Actor, ActorRef, Child, Context, Handler, Handlers, Local};
+use crate::actor::{Actor, ActorRef, Child, Context, Down, Handler, Handlers, Local};
 use crate::address::Address;
 use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
 use crate::limits;
@@ -28,44 +29,16 @@ pub(super) type Known = Arc<RwLock<Option<ActorRef<PoolSupervisor>>>>;
 
 /// The workers of a pool, without their type.
 trait Workers: Send + Sync {
-    /// Starts all of them, in place of those that a pool had which was restarted.
-    fn start<'a>(
+    /// Fills so many places; `None` leaves their number as it is, and replaces workers that have
+    /// ended.
+    fn fill<'a>(
         &'a self,
+        size: Option<usize>,
         cx: &'a mut Context<PoolSupervisor>,
     ) -> BoxFuture<'a, Result<(), SpawnError>>;
 
-    /// Has there be so many.
-    fn resize<'a>(
-        &'a self,
-        size: usize,
-        cx: &'a mut Context<PoolSupervisor>,
-    ) -> BoxFuture<'a, Result<(), SpawnError>>;
-
-    /// Has all of them end when they have handled what they have.
-    fn dismiss(&self);
-
-    /// Waits until its routers have ended, and workers have all of theirs, where its node shuts
-    /// down and drains them.
-    fn routed_ended(&self) -> BoxFuture<'static, ()>;
-
-    /// Waits until its routers have passed on the answers of its workers, where its node shuts
-    /// down: their askers may be on other nodes, which are told goodbye then.
-    fn answered(&self) -> BoxFuture<'static, ()>;
-
-    /// Waits for `last`. Ready or dropped, it tells the senders that wait that the pool is over.
-    fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
-}
-
-/// Tells the senders that wait, when it is dropped, that the pool is over: they do not wait for the
-/// ends of the workers, among which they may be.
-struct Over<A: Handlers>(Arc<Shared<A>>);
-
-impl<A: Handlers> Drop for Over<A> {
-    fn drop(&mut self) {
-        // First: they look again, also whether it takes what its routers have.
-        self.0.set_drained(true);
-        self.0.is_anew();
-    }
+    /// Takes the workers out of the ring, and drains them.
+    fn drain(&self);
 }
 
 /// The workers of a pool.
@@ -81,98 +54,67 @@ impl PoolSupervisor {
 }
 
 impl<A: Handlers> Team<A> {
-    /// Starts so many workers more. Those that were started before one that fails to are ended.
-    async fn add(
+    /// Fills `size` places: workers that live keep theirs, and those of higher places are drained.
+    async fn fill_places(
         &self,
-        count: usize,
+        size: usize,
         cx: &mut Context<PoolSupervisor>,
-    ) -> Result<Vec<ActorRef<A>>, SpawnError> {
-        let mut started = Vec::with_capacity(count);
-        for _ in 0..count {
+    ) -> Result<(), SpawnError> {
+        let old = self.shared.ring();
+        let (mut ring, mut added) = (Vec::with_capacity(size), Vec::new());
+        for place in 0..size {
+            if let Some(worker) = old.get(place).filter(|worker| !worker.has_ended()) {
+                ring.push(worker.clone());
+                continue;
+            }
             match cx.spawn(self.worker.clone()).await {
-                Ok(worker) => started.push(worker),
+                Ok(worker) => {
+                    cx.watch(&worker);
+                    added.push(worker.clone());
+                    ring.push(worker);
+                }
                 Err(error) => {
-                    started.iter().for_each(|worker| worker.retire(Halt::Stop));
+                    let cells = added.iter().filter_map(ActorRef::near_cell);
+                    cells.for_each(|worker| worker.retire(Halt::Stop));
                     return Err(error);
                 }
             }
         }
-        Ok(started)
+        self.shared.set_size(size);
+        if !added.is_empty() || old.len() != size {
+            // First: a sender that finds a removed worker closed chooses among the others.
+            self.shared.replace(ring);
+            old.iter().skip(size).for_each(ActorRef::remove);
+        }
+        Ok(())
+    }
+}
+
+impl<A: Handlers> ActorRef<A> {
+    /// Drains a worker, and ends it for good.
+    fn remove(&self) {
+        let Some(worker) = self.near_cell() else { return };
+        if planted!(StoppedWorkers) {
+            worker.retire(Halt::Stop);
+        } else {
+            worker.dismiss();
+        }
     }
 }
 
 impl<A: Handlers> Workers for Team<A> {
-    fn start<'a>(
+    fn fill<'a>(
         &'a self,
+        size: Option<usize>,
         cx: &'a mut Context<PoolSupervisor>,
     ) -> BoxFuture<'a, Result<(), SpawnError>> {
-        let start = async {
-            self.shared.set_drained(false);
-            let workers = self.add(self.shared.size(), cx).await?;
-            self.shared.replace(workers);
-            Ok(())
-        };
-        start.boxed()
+        self.fill_places(size.unwrap_or_else(|| self.shared.size()), cx).boxed()
     }
 
-    fn resize<'a>(
-        &'a self,
-        size: usize,
-        cx: &'a mut Context<PoolSupervisor>,
-    ) -> BoxFuture<'a, Result<(), SpawnError>> {
-        let resize = async move {
-            let mut workers = self.shared.ring().to_vec();
-            if workers.len() == size {
-                // Senders that wait keep their turns.
-                return Ok(());
-            }
-            workers.extend(self.add(size.saturating_sub(workers.len()), cx).await?);
-            let removed = workers.split_off(size);
-            // First: a sender that finds one closed finds the others in its place (PL-4).
-            self.shared.replace(workers);
-            for worker in &removed {
-                if planted!(StoppedWorkers) {
-                    worker.retire(Halt::Stop);
-                } else {
-                    worker.dismiss();
-                }
-            }
-            Ok(())
-        };
-        resize.boxed()
-    }
-
-    fn dismiss(&self) {
-        self.shared.set_drained(true);
-        self.shared.ring().iter().for_each(ActorRef::dismiss);
-        // Senders that wait for one to be made anew learn that none is.
-        self.shared.is_anew();
-    }
-
-    fn routed_ended(&self) -> BoxFuture<'static, ()> {
-        let shared = self.shared.clone();
-        Box::pin(async move {
-            if shared.is_leaving() {
-                shared.routed.none().await;
-            }
-        })
-    }
-
-    fn answered(&self) -> BoxFuture<'static, ()> {
-        let shared = self.shared.clone();
-        Box::pin(async move {
-            if shared.is_leaving() {
-                shared.in_hand.none().await;
-            }
-        })
-    }
-
-    fn finish(&self, last: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
-        let over = Over(self.shared.clone());
-        Box::pin(async move {
-            let _over = over;
-            last.await;
-        })
+    fn drain(&self) {
+        let workers = self.shared.ring();
+        self.shared.replace(Vec::new());
+        workers.iter().for_each(ActorRef::remove);
     }
 }
 
@@ -182,59 +124,51 @@ impl Actor for PoolSupervisor {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         let old = self.known.write().replace(cx.actor().clone());
         drop(old);
-        cx.finish_with(self.workers.finish(self.workers.routed_ended()));
-        Ok(self.workers.start(cx).await?)
-    }
-
-    async fn on_stop(&mut self, _: &mut Context<Self>) {
-        self.workers.answered().await;
+        Ok(self.workers.fill(None, cx).await?)
     }
 }
 
-#[handlers(Resize)]
+#[handlers(Resize, Down)]
 impl PoolSupervisor {
-    /// Ends the pool when the workers have handled what they have. Answers when the pool takes
-    /// nothing more; so do those that come after it.
+    /// Closes the pool, which ends when the workers have handled what they have. Answers when the
+    /// pool accepts nothing more.
     #[handler(local)]
     fn drain_workers(&mut self, cx: &mut Context<Self>) {
-        // First: a sender that finds a worker closed finds that the pool is over.
         cx.drain();
-        self.workers.dismiss();
-        // Also those that were removed before, and have not ended. (Not here: a worker that drains
-        // its pool, too, has its answer then.)
+        self.workers.drain();
+        // Also those that were removed before and have not ended. (Not awaited here: a worker that
+        // drains its own pool has its answer then.)
         let ended = cx.children_ended();
-        if !planted!(HastyDrain) {
-            cx.finish_with(self.workers.finish(Box::pin(ended)));
-        }
+        cx.finish_with(ended);
     }
 }
 
-/// Has a pool have so many workers.
+/// Changes the number of workers.
 #[message(local)]
 struct Resize(usize);
 
-/// Has a pool have so many workers.
+/// Resizes a pool to `size` workers.
 pub(super) async fn resize(
     supervisor: &ActorRef<PoolSupervisor>,
     size: usize,
 ) -> Result<(), SpawnError> {
-    // Its workers say how long they take to start.
+    // The workers say how long they take to start.
     let asked = supervisor.ask(Resize(size)).timeout(limits::ASK_TIMEOUT_MAX);
     asked.await.map_err(SpawnError::NoSupervisor)?.0
 }
 
-/// Has a pool take nothing more, and end when its workers have handled what they have.
+/// Closes a pool, which ends when its workers have handled what they have.
 pub(super) async fn drain(supervisor: &ActorRef<PoolSupervisor>) -> Result<(), Cause> {
     let asked = supervisor.ask(DrainWorkers).timeout(limits::ASK_TIMEOUT_MAX).await;
     match asked.map_err(|error| error.cause) {
         Err(AskCause::NotSent(cause)) if !is_end(&cause) => Err(cause),
-        // Where there is no answer it has ended, or does.
+        // Without an answer it has ended, or is ending.
         _ => Ok(()),
     }
 }
 
-/// Returns true if an actor that was not asked has ended, or does, with its node or without.
-fn is_end(cause: &Cause) -> bool {
+/// Returns true if a message was refused because its actor accepts nothing now.
+pub(super) fn is_end(cause: &Cause) -> bool {
     matches!(cause, Cause::Stopped | Cause::Shutdown)
 }
 
@@ -250,11 +184,27 @@ impl Handler<Resize> for PoolSupervisor {
 
     async fn handle(&mut self, msg: Resize, cx: &mut Context<Self>) -> Self::Reply {
         if cx.cell().intake().is_closed() {
-            // New workers would be told of and stopped.
+            // It was accepted before the drain, and would begin workers after it.
             let never = AskCause::NotBegun(NotBegun::Stopped);
             let error = AskError::new(never, cx.actor().address().clone(), Resize::NAME);
             return Local(Err(SpawnError::NoSupervisor(error)));
         }
-        Local(self.workers.resize(msg.0, cx).await)
+        Local(self.workers.fill(Some(msg.0), cx).await)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Handler<Down> for PoolSupervisor {
+    type Reply = ();
+
+    /// Replaces a worker that has ended for good: it was killed while it rested.
+    async fn handle(&mut self, _: Down, cx: &mut Context<Self>) {
+        if cx.cell().intake().is_closed() {
+            return;
+        }
+        if let Err(error) = self.workers.fill(None, cx).await {
+            let pool = cx.actor().address();
+            log::warn!(%pool, %error, "a worker of a pool has ended, and no other one started");
+        }
     }
 }

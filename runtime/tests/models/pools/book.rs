@@ -10,16 +10,14 @@ use ringpost::prelude::*;
 pub(super) const LATE: usize = 10;
 /// The number of a job that a worker asks its own pool for is that of its own job and this.
 pub(super) const ASIDE: u64 = 1_000_000;
-/// That of a job that it asks the router for, and for which no actor waits, is larger by this.
-pub(super) const FOR_NONE: u64 = 10 * ASIDE;
 
 /// One job that was sent.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) number: u64,
     pub(super) key: u64,
-    /// The sender, which sends one job after the other. Senders of other nodes, and some of this
-    /// one, use the router.
+    /// The sender, which sends one job after the other. Senders of other nodes, and one of this
+    /// node, use the router.
     pub(super) sender: usize,
     pub(super) fate: Fate,
     /// In which stretch between two changes of the pool it was sent.
@@ -83,24 +81,17 @@ pub(super) struct Pages {
     pub(super) begun: Vec<Begun>,
     pub(super) stretches: Vec<Stretch>,
     /// Workers that are there.
-    pub(super) living: usize,
-    /// Jobs in the hands of workers may have been lost.
+    living: usize,
+    /// Jobs in the hands of workers may have been lost, and asks refused.
     pub(super) is_troubled: bool,
     /// Jobs that workers had may have been lost before they began them.
     pub(super) loses_taken: bool,
     /// Jobs that the router had, or that were on their way to it, may have been lost.
     pub(super) loses_routed: bool,
-    /// The pool was drained: what it has taken by then it handles.
+    /// The pool was drained, or its node shut down: what it has accepted by then it handles.
     pub(super) is_drained: bool,
-    /// The node of the pool was shut down: the pool handles what the router has, too.
-    is_shut_down: bool,
-    /// How many workers stopped themselves since.
-    pub(super) shutdown_stops: usize,
-    /// How many workers stopped themselves that were to end.
-    pub(super) last_stops: usize,
-    /// How often a worker asked the router, and was answered or told that it closed a circle.
-    pub(super) router_answers: usize,
-    pub(super) router_circles: usize,
+    /// The dead letters of actors that had stopped, on the node of the pool.
+    pub(super) letters: u64,
     /// The rules that were broken where an assertion would end a worker, and not the test.
     pub(super) breaches: Vec<String>,
 }
@@ -110,7 +101,7 @@ pub(super) struct Pages {
 pub(super) enum Trouble {
     /// A worker ends with its job, and keeps those that wait.
     Kill,
-    /// The jobs that wait for a worker are lost.
+    /// A worker is closed for a while, or ends for good.
     Stop,
     /// Messages to the router are lost.
     Far,
@@ -150,19 +141,10 @@ impl Book {
 
     /// Returns how many jobs wait that a worker or the router has.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting_of(&[Fate::Taken, Fate::Routed])
-    }
-
-    /// Returns true if jobs wait that were sent to the router.
-    pub(super) fn is_routed(&self) -> bool {
-        self.waiting_of(&[Fate::Routed]) > 0
-    }
-
-    fn waiting_of(&self, fates: &[Fate]) -> usize {
         let pages = self.0.lock();
         let begun = |number| pages.begun.iter().any(|begun| begun.number == number);
-        let waits = |sent: &&Sent| fates.contains(&sent.fate) && !begun(sent.number);
-        pages.sent.iter().filter(waits).count()
+        let is_accepted = |sent: &&Sent| matches!(sent.fate, Fate::Taken | Fate::Routed);
+        pages.sent.iter().filter(is_accepted).filter(|sent| !begun(sent.number)).count()
     }
 
     pub(super) fn is_made(&self) {
@@ -189,30 +171,6 @@ impl Book {
         self.0.lock().is_drained = true;
     }
 
-    /// Notes that a worker stops itself that was removed, or whose pool was drained.
-    pub(super) fn stop_at_last(&self) {
-        self.0.lock().last_stops += 1;
-    }
-
-    /// Notes that a worker asked the router.
-    pub(super) fn ask_router(&self, is_answered: bool, closes_circle: bool) {
-        let mut pages = self.0.lock();
-        pages.router_answers += usize::from(is_answered);
-        pages.router_circles += usize::from(closes_circle);
-    }
-
-    /// Notes that a worker stops itself.
-    pub(super) fn stop_itself(&self) {
-        let mut pages = self.0.lock();
-        pages.shutdown_stops += usize::from(pages.is_shut_down);
-    }
-
-    /// Notes that the node of the pool is about to shut down.
-    pub(super) fn is_shut_down(&self) {
-        let mut pages = self.0.lock();
-        (pages.is_drained, pages.is_shut_down) = (true, true);
-    }
-
     /// Notes that a rule was broken.
     pub(super) fn breach(&self, text: String) {
         self.0.lock().breaches.push(text);
@@ -222,8 +180,8 @@ impl Book {
         self.0.lock().is_troubled
     }
 
-    /// Takes what was noted.
-    pub(super) fn close(&self) -> Pages {
-        std::mem::take(&mut *self.0.lock())
+    /// Takes what was noted, beside so many dead letters.
+    pub(super) fn close(&self, letters: u64) -> Pages {
+        Pages { letters, ..std::mem::take(&mut *self.0.lock()) }
     }
 }

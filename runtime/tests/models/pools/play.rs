@@ -1,14 +1,15 @@
 //! What is done to the pool of a scene.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
 use futures::future::{join, join_all, join4};
 use ringpost::pool::Router;
 use ringpost::prelude::*;
+use ringpost::{ActorState, DeadLetterCause};
 
 use super::super::{MS, SECOND, Scene};
-use super::book::{ASIDE, Book, Fate, LATE, Trouble};
+use super::book::{Book, LATE, Trouble};
 use super::judge::judge;
 use super::sender::Sender;
 use super::worker::{Job, OwnPool, Then, Worker};
@@ -16,9 +17,6 @@ use super::worker::{Job, OwnPool, Then, Worker};
 /// Longer than anything takes when the faults are over: a pool rests for a second at most.
 const SETTLED: Duration = Duration::from_secs(30);
 const SIZE_MAX: usize = 5;
-
-/// The number of the job of the next pool that has the name.
-const LAST: u64 = ASIDE - 1;
 
 /// How the pool of a scene ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +33,7 @@ struct Stage {
     own: OwnPool,
     router: RefCell<ActorRef<Router<Worker, Job>>>,
     near: Node,
-    far: Vec<RefCell<Option<Node>>>,
-    is_over: Cell<bool>,
+    far: [Node; 2],
 }
 
 /// Plays the scene of a seed, and judges it.
@@ -48,21 +45,27 @@ pub(super) async fn play(scene: Scene) {
     let stage = Stage::new(scene, keyed).await;
     let scene = &stage.scene;
     let (keys, panics) = (scene.one_of(&[1, 3, 8]), scene.one_in(2));
+    // While a worker is closed, messages of its keys go to another one.
+    let stops = !keyed && scene.one_in(2);
+    if stops {
+        stage.book.trouble(Trouble::Stop);
+    }
     let sender = |number| {
         let (scene, book) = (scene.clone(), stage.book.clone());
-        Sender { scene, book, number, keys, panics }
+        Sender { scene, book, number, keys, panics, stops }
     };
     let senders = [0, 1, 2, 3, 4, 5].map(sender);
     let [a, b, c, d, e, f] = &senders;
     let jobs = || 5 + scene.below(20) as u64;
     let near = join(a.send_near(&stage.pool, jobs()), b.send_near(&stage.pool, jobs()));
-    let by_router = c.send_far(|| Some(stage.near.clone()), jobs());
-    let far = |at: usize| stage.far[at].borrow().clone();
-    let others = join(d.send_far(|| far(0), jobs()), e.send_far(|| far(1), jobs()));
+    let by_router = c.send_far(&stage.near, jobs());
+    let [x, y] = &stage.far;
+    let others = join(d.send_far(x, jobs()), e.send_far(y, jobs()));
     let all = join4(near, by_router, others, f.send_near(&stage.pool, jobs()));
-    join(all, join(stage.resizes(), stage.troubles())).await;
+    join(all, join(stage.resizes(), stage.troubles(keyed))).await;
     stage.end().await;
-    judge(scene, stage.book.close(), keyed);
+    let letters = stage.near.dead_letters().count(DeadLetterCause::Stopped);
+    judge(scene, stage.book.close(letters), keyed);
 }
 
 /// Returns what makes the workers of a pool.
@@ -96,9 +99,8 @@ impl Stage {
         let pool = builder.spawn(&near, "pool").await.unwrap();
         *own.lock() = Some(pool.clone());
         let router = near.spawn("router", pool.router::<Job>()).await.unwrap();
-        let far = [x, y].map(|node| RefCell::new(Some(node))).into();
-        let (router, is_over) = (RefCell::new(router), Cell::new(false));
-        let stage = Stage { scene, book, pool, own, router, near, far, is_over };
+        let (router, far) = (RefCell::new(router), [x, y]);
+        let stage = Stage { scene, book, pool, own, router, near, far };
         stage.note_workers();
         stage
     }
@@ -140,43 +142,44 @@ impl Stage {
         }
     }
 
-    async fn troubles(&self) {
+    async fn troubles(&self, keyed: bool) {
         let faults = self.scene.one_of(&[0, 0, 1, 3]);
         for _ in 0..faults {
             self.scene.rest(2 * SECOND).await;
-            self.trouble().await;
+            self.trouble(keyed).await;
         }
     }
 
-    async fn trouble(&self) {
+    async fn trouble(&self, keyed: bool) {
         let workers = self.pool.workers();
         let Some(worker) = workers.get(self.scene.below(workers.len().max(1))) else { return };
         let waits = self.near.snapshot().actors;
         let waits = waits.iter().find(|actor| actor.address == *worker.address());
         let has_jobs = waits.is_some_and(|actor| actor.mailbox.local > 0);
-        let kind = self.scene.below(8);
+        // A kill ends it for good then, and its place is closed until another one has it.
+        let rests = waits.is_some_and(|actor| actor.state == ActorState::Resting);
+        let kind = self.scene.below(6);
+        self.scene.note_if(has_jobs && kind < 4, "a worker with jobs was killed or stopped");
         self.scene.cluster.log(&format!("trouble {kind} for {worker:?}"));
         match kind {
+            0 | 1 if rests && keyed => {}
             0 | 1 => {
-                self.book.trouble(Trouble::Kill);
-                self.scene.note_if(has_jobs, "a worker was killed with jobs that waited");
+                self.book.trouble(if rests { Trouble::Stop } else { Trouble::Kill });
                 worker.kill().await.ok();
             }
-            2 => {
-                // The second one may find it at rest.
-                self.book.trouble(Trouble::Kill);
+            2 if !keyed => {
+                // The second one may find it at rest, and end it for good.
+                self.book.trouble(Trouble::Stop);
                 worker.kill().await.ok();
                 self.scene.rest(20 * MS).await;
                 worker.kill().await.ok();
                 self.scene.note("a worker was killed twice");
             }
-            3 => {
+            3 if !keyed => {
                 self.book.trouble(Trouble::Stop);
-                self.scene.note_if(has_jobs, "a worker was stopped with jobs that waited");
                 worker.stop().await.ok();
             }
             4 => self.end_router().await,
-            5 => self.restart().await,
             _ => {
                 self.book.trouble(Trouble::Far);
                 let other = self.scene.one_of(&["n2", "n3"]);
@@ -203,17 +206,6 @@ impl Stage {
         }
     }
 
-    async fn restart(&self) {
-        self.book.trouble(Trouble::Far);
-        let at = self.scene.below(2);
-        let name = ["n2", "n3"][at];
-        *self.far[at].borrow_mut() = None;
-        self.scene.cluster.kill(name).await;
-        self.scene.note("a sender's node was killed");
-        self.scene.rest(SECOND).await;
-        *self.far[at].borrow_mut() = Some(self.scene.cluster.node(name).await);
-    }
-
     /// Lets all be done, and looks whether the pool is whole; then ends it, some senders waiting.
     async fn end(&self) {
         self.scene.cluster.mend_all();
@@ -230,46 +222,27 @@ impl Stage {
             assert!(self.book.is_troubled(), "a pool ended by itself");
             self.scene.cluster.log("a pool failed");
         }
-        self.is_over.set(true);
         // They wait as the pool ends, and are told so.
         let waiting = (0..self.scene.below(30)).map(|number| {
             let (scene, book) = (self.scene.clone(), self.book.clone());
-            Sender { scene, book, number: LATE + number, keys: 2, panics: false }
+            let number = LATE + number;
+            Sender { scene, book, number, keys: 2, panics: false, stops: false }
         });
         let waiting: Vec<Sender> = waiting.collect();
-        let (next, is_given) = (RefCell::new(None), self.scene.one_in(2));
         let end = self.scene.one_of(&[End::Stop, End::Drain, End::Shutdown]);
         let stop = async {
             self.scene.rest(10 * MS).await;
             self.end_by(end).await;
             supervisor.wait_stopped().await;
-            if is_given && end != End::Shutdown {
-                let given = self.give_name_again().await;
-                *next.borrow_mut() = Some(given);
-            }
         };
-        let wait = async |sender: &Sender| match end {
-            End::Shutdown if self.scene.one_in(2) => sender.wait_routed(&self.near).await,
-            _ => sender.wait_near(&self.pool).await,
-        };
-        join(join_all(waiting.iter().map(wait)), stop).await;
-        let next = next.into_inner();
-        let workers = next.as_ref().map_or(0, |next| next.workers().len());
-        assert_eq!(self.book.living(), workers, "workers outlive their pool");
+        join(join_all(waiting.iter().map(|sender| sender.wait_near(&self.pool))), stop).await;
+        assert_eq!(self.book.living(), 0, "workers outlive their pool");
         let job = |number| Job { number, key: 0, then: Then::Rest(0) };
         let cause = if end == End::Shutdown { Cause::Shutdown } else { Cause::Stopped };
         let late = self.pool.try_tell(job(u64::MAX));
         assert_eq!(late.unwrap_err().cause, cause);
         let late = self.pool.ask(job(u64::MAX)).await;
         assert_eq!(late.unwrap_err().cause, AskCause::NotSent(cause));
-        if let Some(next) = next {
-            self.book.send(LAST, 0, usize::MAX);
-            let answer = next.ask(job(LAST)).await;
-            assert_eq!(answer, Ok(LAST));
-            self.book.settle(LAST, Fate::of(LAST, answer));
-            next.supervisor().stop().await.unwrap();
-            next.supervisor().wait_stopped().await;
-        }
         self.own.lock().take();
         self.scene.cluster.sleep(SECOND).await;
     }
@@ -287,23 +260,10 @@ impl Stage {
                 self.pool.drain().await.expect("it has begun");
             }
             End::Shutdown => {
-                let routes = self.book.is_routed();
-                let state = "the router had jobs for the pool when their node shut down";
-                self.scene.note_if(routes, state);
-                self.scene.note_if(waits, "the node of a pool shut down with jobs that waited");
-                self.book.is_shut_down();
+                self.book.is_drained();
                 let killed = self.near.shutdown(SETTLED).await;
                 assert!(killed.is_empty() || self.book.is_troubled(), "{killed:?} were killed");
             }
         }
-    }
-
-    /// Gives the name of the pool, which has ended, to another one: none of what is sent to the
-    /// first is for that.
-    async fn give_name_again(&self) -> Pool<Worker> {
-        let make = maker(&self.scene, &self.book, &self.own);
-        let next = Pool::builder(make).size(2).spawn(&self.near, "pool").await.unwrap();
-        self.scene.note("the name of a pool was given to another one");
-        next
     }
 }

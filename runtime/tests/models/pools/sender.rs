@@ -1,4 +1,4 @@
-//! Those that send jobs to a pool, one after the other.
+//! The senders of jobs to a pool, which send one after the other.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::super::{MS, SECOND, Scene};
 use super::book::{Book, Fate};
-use super::worker::{Job, Next, Then, Worker};
+use super::worker::{Job, Then, Worker};
 
 /// Longer than any job waits.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -18,7 +18,10 @@ pub(super) struct Sender {
     pub(super) book: Book,
     pub(super) number: usize,
     pub(super) keys: usize,
+    /// Some of its jobs panic.
     pub(super) panics: bool,
+    /// Some of its jobs stop their worker.
+    pub(super) stops: bool,
 }
 
 impl Sender {
@@ -29,22 +32,12 @@ impl Sender {
         let then = match self.scene.below(12) {
             0 if self.panics => Then::Panic,
             0..3 => Then::Rest(self.scene.below(200) as u64),
-            3 => Then::Ask(self.scene.below(self.keys) as u64, self.next()),
-            4 if self.panics => Then::Stop,
+            3 => Then::Ask(self.scene.below(3) as u64),
+            4 if self.stops => Then::Stop,
             _ => Then::Rest(0),
         };
         self.book.send(number, key, self.number);
         Job { number, key, then }
-    }
-
-    /// Returns what a job does that a worker asks its own pool for.
-    fn next(&self) -> Next {
-        match self.scene.below(6) {
-            0..3 => Next::Ask(self.scene.below(self.keys) as u64),
-            3 if self.panics => Next::Stop,
-            4 => Next::Rest(self.scene.below(200) as u64),
-            _ => Next::Rest(0),
-        }
     }
 
     /// Sends jobs as programs of the pool's node do.
@@ -74,23 +67,25 @@ impl Sender {
     }
 
     fn try_tell(&self, pool: &Pool<Worker>, job: Job) -> Fate {
-        match pool.try_tell(job) {
-            Ok(()) => Fate::Taken,
-            Err(error) => {
-                let is_full = error.cause == Cause::MailboxFull;
-                self.scene.note_if(is_full, "no worker had room at once");
-                Fate::Refused
-            }
-        }
+        let number = job.number;
+        let Err(error) = pool.try_tell(job) else { return Fate::Taken };
+        assert_eq!(error.message.number, number, "the message comes back");
+        self.scene.note_if(error.cause == Cause::MailboxFull, "no worker had room at once");
+        self.scene.note_if(error.cause == Cause::Stopped, "all workers were closed");
+        let is_right = error.cause == Cause::MailboxFull || self.book.is_troubled();
+        assert!(is_right, "where no worker is closed: {error}");
+        Fate::Refused
     }
 
     async fn tell(&self, pool: &Pool<Worker>, job: Job) -> Fate {
-        let begin = self.scene.cluster.now();
+        let (begin, number) = (self.scene.cluster.now(), job.number);
         let told = pool.tell(job).await;
         let waited = self.scene.cluster.now() > begin;
         self.scene.note_if(waited && told.is_ok(), "a sender waited for a worker");
         self.scene.note_if(waited && told.is_err(), "the pool ended while a sender waited");
-        if told.is_ok() { Fate::Taken } else { Fate::Refused }
+        let Err(error) = told else { return Fate::Taken };
+        assert_eq!(error.message.number, number, "the message comes back");
+        Fate::Refused
     }
 
     /// Waits for a moment only: dropped before it is ready, nothing was sent.
@@ -105,45 +100,25 @@ impl Sender {
         }
     }
 
-    /// Has a job wait for a worker, long enough for others to wait behind it; after some the worker
-    /// stops.
+    /// Sends a job that takes long enough for others to wait behind it.
     pub(super) async fn wait_near(&self, pool: &Pool<Worker>) {
-        let job = self.late_job();
+        let job = Job { then: Then::Rest(200), ..self.job(0) };
         let number = job.number;
         let fate = self.tell(pool, job).await;
         self.book.settle(number, fate);
     }
 
-    /// As [`wait_near`](Self::wait_near), by way of the router.
-    pub(super) async fn wait_routed(&self, node: &Node) {
-        let job = self.late_job();
-        let number = job.number;
-        let router = node.recipient::<Job, u64>("n1/router").await;
-        let fate = match router {
-            Ok(router) if router.tell(job).await.is_ok() => Fate::Routed,
-            _ => Fate::Refused,
-        };
-        self.book.settle(number, fate);
-    }
-
-    fn late_job(&self) -> Job {
-        let then = if self.scene.one_in(6) { Then::Stop } else { Then::Rest(200) };
-        Job { then, ..self.job(0) }
-    }
-
     fn check_answer(&self, number: u64, answer: &Result<u64, AskError>, then: Then) {
         if let (Err(error), false) = (answer, self.book.is_troubled()) {
             let may_fail = then == Then::Panic && error.cause == AskCause::Panicked;
-            let text = format!("where nothing is lost {number} has no answer: {error}");
-            assert!(may_fail, "{text}");
+            assert!(may_fail, "where nothing is lost {number} has no answer: {error}");
         }
     }
 
     /// Sends jobs by way of the router.
-    pub(super) async fn send_far(&self, node: impl Fn() -> Option<Node>, jobs: u64) {
+    pub(super) async fn send_far(&self, node: &Node, jobs: u64) {
         for turn in 0..jobs {
             self.scene.rest(self.scene.one_of(&[MS, 10 * MS, 100 * MS])).await;
-            let Some(node) = node() else { continue };
             let Ok(router) = node.recipient::<Job, u64>("n1/router").await else { continue };
             let job = self.job(turn);
             let (number, then) = (job.number, job.then);
@@ -166,9 +141,7 @@ impl Sender {
                 }
                 _ => {
                     let answer = router.ask(job).timeout(PATIENCE).await;
-                    // Who waits for its answers waits for the router's handler.
-                    let then = if then == Then::Panic { None } else { Some(then) };
-                    then.into_iter().for_each(|then| self.check_answer(number, &answer, then));
+                    self.check_answer(number, &answer, then);
                     Fate::of(number, answer)
                 }
             };
