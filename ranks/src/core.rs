@@ -188,10 +188,8 @@ impl Core {
     /// of it was lost.
     pub(crate) fn check_with(self: &Arc<Self>, node: Option<&str>) {
         let Some(mesh) = self.begun() else { return };
-        let is_there = |to: &usize| {
-            *to != mesh.rank
-                && node.is_none_or(|node| mesh.routes[*to].packets.address().node() == node)
-        };
+        let at = |to: usize| mesh.routes[to].packets.address().node();
+        let is_there = |to: &usize| *to != mesh.rank && node.is_none_or(|node| node == at(*to));
         (0..self.size).filter(is_there).for_each(|to| self.note(to, Note::Check));
     }
 

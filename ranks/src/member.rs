@@ -34,7 +34,7 @@ impl Member {
             let Greeting { rank, proof, reply } = greeting;
             let key = core.key_of(rank, proof).await;
             if key.is_some() {
-                drop(me.watch(rank as usize).await);
+                drop(me.tell(Watch { rank: rank as usize }).await);
             }
             reply.send(key);
         });

@@ -9,7 +9,7 @@ use ringpost::prelude::*;
 use crate::core::Core;
 use crate::error::WorldError;
 use crate::lobby::Lobby;
-use crate::member::Member;
+use crate::member::{Member, Watch};
 
 /// How long a node that was made for a world has to end in order.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
@@ -55,10 +55,11 @@ impl World {
         World { handle: Arc::new(Handle { core, member, lobby, owns_node }) }
     }
 
-    /// Watches the other ranks.
+    /// Tells the member to watch the other ranks, and does not wait until it has. An ask would fail
+    /// in a process that does not run for 5 s, and the new world with it.
     pub(crate) async fn watch_all(&self) -> Result<(), WorldError> {
         for rank in 0..self.size() {
-            self.handle.member.watch(rank).await.map_err(|_| WorldError::Closed)?;
+            self.handle.member.tell(Watch { rank }).await.map_err(|_| WorldError::Closed)?;
         }
         Ok(())
     }
