@@ -144,6 +144,10 @@ struct rp_node *rp_node_start(const char *name, const char *address);
 // Starts a node that does not listen, with an invented name, and links it to the node at
 // `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name
 // has up to 64 bytes. Tries for 5 s, or for 60 s if the host gives no answer.
+//
+// No node can dial it. So when its process is killed, other nodes find it down after 8 s, and not
+// at once; give the other nodes a smaller RINGPOST_DOWN_AFTER, or call rp_node_start with an
+// address and rp_node_connect where that is too long.
 struct rp_node *rp_node_client(const char *address, char *peer, size_t peer_len);
 
 // Links a node to the one at `host:port`, whose name is written to `peer`; as rp_node_client. This

@@ -11,7 +11,7 @@ use crate::core::{Core, draw_keys};
 use crate::error::{JoinError, Missing};
 use crate::limits::{JOB_BYTES_MAX, JOIN_TIMEOUT, RANKS_MAX, WINDOW_BYTES};
 use crate::lobby::{Entry, Formed, Lobby};
-use crate::member::{Hello, Member};
+use crate::member::{Begin, Hello, Member, Watch};
 use crate::state::Standing;
 use crate::world::World;
 
@@ -269,7 +269,7 @@ impl WorldBuilder {
         let size = formed.members.len();
         let label = format!("{}.{:x}", self.job, formed.nonce);
         core.begin(label, formed.rank, &formed.members, std::iter::repeat_with(OnceLock::new));
-        member.begin().await.map_err(|_| self.died(formed.rank))?;
+        member.tell(Begin {}).await.map_err(|_| self.died(formed.rank))?;
         let mut missing = Vec::new();
         let greetings = formed
             .members
@@ -323,7 +323,8 @@ async fn greet(
         match member.ask(hello).timeout(left).await.map_err(|error| error.cause) {
             Ok(Some(key)) => {
                 mesh.routes[rank].key.set(key).ok();
-                return me.watch(rank).await.map_or(Greeting::Ended, |()| Greeting::Answered);
+                let watched = me.tell(Watch { rank }).await;
+                return watched.map_or(Greeting::Ended, |()| Greeting::Answered);
             }
             Err(AskCause::NotSent(Cause::Stopped | Cause::NoSuchActor | Cause::Shutdown)) => {
                 return Greeting::Ended;

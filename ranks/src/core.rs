@@ -2,9 +2,17 @@
 //!
 //! Any node of the cluster can send to the actor of a rank. So each rank has a key for each rank,
 //! tells it to no one else, and believes only packets that have the key of the rank that they name.
+//!
+//! Packets and notes of a rank arrive in the order in which they were sent, and have the number of
+//! those before them. If some were lost with a link, the rank is dead to their receiver before that
+//! takes later ones. When a link is made again, both ends send a note, so that the loss of the last
+//! packet is found, too. If nothing was lost, no rank is dead.
 
+use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Poll, ready};
 
 use futures::future::join_all;
 use parking_lot::Mutex;
@@ -36,6 +44,34 @@ pub(crate) struct Route {
     pub(crate) room: Semaphore,
     /// One message is sent at a time, so that their parts are not mixed.
     pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Packets and notes that were committed. It is locked while one is, so a count that is read
+    /// after a link was lost includes all that were lost with it.
+    sent: Mutex<u64>,
+}
+
+impl Route {
+    /// Returns how many packets and notes were committed.
+    pub(crate) fn sent(&self) -> u64 {
+        *self.sent.lock()
+    }
+
+    /// Commits a packet or note, and counts it.
+    ///
+    /// # Errors
+    /// Those of the `tell`.
+    pub(crate) async fn commit<E>(
+        &self,
+        tell: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        let mut tell = pin!(tell);
+        poll_fn(|cx| {
+            let mut sent = self.sent.lock();
+            let told = ready!(tell.as_mut().poll(cx));
+            *sent += u64::from(told.is_ok());
+            Poll::Ready(told)
+        })
+        .await
+    }
 }
 
 /// A rank of a world, shared by the handles of its program and its actor.
@@ -94,6 +130,7 @@ impl Core {
             key,
             room: Semaphore::new(self.window),
             turn: tokio::sync::Mutex::new(()),
+            sent: Mutex::new(0),
         };
         let routes = members.iter().zip(keys).map(route).collect();
         self.state.lock().me = Some(rank);
@@ -127,19 +164,33 @@ impl Core {
         let Some(mesh) = self.begun() else { return };
         let Some(route) = mesh.routes.get(to) else { return };
         if let Some(key) = route.key.get().copied() {
-            let control = Control { from: mesh.rank as u32, key, what };
-            drop(route.controls.tell(control).await);
+            let control = Control { from: mesh.rank as u32, key, sent: route.sent(), what };
+            drop(route.commit(route.controls.tell(control)).await);
         }
     }
 
-    /// Returns the number of the rank that has sent a packet, if the key is right. Other packets
-    /// are dropped; the log has the 1st, 2nd, 4th, 8th of them, and so on.
-    pub(crate) fn sender(&self, from: u32, key: u64) -> Option<usize> {
+    /// Returns the number of the rank that has sent a packet or note, if the key is right, and
+    /// counts it. `sent` came before it: if not as many arrived, the rank is dead. Those with
+    /// another key are dropped; the log has the 1st, 2nd, 4th, 8th of them, and so on.
+    pub(crate) fn sender(self: &Arc<Self>, from: u32, key: u64, sent: u64) -> Option<usize> {
         let sender = Some(from as usize).filter(|from| self.keys.get(*from) == Some(&key));
-        if sender.is_none() {
+        let Some(sender) = sender else {
             self.strange(from);
+            return None;
+        };
+        if self.state.lock().has_gap(sender, sent) {
+            self.died(sender, "messages of it were lost with the link to its node");
         }
-        sender
+        Some(sender)
+    }
+
+    /// Tells the ranks of a node, or all ranks, how much they were sent: they find out whether some
+    /// of it was lost.
+    pub(crate) fn check_with(self: &Arc<Self>, node: Option<&str>) {
+        let Some(mesh) = self.begun() else { return };
+        let at = |to: usize| mesh.routes[to].packets.address().node();
+        let is_there = |to: &usize| *to != mesh.rank && node.is_none_or(|node| node == at(*to));
+        (0..self.size).filter(is_there).for_each(|to| self.note(to, Note::Check));
     }
 
     fn strange(&self, rank: u32) {

@@ -185,8 +185,8 @@ impl fmt::Display for Missing {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorldError {
-    /// A rank of the world has died: its process, its node or a link of it. With the number of this
-    /// rank: the others have lost it, and it has to join a new world.
+    /// A rank of the world has died: its process or its node, or messages of it were lost with a
+    /// link. With the number of this rank: the others have lost it, and it has to join a new world.
     #[error("rank {rank} has died: go on in a world of the living, which `shrink` makes")]
     Died {
         /// The rank.

@@ -14,8 +14,8 @@ impl Core {
     /// Takes in a packet. Those of a rank that is dead to this one are dropped: some may be missing
     /// before them.
     pub(crate) fn packet(self: &Arc<Self>, packet: View<Packet>) {
-        let (from, key) = (packet.from.to_native(), packet.key.to_native());
-        let Some(from) = self.sender(from, key) else { return };
+        let (key, sent) = (packet.key.to_native(), packet.sent.to_native());
+        let Some(from) = self.sender(packet.from.to_native(), key, sent) else { return };
         if self.state.lock().standing(from) == Standing::Died {
             return;
         }
@@ -115,8 +115,10 @@ impl Core {
 
     /// Takes in what a rank says beside messages.
     pub(crate) fn control(self: &Arc<Self>, control: Control) {
-        let Some(from) = self.sender(control.from, control.key) else { return };
-        match control.what {
+        let Control { from, key, sent, what } = control;
+        let Some(from) = self.sender(from, key, sent) else { return };
+        match what {
+            Note::Check => {}
             Note::Credit { bytes } => {
                 if let Some(route) = self.begun().and_then(|mesh| mesh.routes.get(from)) {
                     let most = self.window.saturating_sub(route.room.available_permits());

@@ -83,9 +83,9 @@
 //! # When a rank dies
 //!
 //! Whatever waits for it fails with [`WorldError::Died`], on every rank. So does every collective
-//! operation from then on. A lost link counts as the death of the ranks at both ends, which get the
-//! error with their own number, and join again. The others make a smaller world, as MPI's chapter
-//! on fault tolerance (ULFM) has it:
+//! operation from then on. A rank whose messages were lost with a link counts as dead, too: it gets
+//! the error with its own number, and joins again. The others make a smaller world, as MPI's
+//! chapter on fault tolerance (ULFM) has it:
 //!
 //! ```
 //! # use ringpost_ranks::{World, WorldError};

@@ -365,11 +365,12 @@ impl Core {
                 bytes: part.to_vec(),
                 from: mesh.rank as u32,
                 key,
+                sent: route.sent(),
                 at: at as u64,
                 total: bytes.len() as u64,
                 to: target,
             };
-            if let Err(error) = route.packets.tell(packet).await {
+            if let Err(error) = route.commit(route.packets.tell(packet)).await {
                 return Err(self.unsent(to, error.cause).await);
             }
             at += part.len();

@@ -14,6 +14,8 @@ pub(crate) struct Packet {
     /// The rank that sent it, which proves that by the key.
     pub(crate) from: u32,
     pub(crate) key: u64,
+    /// Packets and notes that were sent to the same rank before, at least.
+    pub(crate) sent: u64,
     /// Where `bytes` begin in the whole.
     pub(crate) at: u64,
     /// Bytes of the whole.
@@ -148,6 +150,8 @@ pub(crate) fn target(packet: &View<Packet>) -> Target {
 pub(crate) struct Control {
     pub(crate) from: u32,
     pub(crate) key: u64,
+    /// Packets and notes that were sent to the same rank before, at least.
+    pub(crate) sent: u64,
     pub(crate) what: Note,
 }
 
@@ -163,6 +167,8 @@ pub(crate) struct Confirm {
 #[message(name = "ringpost.ranks.Note")]
 #[derive(Debug, Clone)]
 pub(crate) enum Note {
+    /// Says nothing but its own `sent`, after a link was made again.
+    Check,
     /// Returns room for messages to the sender, in bytes.
     Credit { bytes: u64 },
     /// Says that a send waits for room.

@@ -36,6 +36,8 @@ pub(crate) struct Other {
     pub(crate) standing: Standing,
     pub(crate) is_acknowledged: bool,
     pub(crate) partial: Option<Partial>,
+    /// Its packets and notes that came.
+    arrived: u64,
     /// The cost of its messages that wait here, in bytes.
     pub(crate) held: usize,
     /// Room that it may have back and was not told of.
@@ -66,6 +68,7 @@ impl State {
             standing: Standing::Living,
             is_acknowledged: false,
             partial: None,
+            arrived: 0,
             held: 0,
             owed: 0,
             wants: false,
@@ -81,6 +84,14 @@ impl State {
             closed_at: None,
             strange: 0,
         }
+    }
+
+    /// Counts a packet or note of a rank, which had sent `sent` before it. Returns true if some of
+    /// them did not arrive.
+    pub(crate) fn has_gap(&mut self, from: usize, sent: u64) -> bool {
+        let Some(other) = self.others.get_mut(from) else { return false };
+        other.arrived += 1;
+        sent >= other.arrived
     }
 
     /// Returns how a rank stands.

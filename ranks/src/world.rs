@@ -9,7 +9,7 @@ use ringpost::prelude::*;
 use crate::core::Core;
 use crate::error::WorldError;
 use crate::lobby::Lobby;
-use crate::member::Member;
+use crate::member::{Member, Watch};
 
 /// How long a node that was made for a world has to end in order.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
@@ -17,10 +17,10 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// The ranks of a job, 0 to `size() - 1`, as one of them sees them. Clones are the same rank. It
 /// leaves the world by [`leave`](World::leave), or when the last clone is dropped.
 ///
-/// A lost link counts as a death: messages may be lost with it. The ranks at both of its ends are
-/// dead to the others, even when it is made again; such a rank gets
-/// [`Died`](crate::WorldError::Died) with its own number, and may join a new world. A link that
-/// rests because it is idle, or gives way to one by a better fabric, loses nothing and is no death.
+/// A rank is dead to the others when its actor or node is gone, or when messages of it were lost
+/// with a link, which is found out as soon as the link is made again. Such a rank gets
+/// [`Died`](crate::WorldError::Died) with its own number, and may join a new world. A link that is
+/// lost and loses nothing is no death.
 #[derive(Clone)]
 pub struct World {
     handle: Arc<Handle>,
@@ -55,10 +55,11 @@ impl World {
         World { handle: Arc::new(Handle { core, member, lobby, owns_node }) }
     }
 
-    /// Watches the other ranks.
+    /// Tells the member to watch the other ranks, and does not wait until it has. An ask would fail
+    /// in a process that does not run for 5 s, and the new world with it.
     pub(crate) async fn watch_all(&self) -> Result<(), WorldError> {
         for rank in 0..self.size() {
-            self.handle.member.watch(rank).await.map_err(|_| WorldError::Closed)?;
+            self.handle.member.tell(Watch { rank }).await.map_err(|_| WorldError::Closed)?;
         }
         Ok(())
     }

@@ -198,12 +198,20 @@ impl<Tx: Wire> Sender<Tx> {
         self.outgoing.try_send(message)
     }
 
-    /// Waits until nothing can be sent any more, and returns why.
+    /// Waits until nothing can be sent any more, and returns why. While more than [`READY`]
+    /// messages of the peer are unread here, it sees only that the peer's end is gone, and not that
+    /// the peer has dropped its receiver.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn closed(&mut self) -> EndCause {
-        poll_fn(|cx| self.outgoing.poll_broken(cx)).await
+        let broken = poll_fn(|cx| self.outgoing.poll_broken(cx));
+        let Ok(peer) = self.outgoing.peer() else { return broken.await };
+        tokio::select! {
+            biased;
+            cause = broken => cause,
+            exit = peer.wait_stopped() => EndCause::Gone(exit),
+        }
     }
 
     /// Ends this direction in order, and does not wait: the peer receives [`EndCause::Closed`]

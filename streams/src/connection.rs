@@ -4,23 +4,27 @@
 //!   item was lost with a link, the connection ends with [`EndCause::Lost`] on both sides, even if
 //!   none follows: after each lost link both ends send the number of their items.
 //! - **CO-2 items before the end**: an end that its owner closes sends [`Frame::Fin`] after its
-//!   last item. A watch reports all other ends, after the last message of the actor that ended.
+//!   last item, and [`Frame::NotReading`] when its owner takes no more items. All other ends come
+//!   with the end of a link or of the peer's node. Then a watch is made, which reports the end of
+//!   the peer after its last message.
+//!
+//! An end that waits has no task, no watch and no other registration, since there may be many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringpost::rkyv::Archived;
 use ringpost::{
-    Actor, ActorExit, ActorRef, BoxError, Context, Down, Handler, Node, NodeEvent, Recipient,
-    SpawnError, SpawnOptions, View, Wire, actor, handlers,
+    Actor, ActorExit, ActorRef, BoxError, Context, Down, Handler, Node, Recipient, SpawnError,
+    SpawnOptions, View, Wire, actor, handlers, message,
 };
-use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::runtime::Handle;
 
 use crate::end::EndCause;
 use crate::frame::{ArchivedFrame, Frame, Received, Why};
 use crate::incoming::{Incoming, Limit};
-use crate::notices::{Notice, Notices};
+use crate::links::Ends;
+use crate::notices::{Courier, Notice, Notices};
 use crate::outgoing::Outgoing;
 
 /// The settings of channels, or of streams.
@@ -68,16 +72,7 @@ impl<Tx: Wire, Rx: Wire> Parts<Tx, Rx> {
     /// Notes where the peer is.
     pub(crate) fn bind(&self, peer: Recipient<Frame<Tx>>) {
         self.outgoing.bind(peer);
-        self.notices.wake();
-    }
-
-    /// Waits until it is known where the peer is; `None` when the owner has dropped both halves.
-    async fn bound(&self) -> Option<Recipient<Frame<Tx>>> {
-        let look = |notices: &Notices| match self.outgoing.peer() {
-            Ok(peer) => Some(Some(peer.clone())),
-            Err(_) => notices.is_left().then_some(None),
-        };
-        self.notices.wait(look).await
+        self.notices.bind();
     }
 
     /// Ends both directions: nothing more comes, and nothing more can be sent.
@@ -120,7 +115,7 @@ impl<Tx: Wire, Rx: Wire> Parts<Tx, Rx> {
                 Frame::Fin { number: self.outgoing.sent().items, is_closed }
             }
             Notice::NotReading => Frame::NotReading,
-            Notice::Leave => return None,
+            Notice::Leave | Notice::Watch => return None,
         })
     }
 }
@@ -134,20 +129,20 @@ pub(crate) async fn open<Tx: Wire, Rx: Wire>(
     node: &Node,
     kind: Kind<Rx>,
 ) -> Result<(Parts<Tx, Rx>, Recipient<Frame<Rx>>), SpawnError> {
-    let parts = Parts::new(kind);
-    // From now on, since the owner may send before the actor runs.
-    let events = Some(node.events());
-    let end = Connection { parts: parts.clone(), kind, events, expected: 0, is_over: false };
+    let (parts, ends) = (Parts::new(kind), Ends::of(node).await?);
+    let parts_of_actor = parts.clone();
+    let end = Connection { parts: parts_of_actor, kind, ends, key: 0, expected: 0, is_over: false };
     let actor = node.spawn_with(SpawnOptions::anonymous(), end).await?;
     Ok((parts, actor.recipient()))
 }
 
-/// The actor of an end: takes the messages of the other end, and watches it. One task of it sends
-/// the notices.
+/// The actor of an end: takes the messages of the other end.
 struct Connection<Tx: Wire, Rx: Wire> {
     parts: Parts<Tx, Rx>,
     kind: Kind<Rx>,
-    events: Option<broadcast::Receiver<NodeEvent>>,
+    ends: Arc<Ends>,
+    /// Its key there.
+    key: usize,
     /// The number of the next item.
     expected: u64,
     /// Nothing more is taken from the peer.
@@ -157,12 +152,10 @@ struct Connection<Tx: Wire, Rx: Wire> {
 #[actor(name = "ringpost_streams::Connection")]
 impl<Tx: Wire, Rx: Wire> Actor for Connection<Tx, Rx> {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
-        let parts = self.parts.clone();
-        let bound = async move { parts.bound().await };
-        cx.pipe(bound, |end, peer, cx| match peer {
-            Some(peer) => end.begin(peer, cx),
-            None => cx.stop(),
-        });
+        let (parts, me) = (self.parts.clone(), cx.actor().clone());
+        let courier: Arc<dyn Courier> = Arc::new(Sending { parts, me, runtime: Handle::current() });
+        self.key = self.ends.add(&courier);
+        self.parts.notices.employ(Some(courier));
         Ok(())
     }
 
@@ -179,16 +172,12 @@ impl<Tx: Wire, Rx: Wire> Actor for Connection<Tx, Rx> {
     }
 }
 
-#[handlers(View<Frame<Rx>>, Down)]
-impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
-    /// Begins to watch the peer and to send it notices.
-    fn begin(&mut self, peer: Recipient<Frame<Tx>>, cx: &mut Context<Self>) {
-        cx.watch(&peer);
-        let (parts, me) = (self.parts.clone(), cx.actor().clone());
-        let events = self.events.take().filter(|_| !peer.is_local());
-        cx.spawn_task(send_notices(parts, peer, events, me));
-    }
+/// Tells an end to watch its peer.
+#[message(local)]
+struct Watch;
 
+#[handlers(View<Frame<Rx>>, Watch, Down)]
+impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
     /// Takes a frame that is no item.
     fn control(&mut self, frame: &ArchivedFrame<Rx>) -> Result<(), EndCause> {
         let Parts { outgoing, incoming, notices } = &self.parts;
@@ -272,6 +261,16 @@ impl<Tx: Wire, Rx: Wire> Handler<View<Frame<Rx>>> for Connection<Tx, Rx> {
     }
 }
 
+impl<Tx: Wire, Rx: Wire> Handler<Watch> for Connection<Tx, Rx> {
+    type Reply = ();
+
+    async fn handle(&mut self, _msg: Watch, cx: &mut Context<Self>) {
+        if let Ok(peer) = self.parts.outgoing.peer() {
+            cx.watch(peer);
+        }
+    }
+}
+
 impl<Tx: Wire, Rx: Wire> Handler<Down> for Connection<Tx, Rx> {
     type Reply = ();
 
@@ -283,51 +282,68 @@ impl<Tx: Wire, Rx: Wire> Handler<Down> for Connection<Tx, Rx> {
 
 impl<Tx: Wire, Rx: Wire> Drop for Connection<Tx, Rx> {
     fn drop(&mut self) {
+        self.ends.remove(self.key);
+        self.parts.notices.employ(None);
         self.parts.end(&EndCause::Gone(ActorExit::Stopped));
     }
 }
 
-/// Sends the notices of an end, up to the last one.
-async fn send_notices<Tx: Wire, Rx: Wire>(
+/// Sends the notices of an end. Kept by the notices while the actor lives.
+struct Sending<Tx: Wire, Rx: Wire> {
     parts: Parts<Tx, Rx>,
-    peer: Recipient<Frame<Tx>>,
-    mut events: Option<broadcast::Receiver<NodeEvent>>,
     me: ActorRef<Connection<Tx, Rx>>,
-) {
-    let notices = &parts.notices;
-    loop {
-        let notice = tokio::select! {
-            biased;
-            () = link_lost(&mut events, peer.address().node()) => {
-                notices.repeat();
-                parts.outgoing.decline();
-                continue;
-            }
-            notice = notices.next() => notice,
-        };
-        let Some(frame) = parts.frame_of(notice) else { break };
-        if let Err(error) = peer.tell(frame).await {
-            // The watch ends the actor, after the messages that came before.
-            if let Some(cause) = EndCause::of_unsent(&error.cause) {
-                parts.outgoing.break_off(cause);
-            }
-            return;
-        }
-        notices.sent(notice);
-    }
-    // No stop: messages that wait would be dead letters. For an actor of this node it never fails.
-    me.drain().await.ok();
+    runtime: Handle,
 }
 
-/// Waits until a link to the node was lost; forever where there is none.
-async fn link_lost(events: &mut Option<broadcast::Receiver<NodeEvent>>, peer: &str) {
-    while let Some(receiver) = events {
-        match receiver.recv().await {
-            Ok(NodeEvent::LinkDown { node, .. }) if node.name.as_str() == peer => return,
-            Err(RecvError::Lagged(_)) => return,
-            Err(RecvError::Closed) => *events = None,
-            Ok(_) => {}
+impl<Tx: Wire, Rx: Wire> Sending<Tx, Rx> {
+    /// Tells the actor to watch its peer. If its mailbox is full, it was told before.
+    fn watch(&self) {
+        self.me.try_tell(Watch).ok();
+    }
+
+    /// Sends the notices that there are. The last one ends the actor.
+    async fn run(self: Arc<Self>) {
+        let Parts { outgoing, incoming, notices } = &self.parts;
+        while let Some(notice) = notices.next() {
+            if notice == Notice::Watch {
+                self.watch();
+                continue;
+            }
+            let (frame, peer) = (self.parts.frame_of(notice), outgoing.peer());
+            let (Some(frame), Ok(peer)) = (frame, peer) else {
+                // No stop: messages that wait would be dead letters. For an actor of this node it
+                // never fails.
+                self.me.drain().await.ok();
+                return;
+            };
+            // A peer that has ended both directions may be gone. It wants reports if it is not.
+            let is_over = outgoing.broken().is_some() && incoming.has_ended();
+            let is_wanted = !is_over || matches!(notice, Notice::Reset(_) | Notice::Read);
+            if is_wanted && let Err(error) = peer.tell(frame).await {
+                // The watch ends the actor, after the messages that came before.
+                self.watch();
+                if let Some(cause) = EndCause::of_unsent(&error.cause) {
+                    outgoing.break_off(cause);
+                }
+            }
+            notices.sent(notice);
         }
     }
-    std::future::pending().await
+}
+
+impl<Tx: Wire, Rx: Wire> Courier for Sending<Tx, Rx> {
+    fn begin(self: Arc<Self>) {
+        self.runtime.clone().spawn(self.run());
+    }
+
+    fn is_to(&self, node: Option<&str>) -> bool {
+        let is_there = |at: &str| node.is_none_or(|node| node == at);
+        let peer = self.parts.outgoing.peer();
+        peer.map_or(true, |peer| !peer.is_local() && is_there(peer.address().node()))
+    }
+
+    fn trouble(&self) {
+        self.parts.notices.repeat();
+        self.parts.outgoing.decline();
+    }
 }

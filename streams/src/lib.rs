@@ -14,7 +14,8 @@
 //!
 //! # The code, in reading order
 //!
-//! - `frame`: the messages of two ends. `connection`: the actor at an end.
+//! - `frame`: the messages of two ends. `connection`: the actor at an end. `links`: the actor that
+//!   follows lost links for all ends of a node.
 //! - `outgoing`, `incoming`, `notices`: the state that this actor shares with the owner of its end:
 //!   items to the peer, items from it, and messages that are no items.
 //! - `listener`: how a connection is made. `end`: how it ends, and all errors.
@@ -27,6 +28,7 @@ mod connection;
 mod end;
 mod frame;
 mod incoming;
+mod links;
 mod listener;
 mod notices;
 mod outgoing;

@@ -1,27 +1,44 @@
 //! Notices: messages of one end of a connection to the other end that are no items.
 
-use std::future::poll_fn;
 use std::mem;
-use std::task::Poll;
+use std::sync::Arc;
 
-use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use crate::frame::Why;
 
 /// Notices that wait to be sent. The owner of the end and its actor post them under the lock, which
-/// is held for a moment. One task of the actor sends them.
+/// is held for a moment. A task sends them, which lives while there are some.
 #[derive(Default)]
 pub(crate) struct Notices {
     posted: Mutex<Posted>,
-    sender: AtomicWaker,
     /// It is the end of a byte stream.
     is_stream: bool,
+}
+
+/// Sends the notices of an end.
+pub(crate) trait Courier: Send + Sync {
+    /// Begins the task that sends them.
+    fn begin(self: Arc<Self>);
+
+    /// Returns true if the peer is on this other node, or may be. Without a name, on any other one.
+    fn is_to(&self, node: Option<&str>) -> bool;
+
+    /// Notes that a link to that node was lost, or that the node is about to leave.
+    fn trouble(&self);
 }
 
 /// Posted notices, and the halves that the owner has dropped.
 #[derive(Default)]
 struct Posted {
+    /// There while the actor lives.
+    courier: Option<Arc<dyn Courier>>,
+    /// It is known where the peer is.
+    is_bound: bool,
+    is_sending: bool,
+    /// A link was lost since the last notice was taken, which may be lost with it.
+    is_repeated: bool,
+    watch: bool,
     reset: Option<Why>,
     read: bool,
     check: bool,
@@ -38,9 +55,11 @@ struct Posted {
     is_reset: bool,
 }
 
-/// One notice, and the end of all.
+/// One notice, or what the actor itself is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
+    /// The actor is to watch its peer from now on.
+    Watch,
     Reset(Why),
     Read,
     Check,
@@ -71,10 +90,11 @@ impl Notices {
         self.post(|posted| posted.check = true);
     }
 
-    /// Posts all notices again that may have been lost with a link.
+    /// Posts all notices again that may have been lost with a link, and a watch of the peer.
     pub(crate) fn repeat(&self) {
         self.post(|posted| {
-            (posted.read, posted.check) = (true, true);
+            (posted.read, posted.check, posted.watch) = (true, true, true);
+            posted.is_repeated = true;
             posted.fin = posted.fin.or(posted.fin_sent);
             posted.not_reading |= posted.not_reading_sent;
         });
@@ -113,22 +133,53 @@ impl Notices {
         });
     }
 
+    /// Notes that it is known where the peer is.
+    pub(crate) fn bind(&self) {
+        self.post(|posted| posted.is_bound = true);
+    }
+
+    /// Sets the courier that sends the notices; none when the actor ends.
+    pub(crate) fn employ(&self, courier: Option<Arc<dyn Courier>>) {
+        let mut before = courier;
+        self.post(|posted| mem::swap(&mut posted.courier, &mut before));
+    }
+
     fn post(&self, change: impl FnOnce(&mut Posted)) {
-        change(&mut self.posted.lock());
-        self.sender.wake();
+        let mut posted = self.posted.lock();
+        change(&mut posted);
+        let courier = posted.courier.clone().filter(|_| !posted.is_sending);
+        posted.is_sending |= courier.is_some();
+        drop(posted);
+        if let Some(courier) = courier {
+            courier.begin();
+        }
     }
 
-    /// Returns true if both halves are dropped.
-    pub(crate) fn is_left(&self) -> bool {
-        let posted = self.posted.lock();
-        posted.is_writer_gone && posted.is_reader_gone
+    /// Returns the next notice for the task that sends them. Without one the task ends, and the
+    /// next post begins another.
+    pub(crate) fn next(&self) -> Option<Notice> {
+        let mut posted = self.posted.lock();
+        let next = self.first_of(&mut posted);
+        (posted.is_sending, posted.is_repeated) = (next.is_some(), false);
+        next
     }
 
-    /// Returns the next notice without waiting. `Read` and `Check` are taken out, since their
-    /// numbers are read later; the others stay until [`sent`](Self::sent) is called.
+    /// Returns the next notice, for an actor that ends. `Read` and `Check` are taken out, since
+    /// their numbers are read later; the others stay until [`sent`](Self::sent) is called.
     pub(crate) fn first(&self) -> Option<Notice> {
-        let posted = &mut *self.posted.lock();
+        let mut posted = self.posted.lock();
+        posted.watch = false;
+        self.first_of(&mut posted)
+    }
+
+    fn first_of(&self, posted: &mut Posted) -> Option<Notice> {
         let is_left = posted.is_writer_gone && posted.is_reader_gone;
+        if !posted.is_bound {
+            return is_left.then_some(Notice::Leave);
+        }
+        if mem::take(&mut posted.watch) {
+            return Some(Notice::Watch);
+        }
         if is_left && posted.is_unread && self.is_stream {
             posted.reset.get_or_insert(Why::Dropped);
         }
@@ -147,39 +198,21 @@ impl Notices {
         if mem::take(&mut posted.check) {
             return Some(Notice::Check);
         }
-        if is_left {
-            return Some(Notice::Leave);
+        if posted.not_reading {
+            return Some(Notice::NotReading);
         }
-        posted.not_reading.then_some(Notice::NotReading)
+        is_left.then_some(Notice::Leave)
     }
 
     /// Removes a notice that was sent.
     pub(crate) fn sent(&self, notice: Notice) {
         let mut posted = self.posted.lock();
         match notice {
+            _ if posted.is_repeated => {}
             Notice::Reset(_) => posted.is_reset = true,
             Notice::Fin { is_closed } => (posted.fin, posted.fin_sent) = (None, Some(is_closed)),
             Notice::NotReading => (posted.not_reading, posted.not_reading_sent) = (false, true),
-            Notice::Read | Notice::Check | Notice::Leave => {}
+            Notice::Watch | Notice::Read | Notice::Check | Notice::Leave => {}
         }
-    }
-
-    /// Waits for the next notice.
-    pub(crate) async fn next(&self) -> Notice {
-        self.wait(Self::first).await
-    }
-
-    /// Wakes the task that waits.
-    pub(crate) fn wake(&self) {
-        self.sender.wake();
-    }
-
-    /// Waits until `look` finds something. Called by one task of the actor at a time.
-    pub(crate) async fn wait<T>(&self, look: impl Fn(&Self) -> Option<T>) -> T {
-        poll_fn(|cx| {
-            self.sender.register(cx.waker());
-            look(self).map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
     }
 }

@@ -119,6 +119,10 @@ pub unsafe extern "C" fn rp_node_start(
 /// `host:port`, whose name is written to `peer` with its final null, unless that is NULL. A name
 /// has up to 64 bytes. Tries for 5 s, or for 60 s if the host gives no answer.
 ///
+/// No node can dial it. So when its process is killed, other nodes find it down after 8 s, and not
+/// at once; give the other nodes a smaller RINGPOST_DOWN_AFTER, or call rp_node_start with an
+/// address and rp_node_connect where that is too long.
+///
 /// # Safety
 /// CA-1: `address` is null or a text, and `peer_len` bytes at `peer` may be written.
 #[unsafe(no_mangle)]

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use ringpost::bytemuck;
-use ringpost_ranks::{Max, Min, Number, Operation, Plain, Source, Status, Sum, Tag};
+use ringpost_ranks::{Max, Min, Number, Plain, Source, Status, Sum, Tag};
 use ringpost_ranks::{World, WorldError};
 
 use super::node::{rp_node, running};
@@ -331,11 +331,8 @@ pub unsafe extern "C" fn rp_world_all_gather(
         // SAFETY: The caller gives `len` bytes, which stay until this returns (CA-1).
         let mine = unsafe { bytes(mine, len)? };
         let joined = joined(world)?;
-        room(all, joined.blocks(len)?)?;
-        let gathered = joined.wait(joined.world.all_gather(mine))?;
-        // SAFETY: The caller gives `len` bytes for each rank (CA-1), and there are as many.
-        unsafe { fill(all, &gathered)? };
-        Ok(0)
+        // SAFETY: The caller gives `len` bytes for each rank (CA-1).
+        unsafe { fill_blocks(&joined, all, len, || joined.world.all_gather(mine)) }
     })
 }
 
@@ -352,15 +349,29 @@ pub unsafe extern "C" fn rp_world_all_to_all(
 ) -> c_int {
     entry(-1, || {
         let joined = joined(world)?;
-        let total = joined.blocks(len)?;
         // SAFETY: The caller gives `len` bytes for each rank, which stay until this returns (CA-1).
-        let mine = unsafe { bytes(mine, total)? };
-        room(all, total)?;
-        let exchanged = joined.wait(joined.world.all_to_all(mine))?;
-        // SAFETY: The caller gives `len` bytes for each rank (CA-1), and there are as many.
-        unsafe { fill(all, &exchanged)? };
-        Ok(0)
+        let mine = unsafe { bytes(mine, joined.blocks(len)?)? };
+        // SAFETY: The caller gives `len` bytes for each rank (CA-1).
+        unsafe { fill_blocks(&joined, all, len, || joined.world.all_to_all(mine)) }
     })
+}
+
+/// Writes what an operation returns to `all`: a block of each rank. The operation begins after the
+/// arguments were checked, since the others wait for it from then on.
+///
+/// # Safety
+/// CA-1: `len` bytes for each rank at `all` may be written.
+unsafe fn fill_blocks<F: Future<Output = Result<Vec<u8>, WorldError>>>(
+    joined: &Joined,
+    all: *mut c_void,
+    len: usize,
+    begin: impl FnOnce() -> F,
+) -> Result<c_int, Failure> {
+    room(all, joined.blocks(len)?)?;
+    let blocks = joined.wait(begin())?;
+    // SAFETY: The caller of this function says so, and there are as many bytes.
+    unsafe { fill(all, &blocks)? };
+    Ok(0)
 }
 
 /// Reduces `length` numbers at `data` of all ranks, each with those at its place, and writes the
@@ -407,9 +418,9 @@ unsafe fn reduce_as<T: Plain + Number>(
     // SAFETY: The caller of this function says that they may be read.
     let mut numbers = bytemuck::pod_collect_to_vec::<u8, T>(unsafe { bytes(data, len)? });
     match reduction {
-        RP_SUM => reduce(joined, &mut numbers, Sum)?,
-        RP_MIN => reduce(joined, &mut numbers, Min)?,
-        RP_MAX => reduce(joined, &mut numbers, Max)?,
+        RP_SUM => joined.wait(joined.world.all_reduce(&mut numbers, Sum))?,
+        RP_MIN => joined.wait(joined.world.all_reduce(&mut numbers, Min))?,
+        RP_MAX => joined.wait(joined.world.all_reduce(&mut numbers, Max))?,
         _ => {
             let what = format!("{reduction} is no reduction: give RP_SUM, RP_MIN or RP_MAX");
             return Err(Failure::invalid(what));
@@ -418,14 +429,6 @@ unsafe fn reduce_as<T: Plain + Number>(
     // SAFETY: The caller of this function says that they may be written, and there are as many.
     unsafe { fill(data, bytemuck::cast_slice(&numbers))? };
     Ok(0)
-}
-
-fn reduce<T: Plain>(
-    joined: &Joined,
-    numbers: &mut [T],
-    operation: impl Operation<T>,
-) -> Result<(), Failure> {
-    joined.wait(joined.world.all_reduce(numbers, operation))
 }
 
 /// Makes a world of the living ranks, in their order, after one has died (RP_RANK_DIED). All living

@@ -25,6 +25,7 @@ fn notes() -> Vec<Note> {
     let abort = |cause| (0..2 * ROUNDS).map(move |sequence| Note::Abort { sequence, cause });
     let mut notes: Vec<Note> = abort(mismatch).chain(abort(Abort::Abandoned { rank: 0 })).collect();
     notes.extend((0..RANKS as u32).map(|rank| Note::Died { rank }));
+    notes.push(Note::Check);
     notes.push(Note::Credit { bytes: u64::MAX });
     notes.push(Note::Wanted);
     notes.push(Note::Circle { origin: 0, number: 1 });
@@ -44,7 +45,7 @@ fn packets(from: u32, key: u64) -> Vec<Packet> {
         step: 0,
         head: Head::new("gather", 1, Element::of::<u16>(), 3),
     };
-    let packet = |to, at, total| Packet { bytes: vec![9; 8], from, key, at, total, to };
+    let packet = |to, at, total| Packet { bytes: vec![9; 8], from, key, sent: 0, at, total, to };
     let mut packets = vec![
         packet(message, 0, 8),
         packet(message, 0, 1 << 20),
@@ -66,7 +67,7 @@ async fn forge(cluster: &Cluster, member: &ActorRef<Member>, keys: &[u64]) -> u6
                 sent += 1;
             }
             for what in notes() {
-                member.tell(Control { from, key, what }).await.unwrap();
+                member.tell(Control { from, key, sent: 9, what }).await.unwrap();
                 sent += 1;
             }
             // The answers come after the other messages were handled.
@@ -118,7 +119,7 @@ fn what_comes_in_the_name_of_a_rank_and_not_from_it_is_dropped_and_counted() {
             let key = *liar.core().mesh().routes[world.rank()].key.get().unwrap();
             for from in (0..=RANKS).filter(|from| *from != liar.rank()) {
                 let from = from as u32;
-                member.tell(Control { from, key, what: Note::Revoked }).await.unwrap();
+                member.tell(Control { from, key, sent: 0, what: Note::Revoked }).await.unwrap();
                 assert_eq!(member.ask(Hello { rank: from, proof: key }).await.unwrap(), None);
                 forged += 2;
             }
@@ -138,7 +139,8 @@ fn breaches(from: u32, key: u64) -> Vec<Vec<Packet>> {
     let message = Target::Message { tag: 8, element: Element::of::<u8>() };
     let head = Head::new("gather", 1, Element::of::<u8>(), 3);
     let step = |sequence| Target::Step { sequence, step: 0, head };
-    let packet = |to, len, at, total| Packet { bytes: vec![9; len], from, key, at, total, to };
+    let packet =
+        |to, len, at, total| Packet { bytes: vec![9; len], from, key, sent: 0, at, total, to };
     vec![
         vec![packet(message, 8, 8, 16)],
         vec![packet(message, 8, 0, u64::MAX)],

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
+use ringpost::NodeEvent;
 use ringpost::test_kit::{self, Cluster};
-use ringpost_ranks::{Sum, World, WorldError};
+use ringpost_ranks::{Source, Sum, World, WorldError};
+use tokio::sync::broadcast::Receiver;
 
 use super::{below, joined};
 
@@ -54,7 +56,7 @@ async fn adds_up(cluster: &Cluster, world: &World, until: Duration) -> Result<()
 }
 
 #[test]
-fn a_link_that_is_lost_is_a_death_at_its_ends_and_no_message_is_missed() {
+fn after_a_link_is_lost_amid_work_no_message_is_missed_but_of_a_rank_that_is_dead() {
     test_kit::check(0..16, |cluster| async move {
         let size = 2 + below(&cluster, 3);
         let mut worlds = joined(&cluster, size).await;
@@ -93,10 +95,93 @@ fn a_link_that_is_lost_is_a_death_at_its_ends_and_no_message_is_missed() {
             assert!(work.iter().all(|(_, _, added)| added.is_ok()), "{work:?}");
             return;
         }
-        // The ranks that have all their links go on.
-        let living = worlds.iter().filter(|world| !ends.contains(&world.rank()));
-        for smaller in join_all(living.map(World::shrink)).await {
-            assert_eq!(smaller.unwrap().size(), size - 2);
+        // All agree on who is dead: one end, or both. Of two ranks, each may be dead to the other.
+        let shrunk = join_all(worlds.iter().map(World::shrink)).await;
+        let living = shrunk.iter().filter(|smaller| smaller.is_ok()).count();
+        assert!(size == 2 || (size - 2..size).contains(&living), "{living} of {size} live");
+        for (rank, smaller) in shrunk.into_iter().enumerate() {
+            match smaller {
+                Ok(smaller) => assert!(size == 2 || smaller.size() == living),
+                Err(error) => assert_eq!(error, WorldError::Died { rank }),
+            }
+        }
+    });
+}
+
+/// Waits until a link was lost and one was made.
+async fn linked_again(mut events: Receiver<NodeEvent>) {
+    while !matches!(events.recv().await, Ok(NodeEvent::LinkDown { .. })) {}
+    while !matches!(events.recv().await, Ok(NodeEvent::LinkUp { .. })) {}
+}
+
+/// Loses the link between the nodes of ranks 0 and 1, for so short that no node is down.
+async fn lose_link(cluster: &Cluster, worlds: &[World]) {
+    let (one, other) = (worlds[0].node().name(), worlds[1].node().name());
+    if below(cluster, 2) == 0 {
+        cluster.world().sever_data(one, other);
+    } else {
+        cluster.cut(one, other);
+        cluster.sleep(Duration::from_secs(5)).await;
+        cluster.mend(one, other);
+    }
+}
+
+#[test]
+fn a_link_that_is_lost_while_nothing_is_under_way_is_no_death() {
+    test_kit::check(0..8, |cluster| async move {
+        let size = 2 + below(&cluster, 2);
+        let worlds = joined(&cluster, size).await;
+        for _ in 0..3 {
+            let sums = worlds.iter().map(async |world| {
+                let (to, from) = ((world.rank() + 1) % size, (world.rank() + size - 1) % size);
+                world.send(to, 1, &[world.rank()]).await.unwrap();
+                assert_eq!(world.recv::<usize>(from, 1).await.unwrap().0, [from]);
+                let mut sum = [1_u64];
+                world.all_reduce(&mut sum, Sum).await.unwrap();
+                assert_eq!(sum, [size as u64]);
+            });
+            join_all(sums).await;
+            // Also receipts are there by then.
+            cluster.sleep(Duration::from_secs(1)).await;
+            let waits = worlds[1].recv::<u8>(0, 2);
+            let again = linked_again(worlds[0].node().events());
+            join(again, lose_link(&cluster, &worlds)).await;
+            cluster.settle().await;
+            worlds[0].send(1, 2, &[2_u8]).await.unwrap();
+            assert_eq!(waits.await.unwrap().0, [2]);
+        }
+        assert!(worlds.iter().all(|world| world.acknowledge().is_empty()));
+    });
+}
+
+#[test]
+fn a_message_that_is_lost_with_a_link_fails_all_waits_as_soon_as_there_is_a_link_again() {
+    test_kit::check(0..8, |cluster| async move {
+        let size = 2 + below(&cluster, 2);
+        let worlds = joined(&cluster, size).await;
+        let (one, other) = (worlds[0].node().name(), worlds[1].node().name());
+        cluster.cut_one_way(one, other);
+        let again = linked_again(worlds[0].node().events());
+        worlds[0].send(1, 1, &[1_u8]).await.unwrap();
+        let died = WorldError::Died { rank: 0 };
+        let waits = join_all(worlds.iter().map(async |world| {
+            let (named, any) = (world.recv::<u8>(0, 1), world.recv::<u8>(Source::Any, 9));
+            let (named, any) = join(named, any).await;
+            assert_eq!((named.unwrap_err(), any.unwrap_err()), (died.clone(), died.clone()));
+            assert_eq!(world.barrier().await.unwrap_err(), died);
+            cluster.now()
+        }));
+        let mend = async {
+            cluster.sleep(Duration::from_secs(5)).await;
+            cluster.mend(one, other);
+            again.await;
+            cluster.now()
+        };
+        let (told, linked) = join(waits, mend).await;
+        let latest = told.into_iter().max().unwrap();
+        assert!(latest < linked + Duration::from_secs(1), "{latest:?}, linked {linked:?}");
+        for world in &worlds {
+            assert_eq!(world.acknowledge(), [0]);
         }
     });
 }
