@@ -236,6 +236,9 @@ impl Subject<'_> {
 
 /// Calls `act` in no span and in no scope, whatever the caller is in: as a task of its own would.
 pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
+    if !dispatcher::has_been_set() {
+        return act();
+    }
     let _outer = Outside { ids: CURRENT.take(), left: leave_spans() };
     act()
 }
@@ -243,18 +246,16 @@ pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
 /// Leaves the spans that this thread is in; returns them with their subscriber, the innermost first.
 fn leave_spans() -> Vec<(Dispatch, Id)> {
     let mut left = Vec::new();
-    if dispatcher::has_been_set() {
-        shield::run(|| {
-            dispatcher::get_default(|subscriber| {
-                while left.len() < usize::from(CHAINED_MAX)
-                    && let Some(id) = subscriber.current_span().id().cloned()
-                {
-                    subscriber.exit(&id);
-                    left.push((subscriber.clone(), id));
-                }
-            })
-        });
-    }
+    shield::run(|| {
+        dispatcher::get_default(|subscriber| {
+            while left.len() < usize::from(CHAINED_MAX)
+                && let Some(id) = subscriber.current_span().id().cloned()
+            {
+                subscriber.exit(&id);
+                left.push((subscriber.clone(), id));
+            }
+        })
+    });
     left
 }
 
