@@ -201,8 +201,8 @@ pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-/// The notes of an actor within whose poll another one is polled: it asked that one, or runs a runtime
-/// of its own on its thread.
+/// The notes of an actor within whose poll another one is polled: it asked that one, or runs a
+/// runtime of its own on its thread.
 struct Outer {
     place: &'static Place,
     actor: (usize, u64),

@@ -243,7 +243,8 @@ pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
-/// Leaves the spans that this thread is in; returns them with their subscriber, the innermost first.
+/// Leaves the spans that this thread is in; returns them with their subscriber, the innermost
+/// first.
 fn leave_spans() -> Vec<(Dispatch, Id)> {
     let mut left = Vec::new();
     shield::run(|| {

@@ -94,6 +94,7 @@ async fn in_a_task<F: Future<Output = ()> + Send + 'static>(test: F) {
     tokio::spawn(test).await.unwrap();
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_actor_handles_an_ask_in_the_task_of_its_asker_unless_its_type_says_no() {
     in_a_task(async {
@@ -184,6 +185,7 @@ async fn an_actor_that_panics_in_place_ends_and_its_asker_is_told() {
     .await;
 }
 
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_is_not_in_the_span_of_its_asker() {
     use tracing::Instrument;
@@ -241,6 +243,7 @@ impl Counter {
 }
 
 /// Many tasks ask a few actors: each message is handled once, by itself.
+// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn turns_of_one_actor_never_overlap() {
     const TASKS: u64 = 8;

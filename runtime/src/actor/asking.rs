@@ -95,7 +95,8 @@ impl<R: Reply> Asking<R> {
             return pending.poll(cx);
         }
         let mut ask = NewAsk::new(deadline, cx.waker());
-        ask.in_place = true;
+        // What waited for room finds that its actor is busy.
+        ask.in_place = self.limit.take_fresh();
         let sent = ready!(question.poll_send(&mut ask, cx));
         let in_place = ask.in_place;
         if let Err(cause) = sent.and_then(|()| self.sent(ask)) {

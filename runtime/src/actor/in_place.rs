@@ -55,8 +55,8 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
     here.id() == runtime
 }
 
-/// Has an actor take its turn on this thread, or wakes its task if it does so elsewhere. The actor was
-/// idle, and has an ask that was made just now.
+/// Has an actor take its turn on this thread, or wakes its task if it does so elsewhere. The actor
+/// was idle, and has an ask that was made just now.
 pub(super) fn run(turn: &Turn, task: Waker) {
     let _within = Depth::enter();
     let began = is_measured().then(Instant::now);
@@ -73,7 +73,7 @@ pub(super) fn run(turn: &Turn, task: Waker) {
 fn is_measured() -> bool {
     let turns = TURNS.get().wrapping_add(1);
     TURNS.set(turns);
-    turns % 8 == 0
+    turns.is_multiple_of(8)
 }
 
 struct Depth;

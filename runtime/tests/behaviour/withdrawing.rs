@@ -87,6 +87,7 @@ pub async fn a_type_that_is_withdrawn_is_spawned_no_more_until_it_is_offered_aga
             assert_eq!(gone.cause(), Some(&Cause::NoSuchActor));
         }
         assert_eq!(first.number().await, Ok(1));
+        beta.withdraw::<Guest>().await;
         let refused = peer.spawn::<Guest>("held", 3).await.unwrap_err();
         assert_eq!((&refused.cause, refused.is_retryable()), (&RemoteSpawnCause::NotOffered, true));
         beta.offer::<Guest>().unwrap();

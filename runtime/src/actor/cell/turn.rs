@@ -1,5 +1,5 @@
-//! The turn of an actor: the right to poll its life. The task of the actor takes it, or an asker that
-//! finds the actor idle.
+//! The turn of an actor: the right to poll its life. The task of the actor takes it, or an asker
+//! that finds the actor idle.
 //!
 //! - **TN-1 one at a time**: the life is polled by whoever has taken the turn, and by nobody else.
 //! - **TN-2 no wake-up lost**: a task that finds the turn taken is woken when it is given back.
@@ -26,14 +26,14 @@ use tokio::task::coop::unconstrained;
 
 use super::Body;
 
-/// A life that lies in tokio's task: with as many bytes that takes 512, of which 32 are the two pointers
-/// here and the reference to the cell. Larger ones are boxed.
+/// A life that lies in tokio's task: with as many bytes that takes 512, of which 32 are the two
+/// pointers here and the reference to the cell. Larger ones are boxed.
 pub(in crate::actor) type SmallLife = StackFuture<'static, (), 376>;
 
 pub(in crate::actor) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Bits of the word of a turn, beside the address of the seat. The word is zero when there is no seat:
-/// the task has not been polled, or its future is being dropped.
+/// Bits of the word of a turn, beside the address of the seat. The word is zero when there is no
+/// seat: the task has not been polled, or its future is being dropped.
 const TAKEN: usize = 1;
 /// Taken, and the task of the actor wants it.
 const WANTED: usize = 2;
@@ -44,8 +44,8 @@ const BITS: usize = TAKEN | WANTED | LARGE;
 /// How long the drop of a seat sleeps between two looks whether the turn was given back.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// The turn of an actor: where its life lies, and who polls it. By the atomic of the machine, or in a
-/// model by that of loom.
+/// The turn of an actor: where its life lies, and who polls it. By the atomic of the machine, or in
+/// a model by that of loom.
 pub(in crate::actor) struct Turn<W = AtomicUsize>(W);
 
 /// An atomic word.
@@ -88,8 +88,8 @@ impl<W: Word> Turn<W> {
         (is_free && self.0.replace(seat, seat | TAKEN)).then_some(seat)
     }
 
-    /// Takes the turn for the task that has the seat. Returns false if it is taken: whoever gives it
-    /// back wakes the task (TN-2).
+    /// Takes the turn for the task that has the seat. Returns false if it is taken: whoever gives
+    /// it back wakes the task (TN-2).
     fn take_or_want(&self, seat: usize) -> bool {
         loop {
             let now = self.0.load(Ordering::Relaxed);

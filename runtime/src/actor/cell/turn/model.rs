@@ -1,11 +1,11 @@
-//! The turn under loom: its code, with every order in which the task of an actor and two askers run.
+//! The turn under loom: its code, with every order in which the task of an actor and two askers
+//! run.
 
 use std::sync::atomic::Ordering;
 
-use loom::cell::UnsafeCell;
 use loom::model::Builder;
-use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, AtomicUsize};
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{Turn, Word};
@@ -20,8 +20,8 @@ struct Actor {
     turn: Turn<AtomicUsize>,
     /// Messages that wait.
     mail: AtomicU64,
-    /// Written by whoever has the turn alone; loom sees it if two do.
-    handled: UnsafeCell<u64>,
+    /// Of whoever has the turn alone.
+    handled: Mutex<u64>,
     /// Times that the task was woken and has not been polled since.
     woken: AtomicU64,
 }
@@ -29,8 +29,7 @@ struct Actor {
 impl Actor {
     fn live(&self) {
         let mail = self.mail.swap(0, Ordering::AcqRel);
-        // SAFETY: loom checks that nobody else has it.
-        self.handled.with_mut(|handled| unsafe { *handled += mail });
+        *self.handled.try_lock().expect("nobody else has the turn") += mail;
     }
 
     /// As [`Turn::run`].
@@ -64,7 +63,7 @@ fn each_message_is_handled_whoever_takes_the_turn() {
         let actor = Arc::new(Actor {
             turn: Turn(AtomicUsize::new(0)),
             mail: AtomicU64::new(0),
-            handled: UnsafeCell::new(0),
+            handled: Mutex::new(0),
             woken: AtomicU64::new(1),
         });
         // The first poll, before anything is sent.
@@ -81,8 +80,7 @@ fn each_message_is_handled_whoever_takes_the_turn() {
         while actor.woken.load(Ordering::Acquire) > 0 {
             actor.poll();
         }
-        // SAFETY: the other threads have ended.
-        actor.handled.with(|handled| assert_eq!(unsafe { *handled }, ASKERS));
+        assert_eq!(*actor.handled.lock().unwrap(), ASKERS);
         assert!(actor.turn.close() && actor.turn.take().is_none());
     });
 }
