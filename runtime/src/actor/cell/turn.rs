@@ -7,9 +7,6 @@
 //!   taken: the drop of that future waits until it is given back.
 #![allow(unsafe_code, reason = "polls a life that lies in the task of its actor")]
 
-#[cfg(test)]
-mod model;
-
 use std::cell::UnsafeCell;
 use std::future::poll_fn;
 use std::marker::PhantomPinned;
@@ -78,6 +75,9 @@ macro_rules! word {
 }
 
 word!(AtomicUsize);
+
+#[cfg(test)]
+mod model;
 
 impl<W: Word> Turn<W> {
     /// Takes the turn if it is free; returns the seat.
