@@ -240,7 +240,7 @@ impl Stage {
         let act = self.begin(at, line.number, false);
         let ask = group.ask(line).timeout(PATIENCE);
         // Sent so, it waits in the mailbox of an idle group, too.
-        let told = match act % 2 == 0 {
+        let told = match act.is_multiple_of(2) {
             true => match ask.try_send() {
                 Ok(answer) => answer.await,
                 Err(_) => return self.book.refused(act),
