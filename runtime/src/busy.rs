@@ -141,14 +141,14 @@ pub(crate) fn on_duty<F: Future>(
 pub(crate) fn enter_actor((token, id): (usize, u64), runtime: Id) -> Polled {
     let place = PLACE.get().unwrap_or_else(take_place);
     let is_within = ACTOR.get() != NO_ACTOR;
-    let polled = Polled(if is_within { Some(Box::new(place.leave())) } else { None });
+    let polled = Polled(if is_within { Some(place.leave()) } else { None });
     ACTOR.with(|cell| cell.set((token, id)));
     place.enter(runtime, token, id);
     polled
 }
 
 /// The task of an actor is polled; within that of another one, if what is noted of that is here.
-pub(crate) struct Polled(Option<Box<Outer>>);
+pub(crate) struct Polled(Option<Outer>);
 
 impl Drop for Polled {
     #[inline]
@@ -202,7 +202,8 @@ pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-/// The notes of an actor that runs a runtime of its own on its thread, and an actor on that.
+/// The notes of an actor within whose poll another one is polled: it asked that one, or runs a
+/// runtime of its own on its thread.
 struct Outer {
     place: &'static Place,
     actor: (usize, u64),
@@ -210,6 +211,7 @@ struct Outer {
     runtime: Option<Id>,
     duty: Option<&'static Duty>,
     since: u64,
+    turn: Turn,
 }
 
 impl Outer {
@@ -224,6 +226,7 @@ impl Outer {
         place.since.store(self.since, Ordering::Relaxed);
         place.duty.store(self.duty);
         IN_HAND.set(self.in_hand);
+        TURN.set(self.turn);
     }
 }
 
@@ -315,6 +318,7 @@ impl Place {
             runtime: self.runtime.load(),
             duty: self.duty.load(),
             since: self.since.load(Ordering::Relaxed),
+            turn: TURN.take(),
         }
     }
 

@@ -16,6 +16,14 @@ pub const BATCH_MESSAGES_MAX: usize = 32;
 /// Most messages that an actor handles, one after the other, before other tasks have a turn: as
 /// many as tokio's own channels hand out.
 pub const TURN_MESSAGES_MAX: u16 = 128;
+/// Most actors that take their turns within each other on one thread, each by the ask of the one
+/// before.
+pub const IN_PLACE_DEPTH_MAX: u8 = 4;
+/// The longest turn that an actor takes on the thread of an asker without consequences. After a
+/// longer one, the next [`IN_PLACE_RESTS`] asks of that thread wake their actors instead.
+pub const IN_PLACE_TURN_MAX: Duration = Duration::from_micros(50);
+/// See [`IN_PLACE_TURN_MAX`].
+pub const IN_PLACE_RESTS: u8 = 64;
 /// Most messages for which an actor that waits keeps memory, in each of two queues.
 pub const QUEUE_KEPT_MESSAGES: usize = 64;
 /// How large the archive of a message may be for which room was reserved in a mailbox of another

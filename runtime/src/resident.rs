@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
@@ -13,7 +13,7 @@ use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::link_end::LinkEnd;
-use crate::mailbox::{Depth, Intake, Room};
+use crate::mailbox::{Called, Depth, Intake, Room};
 use crate::remote::Inbox;
 use crate::rest::Pause;
 use crate::schema::Kind;
@@ -136,7 +136,7 @@ pub(crate) trait Resident: Inbox {
         route: u16,
         letter: &mut dyn Any,
         ask: Option<(&mut dyn Any, Arc<dyn OpenAsk>)>,
-    ) -> Result<Fate, Cause>;
+    ) -> Result<(Fate, Called), Cause>;
 
     /// Returns true if its node is shutting down.
     fn is_node_leaving(&self) -> bool;
@@ -152,6 +152,12 @@ pub(crate) trait Resident: Inbox {
 
     /// Lists it for the log's look-out: a handler of it waits, or a sender for room in its mailbox.
     fn list(&self);
+
+    /// Returns true if an asker may handle its own ask on this thread, should the actor be idle.
+    fn is_idle(&self) -> bool;
+
+    /// Has the actor take its turn on this thread, or wakes its task, which waits for messages.
+    fn take_turn(&self, task: Waker);
 }
 
 /// Waits until an actor of this node has ended, and says how.

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -107,6 +108,19 @@ impl OpenAsk for Scoped {
     }
 }
 
+thread_local! {
+    /// The ask that this thread begins next was made just now: the clock need not be looked at.
+    static IS_FRESH: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `act`, in which the first ask that is begun is one that was made just now.
+pub(crate) fn first_is_fresh<T>(act: impl FnOnce() -> T) -> T {
+    IS_FRESH.set(true);
+    let done = act();
+    IS_FRESH.set(false);
+    done
+}
+
 struct Slot<R> {
     /// When the asker gives up.
     deadline: Instant,
@@ -181,7 +195,7 @@ impl<R> Slot<R> {
 
 impl<R: Send> OpenAsk for Slot<R> {
     fn begin(&self) -> Option<InHand> {
-        if self.deadline <= Instant::now() {
+        if !IS_FRESH.replace(false) && self.deadline <= Instant::now() {
             drop(self.end(State::lost(AskCause::NotBegun(NotBegun::Timeout))));
             return None;
         }

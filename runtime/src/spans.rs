@@ -26,7 +26,7 @@ use ringpost_transport::note::{NOTE_BYTES, Note};
 use ringpost_transport::shield;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Entered, Id};
-use tracing::{Level, Span, dispatcher, span, span_enabled};
+use tracing::{Dispatch, Level, Span, dispatcher, span, span_enabled};
 
 use crate::address::Address;
 use crate::mailbox::Outlined;
@@ -231,6 +231,47 @@ fn send_below<D: fmt::Display>((subject, actor): (Subject<'_>, D)) -> Note {
 impl Subject<'_> {
     fn kind(&self) -> &'static str {
         if self.is_ask { "ask" } else { "tell" }
+    }
+}
+
+/// Calls `act` in no span and in no scope, whatever the caller is in: as a task of its own would.
+pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
+    if !dispatcher::has_been_set() {
+        return act();
+    }
+    let _outer = Outside { ids: CURRENT.take(), left: leave_spans() };
+    act()
+}
+
+/// Leaves the spans that this thread is in; returns them with their subscriber, the innermost
+/// first.
+fn leave_spans() -> Vec<(Dispatch, Id)> {
+    let mut left = Vec::new();
+    shield::run(|| {
+        dispatcher::get_default(|subscriber| {
+            while left.len() < usize::from(CHAINED_MAX)
+                && let Some(id) = subscriber.current_span().id().cloned()
+            {
+                subscriber.exit(&id);
+                left.push((subscriber.clone(), id));
+            }
+        })
+    });
+    left
+}
+
+/// The scope and the spans that a thread has left; it is in them again when this is dropped.
+struct Outside {
+    ids: Option<Ids>,
+    left: Vec<(Dispatch, Id)>,
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        CURRENT.set(self.ids);
+        for (subscriber, id) in self.left.drain(..).rev() {
+            shield::run(|| subscriber.enter(&id));
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod finding;
 mod forwarding;
 mod groups;
 mod idle;
+mod in_place;
 mod linking;
 mod log;
 mod models;

@@ -91,6 +91,14 @@ pub(super) fn asker_gone() -> Option<Arc<AskerGone>> {
     gone
 }
 
+/// Calls `act` as a caller that is no handler.
+pub(super) fn apart<T>(act: impl FnOnce() -> T) -> T {
+    let asker = ASKER.take();
+    let done = act();
+    ASKER.set(asker);
+    done
+}
+
 pin_project! {
     /// A handler whose output is the answer to its asker.
     pub struct Answering<'a, R, F> {

@@ -94,13 +94,20 @@ impl<R: Reply> Asking<R> {
         if let Some(pending) = &mut self.pending {
             return pending.poll(cx);
         }
-        match ready!(self.poll_send(question, deadline, AskNote::None, cx)) {
+        let mut ask = NewAsk::new(deadline, cx.waker());
+        // What waited for room finds that its actor is busy.
+        ask.in_place = self.limit.take_fresh();
+        let sent = ready!(question.poll_send(&mut ask, cx));
+        let in_place = ask.in_place;
+        if let Err(cause) = sent.and_then(|()| self.sent(ask)) {
+            question.discard();
+            return Poll::Ready(Err(AskCause::NotSent(cause)));
+        }
+        match &mut self.pending {
+            // The actor may have answered on this thread.
+            Some(pending) if in_place => pending.poll(cx),
             // It has the waker already, and is ready after a wake-up at the earliest.
-            Ok(()) => Poll::Pending,
-            Err(cause) => {
-                question.discard();
-                Poll::Ready(Err(AskCause::NotSent(cause)))
-            }
+            _ => Poll::Pending,
         }
     }
 

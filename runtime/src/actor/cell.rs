@@ -2,10 +2,11 @@
 
 mod base;
 mod inlet;
+mod turn;
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use ringpost_transport::shield;
@@ -13,6 +14,7 @@ use ringpost_transport::shield;
 use super::Handlers;
 use super::arrival::{Arrival, Unopened};
 use super::ends::Ends;
+use super::in_place;
 use super::kind_of;
 use super::route::{self, Label, Source};
 use super::tether::TIE;
@@ -24,7 +26,7 @@ use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::link_end::LinkEnd;
-use crate::mailbox::{Depth, Hand, Intake, Mailbox, Outlined, OutlinedOption, Room};
+use crate::mailbox::{Called, Depth, Hand, Intake, Mailbox, Outlined, OutlinedOption, Room};
 use crate::node::Node;
 use crate::resident::{Halt, Resident};
 use crate::rest::Pause;
@@ -36,6 +38,7 @@ use crate::tally::Tally;
 use crate::waits::Waits;
 
 pub(super) use base::{Base, Body};
+pub(super) use turn::{LargeLife, Seat, SmallLife, Turn};
 
 /// An actor of this node, from outside its task.
 #[repr(C)]
@@ -92,12 +95,15 @@ impl<A: Handlers> Cell<A> {
 
     /// Commits a message. An actor that was stopped between the reservation and now has accepted it
     /// all the same, and a tell is a dead letter (DL-1).
-    pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> Fate {
-        let Err(letter) = self.mailbox.fill(room, letter) else { return Fate::Delivered };
+    pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> (Fate, Called) {
+        let letter = match self.mailbox.fill(room, letter) {
+            Ok(called) => return (Fate::Delivered, called),
+            Err(letter) => letter,
+        };
         if let Some(label) = letter.told() {
             self.base.bury(label, DeadLetterCause::Stopped);
         }
-        Fate::Refused
+        (Fate::Refused, Called::default())
     }
 
     /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
@@ -334,7 +340,7 @@ impl<A: Handlers> Resident for Cell<A> {
         route: u16,
         letter: &mut dyn Any,
         ask: Option<(&mut dyn Any, Arc<dyn OpenAsk>)>,
-    ) -> Result<Fate, Cause> {
+    ) -> Result<(Fate, Called), Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let (reply, ask) = ask.unzip();
         let envelope = (route.take)(&mut Source::Near(letter, reply), &self.base.node)?;
@@ -361,5 +367,16 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn list(&self) {
         self.base.list();
+    }
+
+    #[inline]
+    fn is_idle(&self) -> bool {
+        A::IN_PLACE
+            && self.base.turn().is_free()
+            && in_place::is_allowed(self.base.node.runtime().id())
+    }
+
+    fn take_turn(&self, task: Waker) {
+        in_place::run(self.base.turn(), task);
     }
 }

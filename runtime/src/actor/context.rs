@@ -52,6 +52,10 @@ pub struct Context<A: Hosted> {
     bytes: u32,
     /// That message came from the mailbox.
     is_mail: bool,
+    /// The actor has started once.
+    pub(super) is_born: bool,
+    /// Messages that began since other tasks had a turn.
+    pub(super) turn: u16,
 }
 
 /// Implemented for each type that has `#[handlers]`, and for no other. Hooks are bound by it and
@@ -101,6 +105,8 @@ impl<A: Handlers> Context<A> {
             deadline: None,
             bytes: 0,
             is_mail: false,
+            is_born: false,
+            turn: 0,
             more: None,
         }
     }

@@ -174,15 +174,18 @@ impl<P> Destination<P> {
                 if let refused @ Err(_) = begin_ask(to, line) {
                     return Poll::Ready(refused);
                 }
+                ask.in_place = ask.in_place && to.is_idle();
                 line.lend(ask);
                 if line.has_no_turn() && actor.put_at_once(message, Some(&mut *ask)).is_some() {
                     ask.note_put(to, line);
+                    ask.take_turn(to);
                     return Poll::Ready(Ok(()));
                 }
                 let put = actor.poll_put(message, Some(&mut *ask), line, cx);
                 ask.put(put, to, line)
             }
             Destination::Elsewhere(to) => {
+                ask.in_place = false;
                 ask.poll_elsewhere((to, const { &P::ASKED }), message, line, cx)
             }
         }
@@ -250,6 +253,7 @@ impl<R: Send + 'static> NewAsk<'_, R> {
             return why_unput(to, put, line).map(Err);
         }
         self.note_put(to, line);
+        self.take_turn(to);
         Poll::Ready(Ok(()))
     }
 

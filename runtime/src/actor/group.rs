@@ -438,7 +438,7 @@ mod tests {
 
         #[handler]
         fn kept(&self) -> u64 {
-            let kept = self.awaited.by_size.values().map(Vec::len).sum();
+            let kept = self.awaited.by_size.values().map(Vec::len).sum::<usize>();
             assert_eq!(self.awaited.count, kept);
             kept as u64
         }

@@ -48,10 +48,6 @@ pub(super) struct Life<A: Handlers> {
     started: Option<Started>,
     /// How it is restarted; `None` if it never is.
     plan: Option<Box<Plan<A>>>,
-    /// It has started once.
-    is_born: bool,
-    /// Messages that began since other tasks had a turn.
-    turn: u16,
     cx: Context<A>,
     hand: ActorHand<A>,
     cell: Arc<Cell<A>>,
@@ -62,9 +58,10 @@ enum Ending {
     Stopped,
     /// Its start failed; with the error's text.
     Unstarted(Box<(BoxError, Arc<str>)>),
-    Panicked(Arc<str>),
+    /// Boxed, as this lies in each actor.
+    Panicked(Box<Arc<str>>),
     Killed,
-    Failed(Arc<str>),
+    Failed(Box<Arc<str>>),
 }
 
 impl<A: Handlers> Life<A> {
@@ -83,10 +80,12 @@ impl<A: Handlers> Life<A> {
             hand: Hand::new(),
             plan,
             started: Some(started),
-            is_born: false,
-            turn: 0,
             how: Ending::Killed,
         })
+    }
+
+    pub(super) fn cell(&self) -> Arc<Cell<A>> {
+        self.cell.clone()
     }
 
     /// Gives the actor to one that was made without.
@@ -132,18 +131,19 @@ impl<A: Handlers> Life<A> {
             let start = const { &Duty::runs(A::NAME, "on_start") };
             // The message that the last incarnation had in hand is not this one's.
             self.cx.done();
-            if self.is_born {
+            if self.cx.is_born {
                 self.begin_anew();
             }
             if let Some(actor) = &mut self.actor {
-                let in_hand = if self.is_born { InHand::NEXT_START } else { InHand::FIRST_START };
+                let in_hand =
+                    if self.cx.is_born { InHand::NEXT_START } else { InHand::FIRST_START };
                 let mut starts = pin!(actor.on_start(&mut self.cx));
                 // (Without its type: the rest is compiled once.)
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
                 on_duty(start, in_hand, None, starts).await?;
             }
             note_started(self.cell.base(), self.started.take());
-            self.is_born = true;
+            self.cx.is_born = true;
             loop {
                 let handling = {
                     let mut alarm = None;
@@ -189,14 +189,14 @@ impl<A: Handlers> Life<A> {
         alarm: &mut Option<Box<Alarm<Node>>>,
         task: &mut TaskContext<'_>,
     ) -> Poll<Option<Begun<A>>> {
-        let Life { actor: Some(actor), cell, cx, hand, turn, .. } = self else {
+        let Life { actor: Some(actor), cell, cx, hand, .. } = self else {
             return Poll::Ready(None);
         };
         cx.done();
         // Lets other tasks run now and then, however much there is to do.
         ready!(coop::poll_proceed(task)).made_progress();
-        while *turn < limits::TURN_MESSAGES_MAX {
-            *turn += 1;
+        while cx.turn < limits::TURN_MESSAGES_MAX {
+            cx.turn += 1;
             cx.done();
             // EN-2, MB-6.
             if cell.mailbox().is_stopping() || cell.ends().is_halted() {
@@ -223,7 +223,7 @@ impl<A: Handlers> Life<A> {
                         // The mailbox had its turn, and nothing in it (RL-2).
                         Poll::Pending if cx.rest_lane() => continue,
                         Poll::Pending => {
-                            *turn = 0;
+                            cx.turn = 0;
                             cx.wait(task);
                             return Poll::Pending;
                         }
@@ -240,7 +240,7 @@ impl<A: Handlers> Life<A> {
         }
         cx.done();
         // It goes on when they had their turn.
-        *turn = 0;
+        cx.turn = 0;
         match pin!(yield_now()).poll(task) {
             Poll::Ready(()) | Poll::Pending => Poll::Pending,
         }
@@ -332,9 +332,9 @@ impl Ending {
         match self {
             Ending::Stopped => ActorExit::Stopped,
             Ending::Unstarted(why) => ActorExit::Failed(why.1.clone()),
-            Ending::Panicked(message) => ActorExit::Panicked(message.clone()),
+            Ending::Panicked(message) => ActorExit::Panicked((**message).clone()),
             Ending::Killed => ActorExit::Killed,
-            Ending::Failed(reason) => ActorExit::Failed(reason.clone()),
+            Ending::Failed(reason) => ActorExit::Failed((**reason).clone()),
         }
     }
 
@@ -342,7 +342,7 @@ impl Ending {
     fn unstarted(self) -> SpawnError {
         match self {
             Ending::Unstarted(why) => SpawnError::Start(why.0),
-            Ending::Panicked(message) => SpawnError::Panicked(message),
+            Ending::Panicked(message) => SpawnError::Panicked(*message),
             Ending::Failed(reason) => SpawnError::Start(reason.to_string().into()),
             Ending::Killed | Ending::Stopped => SpawnError::Killed,
         }

@@ -251,7 +251,10 @@ pub(super) struct Spawner<A: Offered> {
 
 #[actor(name = "ringpost::Spawner")]
 #[diagnostic::do_not_recommend]
-impl<A: Offered> Actor for Spawner<A> {}
+impl<A: Offered> Actor for Spawner<A> {
+    // What the type does as an actor of it is made may take long.
+    const IN_PLACE: bool = false;
+}
 
 #[handlers]
 impl<A: Offered> Spawner<A> {

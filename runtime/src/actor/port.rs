@@ -15,7 +15,7 @@ use crate::busy::{is_running, running};
 use crate::deadlines::Expired;
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::fate::Fate;
-use crate::mailbox::{Intake, NoRoom, OutlinedOption, Room};
+use crate::mailbox::{Called, Intake, NoRoom, OutlinedOption, Room};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Confirmation, LinkCause, MessageForms, PendingReply, Waiter};
@@ -121,6 +121,10 @@ pub struct NewAsk<'a, R> {
     pub(super) note: AskNote<'a>,
     /// The slot, where a handler waits for the answer.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
+    /// The asker looks for the answer as soon as it is sent, and so may take the actor's turn.
+    pub(super) in_place: bool,
+    /// The task of the actor, if it waits for this message.
+    pub(super) called: Called,
 }
 
 /// The asker that an answer to an ask on this node is for.
@@ -134,14 +138,34 @@ pub(super) enum AskNote<'a> {
 
 impl<'a, R> NewAsk<'a, R> {
     pub(super) fn new(deadline: Instant, waker: &'a Waker) -> Self {
-        NewAsk { deadline, waker, answer: None, note: AskNote::None, ask: None }
+        NewAsk {
+            deadline,
+            waker,
+            answer: None,
+            note: AskNote::None,
+            ask: None,
+            in_place: false,
+            called: Called::default(),
+        }
+    }
+
+    /// Has the actor that the ask was put to take its turn here, if that is idle and this may be.
+    #[inline]
+    pub(super) fn take_turn(&mut self, to: &dyn Resident) {
+        if self.in_place
+            && let Some(task) = self.called.take()
+        {
+            to.take_turn(task);
+        }
     }
 }
 
 impl<R: Send + 'static> NewAsk<'_, R> {
     /// Makes the slot: the way back, and the ask as its actor sees it.
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
-        let (asker, answerer, ask) = slot(self.deadline, self.waker.clone());
+        // Nobody is to be woken for an answer that is looked for before anything else.
+        let waker = if self.in_place { Waker::noop() } else { self.waker };
+        let (asker, answerer, ask) = slot(self.deadline, waker.clone());
         self.answer = Some(Pending::Local(LocalAnswer(asker)));
         match &self.note {
             AskNote::None => {}

@@ -177,11 +177,13 @@ impl Entry<'_> {
         asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {
         let Some(asked) = asked else {
-            return self.actor.put(room, self.route, message, None);
+            return self.actor.put(room, self.route, message, None).map(|(fate, _called)| fate);
         };
         let (reply, ask) = asked.open();
         let mut reply = Some(reply);
-        self.actor.put(room, self.route, message, Some((&mut reply, ask)))
+        let (fate, called) = self.actor.put(room, self.route, message, Some((&mut reply, ask)))?;
+        asked.called = called;
+        Ok(fate)
     }
 
     /// See [`Port::poll_put`].

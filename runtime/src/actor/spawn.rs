@@ -4,10 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use stackfuture::StackFuture;
 use tokio::sync::oneshot;
 
-use super::cell::{Base, Cell};
+use super::cell::{Base, Body, Cell, LargeLife, Seat, SmallLife};
 use super::child::{Child, Course, Parent, Plan};
 use super::life::Life;
 use super::options::SpawnOptions;
@@ -190,27 +189,27 @@ impl Node {
         // Before it runs: what it asks as it starts finds that its spawner waits for it (WC-1).
         let (told, starts) = Starts::of(&*cell);
         // `Life` uses the sender, also where the task is dropped before it runs.
-        let life = Life::new(cell, Some(actor), plan, told);
-        self.run_task(Life::run(life));
+        let life = Life::new(cell.clone(), Some(actor), plan, told);
+        self.run_task(cell, Life::run(life));
         starts
     }
 
     /// Spawns an actor's task, without its type: tokio's task is compiled once, and not into each
     /// program for each actor and each of tokio's schedulers.
-    fn run_task<F: Future<Output = ()> + Send + 'static>(&self, life: F) {
+    fn run_task<F: Future<Output = ()> + Send + 'static>(&self, whose: Arc<dyn Body>, life: F) {
         if const { SmallLife::has_space_for::<F>() && SmallLife::has_alignment_for::<F>() } {
             let Ok(life) = SmallLife::try_from(life) else { unreachable!("it has the space") };
-            self.run_small(life);
+            self.run_small(Seat::new(whose, life));
         } else {
-            self.run_large(Box::pin(life));
+            self.run_large(Seat::new(whose, Box::pin(life)));
         }
     }
 
-    fn run_small(&self, life: SmallLife) {
+    fn run_small(&self, life: Seat<SmallLife>) {
         self.runtime().spawn(life);
     }
 
-    fn run_large(&self, life: Pin<Box<dyn Future<Output = ()> + Send>>) {
+    fn run_large(&self, life: Seat<LargeLife>) {
         self.runtime().spawn(life);
     }
 }
@@ -222,10 +221,6 @@ pub(crate) struct Begun<A: Handlers, S> {
     /// Tells when it has started.
     pub(crate) starts: S,
 }
-
-/// A life that lies in tokio's task: with as many bytes that takes 512, of which 16 are the two
-/// pointers here. Larger ones are boxed.
-type SmallLife = StackFuture<'static, (), 392>;
 
 /// Makes the cell of an actor, with this capacity of its mailbox.
 type Make = fn(Base, usize) -> Arc<dyn Resident>;
@@ -316,7 +311,7 @@ impl<A: Handlers> Unborn<A> {
 
     /// Has it run. No handler waits for its start.
     pub(super) fn run(self, node: &Node) -> Starts {
-        node.run_task(Life::run(self.life));
+        node.run_task(self.life.cell(), Life::run(self.life));
         self.starts
     }
 }

@@ -49,14 +49,23 @@ pub(super) struct TimeLimit {
     waits: Option<asker_gone::Place>,
     /// It was not set: what the asker of the message in hand leaves is the most.
     inherits: bool,
+    /// It begins to count now, and is not over.
+    is_fresh: bool,
 }
 
 impl TimeLimit {
     /// Returns a limit of so much, a year at most.
     pub(super) fn new(limit: Duration) -> Self {
         let nanoseconds = limit.min(limits::ASK_TIMEOUT_MAX).as_nanos() as u64;
-        let inherits = false;
-        TimeLimit { nanoseconds, deadline: None, place: None, asker: None, waits: None, inherits }
+        TimeLimit {
+            nanoseconds,
+            deadline: None,
+            place: None,
+            asker: None,
+            waits: None,
+            inherits: false,
+            is_fresh: false,
+        }
     }
 
     /// Returns the limit of an ask that has none of its own: within a handler, no longer than the
@@ -106,7 +115,8 @@ impl TimeLimit {
     }
 
     fn begin(&mut self) -> Instant {
-        let mut deadline = Instant::now() + self.limit();
+        let now = Instant::now();
+        let mut deadline = now + self.limit();
         if self.inherits
             && let Some(running) = running()
             && let Some(inherited) = running.in_hand.deadline
@@ -114,7 +124,13 @@ impl TimeLimit {
             deadline = deadline.min(inherited);
             self.asker = asker_gone();
         }
+        self.is_fresh = deadline > now;
         *self.deadline.insert(deadline)
+    }
+
+    /// Returns true, once, if it has [begun](Self::start) to count just now, and is not over.
+    pub(super) fn take_fresh(&mut self) -> bool {
+        std::mem::take(&mut self.is_fresh)
     }
 
     /// Waits until the time is over, or the asker of the message in hand has gone and the time is

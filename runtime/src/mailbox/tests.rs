@@ -340,7 +340,7 @@ fn room_that_outlives_a_stop_takes_nothing() {
     let mailbox = Mailbox::<u32, u32>::new(2);
     let (room, other) = (mailbox.try_room().ok().unwrap(), mailbox.try_room().ok().unwrap());
     mailbox.stop();
-    assert_eq!(mailbox.fill(room, 5), Err(5));
+    assert_eq!(mailbox.fill(room, 5).err(), Some(5));
     drop(other);
 }
 

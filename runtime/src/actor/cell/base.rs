@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use ringpost_transport::log;
 
+use super::turn::Turn;
 use crate::actor::arrival::{Unopened, begin_ask};
 use crate::actor::child::Course;
 use crate::actor::ends::Ends;
@@ -33,6 +34,7 @@ pub(in crate::actor) struct Base {
     pub(super) name: Option<Arc<str>>,
     /// There from the first look on: for most actors no caller asks for it.
     rare: OnceLock<Box<Rare>>,
+    turn: Turn,
     pub(super) ends: Ends,
     pub(super) key: Key,
     pub(super) node: Node,
@@ -73,6 +75,7 @@ impl Base {
             waits: Mutex::new(None),
             name,
             rare: OnceLock::new(),
+            turn: Turn::new(),
             ends: Ends::new(course),
             key,
             node,
@@ -81,6 +84,10 @@ impl Base {
 
     pub(in crate::actor) fn ends(&self) -> &Ends {
         &self.ends
+    }
+
+    pub(in crate::actor) fn turn(&self) -> &Turn {
+        &self.turn
     }
 
     pub(in crate::actor) fn node(&self) -> &Node {

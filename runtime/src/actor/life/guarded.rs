@@ -74,13 +74,16 @@ fn poll(
     cx: &mut TaskContext<'_>,
 ) -> Poll<Ending> {
     let polled = if base.ends().is_forced() {
+        note_turn(base, is_waiting);
         Ok(Poll::Pending)
     } else {
         let _within = enter_actor((base.token(), base.id()), base.node().runtime().id());
         // Also the text of an error is the user's code.
-        shield::catch(|| inner.poll(cx).map(Ending::of))
+        let polled = shield::catch(|| inner.poll(cx).map(Ending::of));
+        // Before what is noted of an asker on this thread counts again.
+        note_turn(base, is_waiting);
+        polled
     };
-    note_turn(base, is_waiting);
     // Mostly: then no part of an ending is looked at.
     if let Ok(Poll::Pending) = &polled
         && !base.ends().is_forced()
@@ -105,8 +108,8 @@ fn judge(
     let ending = match (ends.forced(), polled) {
         (Some(Forced::Kill), _) => Ending::Killed,
         // Its own failure: a failure of another actor is in the log of that one already.
-        (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(panic),
-        (Some(Forced::Fail(reason)), _) => Ending::Failed(reason),
+        (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(panic.into()),
+        (Some(Forced::Fail(reason)), _) => Ending::Failed(reason.into()),
         (None, Ok(Poll::Pending)) => return Poll::Pending,
         (None, Ok(Poll::Ready(ending))) => ending,
     };

@@ -63,7 +63,7 @@ impl<A: Handlers> Living for Lent<'_, A> {
     }
 
     fn is_born(&self) -> bool {
-        self.0.is_born
+        self.0.cx.is_born
     }
 
     fn course(&mut self) -> Option<&mut Course> {

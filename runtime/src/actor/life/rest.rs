@@ -176,7 +176,7 @@ impl<'a> Ended<'a> {
             Verdict::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
                 course.escalate(reason.clone());
-                self.life.end_as(Ending::Failed(reason));
+                self.life.end_as(Ending::Failed(reason.into()));
                 Next::End
             }
         }

@@ -121,7 +121,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         &self,
         room: NearRoom<'_>,
         message: &mut Option<M>,
-        asked: Option<&mut NewAsk<A::Reply>>,
+        mut asked: Option<&mut NewAsk<A::Reply>>,
     ) -> Result<Fate, Cause> {
         if message.is_none() {
             return Ok(Fate::NotSent);
@@ -132,10 +132,14 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         }
         let cell = self.cell();
         let input = A::Input::take_local(message, cell.node())?;
-        let (reply, ask) = way_back(asked, Scope::here());
+        let (reply, ask) = way_back(asked.as_deref_mut(), Scope::here());
         let label = const { &Label::of::<A, M>() };
         let letter = Letter { label, ask, envelope: Some(A::envelope(input, reply)).into() };
-        Ok(cell.commit(room.0, letter))
+        let (fate, called) = cell.commit(room.0, letter);
+        if let Some(asked) = asked {
+            asked.called = called;
+        }
+        Ok(fate)
     }
 
     fn poll_put(
@@ -160,7 +164,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     fn put_at_once(
         &self,
         message: &mut Option<M>,
-        asked: Option<&mut NewAsk<A::Reply>>,
+        mut asked: Option<&mut NewAsk<A::Reply>>,
     ) -> Option<Fate> {
         if !A::Input::IS_MESSAGE || message.is_none() {
             return None;
@@ -169,10 +173,14 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         let scope = Scope::here();
         let Ok(vacancy) = self.cell().mailbox().try_vacancy() else { return None };
         // Before the message is taken: nothing is between that and the mailbox.
-        let (reply, ask) = way_back(asked, scope);
+        let (reply, ask) = way_back(asked.as_deref_mut(), scope);
         let input = A::Input::take_at_once(message)?;
         let label = const { &Label::of::<A, M>() };
-        vacancy.fill(Letter { label, ask, envelope: Some(A::envelope(input, reply)).into() });
+        let letter = Letter { label, ask, envelope: Some(A::envelope(input, reply)).into() };
+        let called = vacancy.fill(letter);
+        if let Some(asked) = asked {
+            asked.called = called;
+        }
         Some(Fate::Delivered)
     }
 

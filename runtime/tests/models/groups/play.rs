@@ -238,7 +238,16 @@ impl Stage {
     async fn ask(&self, at: usize) {
         let (Some(group), line) = (self.group(at), self.line()) else { return };
         let act = self.begin(at, line.number, false);
-        match group.ask(line).timeout(PATIENCE).await {
+        let ask = group.ask(line).timeout(PATIENCE);
+        // Sent so, it waits in the mailbox of an idle group, too.
+        let told = match act.is_multiple_of(2) {
+            true => match ask.try_send() {
+                Ok(answer) => answer.await,
+                Err(_) => return self.book.refused(act),
+            },
+            false => ask.await,
+        };
+        match told {
             Ok(told) => self.book.told(act, told),
             Err(error) if error.is_retryable() => self.book.refused(act),
             Err(error) => {

@@ -1,0 +1,245 @@
+//! The turn of an actor: the right to poll its life. The task of the actor takes it, or an asker
+//! that finds the actor idle.
+//!
+//! - **TN-1 one at a time**: the life is polled by whoever has taken the turn, and by nobody else.
+//! - **TN-2 no wake-up lost**: a task that finds the turn taken is woken when it is given back.
+//! - **TN-3 seated**: the task's future, and the life in it, stay where they are while the turn is
+//!   taken: the drop of that future waits until it is given back.
+#![allow(unsafe_code, reason = "polls a life that lies in the task of its actor")]
+
+use std::cell::UnsafeCell;
+use std::future::poll_fn;
+use std::marker::PhantomPinned;
+use std::pin::{Pin, pin};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use stackfuture::StackFuture;
+use tokio::task::coop::unconstrained;
+
+use super::Body;
+
+/// A life that lies in tokio's task: with as many bytes that takes 512, of which 32 are the two
+/// pointers here and the reference to the cell. Larger ones are boxed.
+pub(in crate::actor) type SmallLife = StackFuture<'static, (), 376>;
+
+pub(in crate::actor) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Bits of the word of a turn, beside the address of the seat. The word is zero when there is no
+/// seat: the task has not been polled, or its future is being dropped.
+const TAKEN: usize = 1;
+/// Taken, and the task of the actor wants it.
+const WANTED: usize = 2;
+/// The seat is one of a [`LargeLife`].
+const LARGE: usize = 4;
+const BITS: usize = TAKEN | WANTED | LARGE;
+
+/// How long the drop of a seat sleeps between two looks whether the turn was given back.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// The turn of an actor: where its life lies, and who polls it. By the atomic of the machine, or in
+/// a model by that of loom.
+pub(in crate::actor) struct Turn<W = AtomicUsize>(W);
+
+/// An atomic word.
+pub(in crate::actor) trait Word {
+    fn load(&self, order: Ordering) -> usize;
+    /// Returns true if the value was `old` and is `new` now.
+    fn replace(&self, old: usize, new: usize) -> bool;
+    fn swap(&self, new: usize) -> usize;
+}
+
+macro_rules! word {
+    ($atomic:ty) => {
+        impl Word for $atomic {
+            #[inline]
+            fn load(&self, order: Ordering) -> usize {
+                self.load(order)
+            }
+
+            #[inline]
+            fn replace(&self, old: usize, new: usize) -> bool {
+                self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            }
+
+            #[inline]
+            fn swap(&self, new: usize) -> usize {
+                self.swap(new, Ordering::AcqRel)
+            }
+        }
+    };
+}
+
+word!(AtomicUsize);
+
+#[cfg(test)]
+mod model;
+
+impl<W: Word> Turn<W> {
+    /// Takes the turn if it is free; returns the seat.
+    #[inline]
+    fn take(&self) -> Option<usize> {
+        let seat = self.0.load(Ordering::Relaxed);
+        let is_free = seat != 0 && seat & (TAKEN | WANTED) == 0;
+        (is_free && self.0.replace(seat, seat | TAKEN)).then_some(seat)
+    }
+
+    /// Takes the turn for the task that has the seat. Returns false if it is taken: whoever gives
+    /// it back wakes the task (TN-2).
+    fn take_or_want(&self, seat: usize) -> bool {
+        loop {
+            let now = self.0.load(Ordering::Relaxed);
+            if now & WANTED != 0 {
+                return false;
+            }
+            // (Before the first poll the word is zero, and only the task comes here.)
+            let (next, is_mine) =
+                if now & TAKEN == 0 { (seat | TAKEN, true) } else { (now | WANTED, false) };
+            if self.0.replace(now, next) {
+                return is_mine;
+            }
+        }
+    }
+
+    /// Gives the turn back. Returns true if the task is to be woken.
+    #[inline]
+    fn give_back(&self, seat: usize) -> bool {
+        self.0.swap(seat) & WANTED != 0
+    }
+
+    /// Ends the turn, if nobody has it.
+    fn close(&self) -> bool {
+        let now = self.0.load(Ordering::Acquire);
+        now == 0 || now & TAKEN == 0 && self.0.replace(now, 0)
+    }
+}
+
+impl Turn {
+    pub(in crate::actor) const fn new() -> Self {
+        Turn(AtomicUsize::new(0))
+    }
+
+    /// Returns true if there is a life, and nobody polls it now.
+    #[inline]
+    pub(in crate::actor) fn is_free(&self) -> bool {
+        let now = self.0.load(Ordering::Relaxed);
+        now != 0 && now & TAKEN == 0
+    }
+
+    /// Polls the life on this thread, as its task would, which `task` wakes. Returns false, and has
+    /// done nothing, if it is polled elsewhere or has ended.
+    pub(in crate::actor) fn run(&self, task: &Waker) -> bool {
+        let Some(seat) = self.take() else { return false };
+        let _taken = Taken { turn: self, seat, task: Some(task) };
+        let at = ptr::with_exposed_provenance::<()>(seat & !BITS);
+        // The budget of the task here is the asker's.
+        let polled = unconstrained(poll_fn(|cx| {
+            if seat & LARGE == 0 {
+                // SAFETY: the seat is there (TN-3), of a small life, and the turn is taken (TN-1).
+                unsafe { poll_life(at.cast::<Seat<SmallLife>>(), cx) }
+            } else {
+                // SAFETY: as above, of a large one.
+                unsafe { poll_life(at.cast::<Seat<LargeLife>>(), cx) }
+            }
+        }));
+        let polled = pin!(polled).poll(&mut Context::from_waker(task));
+        if polled.is_ready() {
+            // Its task sees the end.
+            task.wake_by_ref();
+        }
+        true
+    }
+}
+
+/// A turn that is taken; given back when dropped.
+struct Taken<'a> {
+    turn: &'a Turn,
+    seat: usize,
+    /// Wakes the task, unless that has the turn itself.
+    task: Option<&'a Waker>,
+}
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.turn.give_back(self.seat)
+            && let Some(task) = self.task
+        {
+            task.wake_by_ref();
+        }
+    }
+}
+
+/// The future of an actor's task: its life, which whoever has the turn polls.
+pub(in crate::actor) struct Seat<F> {
+    /// `None` when it has ended.
+    life: UnsafeCell<Option<F>>,
+    whose: Arc<dyn Body>,
+    _pinned: PhantomPinned,
+}
+
+/// One of the two kinds of a life.
+pub(in crate::actor) trait Lives: Future<Output = ()> {
+    /// The bits by which a turn knows it.
+    const BITS: usize;
+}
+
+impl Lives for SmallLife {
+    const BITS: usize = 0;
+}
+
+impl Lives for LargeLife {
+    const BITS: usize = LARGE;
+}
+
+impl<F: Lives> Seat<F> {
+    pub(in crate::actor) fn new(whose: Arc<dyn Body>, life: F) -> Self {
+        Seat { life: UnsafeCell::new(Some(life)), whose, _pinned: PhantomPinned }
+    }
+}
+
+/// Polls the life of a seat.
+///
+/// # Safety
+/// The seat is there and pinned, and the caller has the turn of its actor.
+unsafe fn poll_life<F: Lives>(seat: *const Seat<F>, cx: &mut Context<'_>) -> Poll<()> {
+    // SAFETY: the caller says that it is there.
+    let life = unsafe { &*seat }.life.get();
+    // SAFETY: the caller has the turn, so there is no other reference to the life (TN-1).
+    let life = unsafe { &mut *life };
+    let Some(running) = life else { return Poll::Ready(()) };
+    // SAFETY: the seat is pinned, and the life is never moved out of it.
+    let ended = unsafe { Pin::new_unchecked(running) }.poll(cx);
+    if ended.is_ready() {
+        *life = None;
+    }
+    ended
+}
+
+impl<F: Lives> Future for Seat<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let at = ptr::from_ref(self.as_ref().get_ref());
+        let (turn, seat) = (self.whose.base().turn(), at.expose_provenance() | F::BITS);
+        if !turn.take_or_want(seat) {
+            return Poll::Pending;
+        }
+        let _taken = Taken { turn, seat, task: None };
+        // SAFETY: it is pinned here, and has the turn.
+        unsafe { poll_life(at, cx) }
+    }
+}
+
+impl<F> Drop for Seat<F> {
+    fn drop(&mut self) {
+        // TN-3. Mostly nobody has it: then the task ended by itself, or its runtime did.
+        while !self.whose.base().turn().close() {
+            thread::sleep(LOOK);
+        }
+    }
+}

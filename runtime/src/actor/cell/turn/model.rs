@@ -1,0 +1,86 @@
+//! The turn under loom: its code, with every order in which the task of an actor and two askers
+//! run.
+
+use std::sync::atomic::Ordering;
+
+use loom::model::Builder;
+use loom::sync::atomic::{AtomicU64, AtomicUsize};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use super::{Turn, Word};
+
+word!(AtomicUsize);
+
+const SEAT: usize = 8;
+const ASKERS: u64 = 2;
+
+/// An actor whose life adds up what waits for it.
+struct Actor {
+    turn: Turn<AtomicUsize>,
+    /// Messages that wait.
+    mail: AtomicU64,
+    /// Of whoever has the turn alone.
+    handled: Mutex<u64>,
+    /// Times that the task was woken and has not been polled since.
+    woken: AtomicU64,
+}
+
+impl Actor {
+    fn live(&self) {
+        let mail = self.mail.swap(0, Ordering::AcqRel);
+        *self.handled.try_lock().expect("nobody else has the turn") += mail;
+    }
+
+    /// As [`Turn::run`].
+    fn ask(&self) {
+        self.mail.fetch_add(1, Ordering::AcqRel);
+        let Some(seat) = self.turn.take() else {
+            self.woken.fetch_add(1, Ordering::AcqRel);
+            return;
+        };
+        self.live();
+        if self.turn.give_back(seat) {
+            self.woken.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Polls the task if it was woken, as a runtime does.
+    fn poll(&self) {
+        if self.woken.swap(0, Ordering::AcqRel) > 0 && self.turn.take_or_want(SEAT) {
+            self.live();
+            assert!(!self.turn.give_back(SEAT), "only the task wants it");
+        }
+    }
+}
+
+/// TN-1 and TN-2.
+#[test]
+fn each_message_is_handled_whoever_takes_the_turn() {
+    let mut model = Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let actor = Arc::new(Actor {
+            turn: Turn(AtomicUsize::new(0)),
+            mail: AtomicU64::new(0),
+            handled: Mutex::new(0),
+            woken: AtomicU64::new(1),
+        });
+        // The first poll, before anything is sent.
+        actor.poll();
+        let askers = (0..ASKERS).map(|_| {
+            let actor = actor.clone();
+            thread::spawn(move || actor.ask())
+        });
+        let askers: Vec<_> = askers.collect();
+        actor.poll();
+        for asker in askers {
+            asker.join().unwrap();
+        }
+        while actor.woken.load(Ordering::Acquire) > 0 {
+            actor.poll();
+        }
+        assert_eq!(*actor.handled.lock().unwrap(), ASKERS);
+        assert!(actor.turn.close() && actor.turn.take().is_none());
+    });
+}

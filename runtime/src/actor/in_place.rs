@@ -1,0 +1,92 @@
+//! Turns that an actor takes on the thread of an asker: no task is woken, and none is switched to.
+
+use std::cell::Cell;
+use std::task::Waker;
+
+use tokio::runtime::{Handle, Id};
+use tokio::task;
+use tokio::time::Instant;
+
+use super::asker_gone::apart;
+use super::cell::Turn;
+use crate::slot::first_is_fresh;
+use crate::{limits, spans};
+
+thread_local! {
+    /// How many actors take their turns on this thread, each within the one before.
+    static DEPTH: Cell<u8> = const { Cell::new(0) };
+    /// How many asks of this thread wake their actors before one takes a turn again.
+    static RESTS: Cell<u8> = const { Cell::new(0) };
+    /// How many turns there were, modulo 256.
+    static TURNS: Cell<u8> = const { Cell::new(0) };
+    /// The task that looked last on which runtime it is, and that runtime.
+    static TASK: Cell<Option<(task::Id, Id)>> = const { Cell::new(None) };
+}
+
+/// Returns true if an actor of this runtime may take a turn on this thread.
+#[inline]
+pub(super) fn is_allowed(runtime: Id) -> bool {
+    if DEPTH.get() >= limits::IN_PLACE_DEPTH_MAX {
+        return false;
+    }
+    match RESTS.get() {
+        0 => is_on(runtime),
+        rests => {
+            RESTS.set(rests - 1);
+            false
+        }
+    }
+}
+
+/// Returns true if the caller is on this runtime: a task never changes its own.
+#[inline]
+fn is_on(runtime: Id) -> bool {
+    let task = task::try_id();
+    match TASK.get() {
+        Some((last, of_last)) if task == Some(last) => of_last == runtime,
+        _ => look(task, runtime),
+    }
+}
+
+#[cold]
+fn look(task: Option<task::Id>, runtime: Id) -> bool {
+    let Ok(here) = Handle::try_current() else { return false };
+    TASK.set(task.map(|task| (task, here.id())));
+    here.id() == runtime
+}
+
+/// Has an actor take its turn on this thread, or wakes its task if it does so elsewhere. The actor
+/// was idle, and has an ask that was made just now.
+pub(super) fn run(turn: &Turn, task: Waker) {
+    let _within = Depth::enter();
+    let began = is_measured().then(Instant::now);
+    if !spans::outside(|| apart(|| first_is_fresh(|| turn.run(&task)))) {
+        return task.wake();
+    }
+    if began.is_some_and(|began| began.elapsed() > limits::IN_PLACE_TURN_MAX) {
+        RESTS.set(limits::IN_PLACE_RESTS);
+    }
+}
+
+/// Returns true for each eighth turn on this thread: a look at the clock costs as much as a short
+/// handler.
+fn is_measured() -> bool {
+    let turns = TURNS.get().wrapping_add(1);
+    TURNS.set(turns);
+    turns.is_multiple_of(8)
+}
+
+struct Depth;
+
+impl Depth {
+    fn enter() -> Self {
+        DEPTH.set(DEPTH.get() + 1);
+        Depth
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
