@@ -111,21 +111,6 @@ impl<R: Reply> Asking<R> {
         }
     }
 
-    /// Sends; the message is still there when it is not sent.
-    #[inline]
-    pub(super) fn poll_send(
-        &mut self,
-        question: &mut dyn Question<R>,
-        deadline: Instant,
-        note: AskNote<'_>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cause>> {
-        let mut ask = NewAsk::new(deadline, cx.waker());
-        ask.note = note;
-        ready!(question.poll_send(&mut ask, cx))?;
-        Poll::Ready(self.sent(ask))
-    }
-
     /// Gives up all that it holds on the way: it has ended.
     fn end(&mut self, question: &mut dyn Question<R>) {
         self.pending = None;
