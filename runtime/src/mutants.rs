@@ -63,8 +63,10 @@ mod switch {
         StrayKey,
         /// A worker of a pool that rests has its turn as the others have.
         RestingTurn,
-        /// A router hands an ask to a worker that waits for the answer.
-        HandedBack,
+        /// An ask that is handed on loses its chain.
+        ForgottenAsker,
+        /// An ask of another node comes without its chain.
+        ChainLeftBehind,
         /// Workers that are removed from a pool do not handle what they have.
         StoppedWorkers,
         /// A pool that is drained does not wait until its workers have handled what they have.
@@ -79,7 +81,7 @@ mod switch {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 21] = [
+        pub const ALL: [Mutant; 22] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -95,7 +97,8 @@ mod switch {
             Mutant::ArchivedEach,
             Mutant::StrayKey,
             Mutant::RestingTurn,
-            Mutant::HandedBack,
+            Mutant::ForgottenAsker,
+            Mutant::ChainLeftBehind,
             Mutant::StoppedWorkers,
             Mutant::HastyDrain,
             Mutant::HeldForEver,

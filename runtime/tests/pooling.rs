@@ -1,7 +1,6 @@
 //! Pools: actors of one type that share the work.
 
 mod asks;
-mod circles;
 mod drained;
 mod leaving;
 mod removed;

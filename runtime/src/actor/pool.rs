@@ -27,7 +27,6 @@ mod tell;
 mod tests;
 
 use std::any::type_name;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
@@ -44,8 +43,8 @@ use crate::address::Address;
 use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
-use crate::resident::{Ended, Resident};
-use ring::{Order, Ring, Shared, place_of};
+use crate::resident::Ended;
+use ring::{Order, Ring, Shared};
 
 pub use ask::PoolAsk;
 pub use builder::PoolBuilder;
@@ -371,21 +370,6 @@ impl<A: Handlers> Pool<A> {
                 Err(refused) => refusal = refused,
             }
         }
-    }
-
-    /// Returns true if messages with keys of these hashes, or without a key (`None`), wait for the
-    /// end of `router`: each worker that may take them has no room, and waits for that itself.
-    fn waits_for(&self, router: &dyn Resident, keys: &[Option<u64>]) -> bool {
-        let ring = self.shared.ring();
-        let places: BTreeSet<_> =
-            keys.iter().map(|key| key.map(|key| place_of(key, ring.len()))).collect();
-        let waits = |worker: &ActorRef<A>| worker.waits_for(router);
-        let is_some = !ring.is_empty() && !places.is_empty();
-        is_some
-            && places.into_iter().all(|place| match place {
-                Some(place) => waits(&ring[place]),
-                None => ring.iter().all(waits),
-            })
     }
 
     /// Returns true if no worker of these is made anew: the pool has ended, is to end, or has not

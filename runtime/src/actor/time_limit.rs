@@ -109,7 +109,7 @@ impl TimeLimit {
         let mut deadline = Instant::now() + self.limit();
         if self.inherits
             && let Some(running) = running()
-            && let Some(inherited) = running.in_hand.deadline
+            && let Some(inherited) = running.deadline
         {
             deadline = deadline.min(inherited);
             self.asker = asker_gone();

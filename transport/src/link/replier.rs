@@ -22,6 +22,24 @@ pub struct Replier {
     used: bool,
 }
 
+/// Tells whether the asker of an ask still waits. Made by [`Replier::watch`].
+#[derive(Debug)]
+pub struct AskWatch {
+    link: Arc<LinkHandle>,
+    correlation: u64,
+}
+
+impl AskWatch {
+    /// Returns true if the ask is not answered, and its asker still waits, as far as this node
+    /// knows.
+    pub fn is_awaited(&self) -> bool {
+        !self.link.has_ended() && {
+            let asks = &mut self.link.state.lock().send_queue.open_asks;
+            asks.is_awaited(self.correlation, Instant::now().into_std())
+        }
+    }
+}
+
 impl Replier {
     /// The code an asker gets when its replier was dropped after the ask was begun.
     pub const NO_REPLY: u16 = 0xffff;
@@ -81,6 +99,11 @@ impl Replier {
         drop(state);
         drop(old);
         Poll::Pending
+    }
+
+    /// Returns what tells whether the asker waits, also when this is used or dropped.
+    pub fn watch(&self) -> AskWatch {
+        AskWatch { link: self.link.clone(), correlation: self.correlation }
     }
 
     /// Returns the time at which the asker gives up, by the clock of this node, if the ask has one.

@@ -2,79 +2,25 @@
 
 use std::future::IntoFuture;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::coop;
 
 use super::ring::{Order, Ring};
 use super::{Pool, Refusal};
-use crate::actor::cell::Cell;
 use crate::actor::reference::Near;
 use crate::actor::time_limit::TimeLimit;
-use crate::actor::wait::Wait;
 use crate::actor::{Accepts, ActorRef, Ask, Handlers};
 use crate::error::{AskCause, AskError, Cause};
 use crate::message::Message;
-use crate::mutants::planted;
-use crate::resident::Resident;
-use crate::slot::OpenAsk;
-
-/// An ask of this node that a router has in hand, and hands to no worker that waits for the answer.
-pub(super) struct Routed {
-    pub(super) ask: Arc<dyn OpenAsk>,
-    pub(super) router: Arc<dyn Resident>,
-}
-
-impl Routed {
-    /// Returns the error for a worker that waits for the answer.
-    pub(super) fn refusal_at<A: Handlers>(&self, worker: &ActorRef<A>) -> Option<Cause> {
-        let cell = worker.near_cell().filter(|_| !planted!(HandedBack))?;
-        Wait::refusal_of(&self.ask, &*self.router, cell)
-    }
-
-    /// Returns true if a worker waits for the router: for an ask that no worker has, or for its end
-    /// without room.
-    fn is_awaited_by<A: Handlers>(&self, worker: &ActorRef<A>) -> bool {
-        let waits = |cell: &Cell<A>| Wait::is_for_any(&*self.router, cell);
-        worker.near_cell().is_some_and(waits) || worker.waits_for(&*self.router)
-    }
-
-    /// Returns the error where each of these workers waits for the router, and one of them for this
-    /// ask: none goes on before one of their asks ends, and this is the last one.
-    fn refusal_by<'r, A: Handlers>(
-        &self,
-        workers: impl Iterator<Item = &'r ActorRef<A>>,
-    ) -> Option<Cause> {
-        let mut refusal = None;
-        for worker in workers {
-            let refused = self.refusal_at(worker);
-            if refused.is_none() && !self.is_awaited_by(worker) {
-                return None;
-            }
-            refusal = refusal.or(refused);
-        }
-        refusal
-    }
-
-    /// Looks again, now that a worker has the ask: it may have begun to wait for the answer as it
-    /// was given that, and has not seen that it does so (WC-1).
-    fn look_again<A: Handlers>(&self, worker: &ActorRef<A>) {
-        if let (Some((_, ask)), Some(cell)) = (self.ask.passed_on(), worker.near_cell())
-            && let Some(cause) = Wait::refusal_of(&ask, cell, cell)
-        {
-            ask.refuse(cause);
-        }
-    }
-}
 
 impl<A: Handlers> Pool<A> {
-    /// Asks; calls `sent` when a worker has the message. A router so passes on the ask `routed`.
+    /// Asks; calls `sent` when a worker has the message.
     async fn answer<M: Message>(
         &self,
         mut message: M,
         mut limit: TimeLimit,
-        (sent, routed): (impl FnOnce() + Send, Option<&Routed>),
+        sent: impl FnOnce() + Send,
     ) -> Result<<A as Accepts<M>>::Reply, AskError>
     where
         A: Accepts<M>,
@@ -87,7 +33,7 @@ impl<A: Handlers> Pool<A> {
             let order = self.shared.order(&ring, &message);
             let Some(first) = ring.get(order.first()) else { break self.over() };
             let mut ask = Ask::with_limit(first.destination(), message, limit);
-            let circular = match send_now(&mut ask, &ring, order, routed).await {
+            let circular = match send_now(&mut ask, &ring, order).await {
                 Ok(()) => {
                     sent();
                     return ask.await;
@@ -101,13 +47,8 @@ impl<A: Handlers> Pool<A> {
                 cause = ask.expires() => break cause,
                 room = self.room(&ring, order, &circular) => match room {
                     Ok((worker, room)) => {
-                        let refusal = routed.and_then(|routed| routed.refusal_at(worker));
-                        let passes = routed.map(|routed| &*routed.ask);
-                        // If not, it began to wait for the asker, which looks for another one.
-                        if refusal.is_none()
-                            && ask.send_reserved(worker.destination(), room, passes).is_ok()
-                        {
-                            routed.into_iter().for_each(|routed| routed.look_again(worker));
+                        // If not, it waits for the asker, which looks for another one.
+                        if ask.send_reserved(worker.destination(), room).is_ok() {
                             sent();
                             return ask.await;
                         }
@@ -136,25 +77,11 @@ async fn send_now<'a, A: Accepts<M>, M: Message>(
     ask: &mut Ask<'a, Near<A>, M, A::Reply>,
     ring: &'a Ring<A>,
     order: Order,
-    routed: Option<&Routed>,
 ) -> Result<(), Unsent<'a, A>> {
     let (mut refused, mut may_wait, mut circular) = (None, false, Vec::new());
-    let (mut rounds, mut is_looked) = (order.rounds(ring), false);
+    let mut rounds = order.rounds(ring);
     while let Some(worker) = rounds.next() {
-        if let Some(routed) = routed.filter(|routed| !is_looked && routed.is_awaited_by(worker)) {
-            is_looked = true;
-            if let Some(refusal) = routed.refusal_by(order.of(ring)) {
-                return Err(Unsent::Ends(refusal));
-            }
-        }
-        let sent = match routed.and_then(|routed| routed.refusal_at(worker)) {
-            Some(refusal) => Err(refusal),
-            None => ask.send_now(worker.destination(), routed.map(|routed| &*routed.ask)).await,
-        };
-        let Err(unsent) = sent else {
-            routed.into_iter().for_each(|routed| routed.look_again(worker));
-            return Ok(());
-        };
+        let Err(unsent) = ask.send_now(worker.destination()).await else { return Ok(()) };
         match Refusal::from(unsent) {
             Refusal::Full => (may_wait, rounds.will_have_room) = (true, true),
             Refusal::Closed => may_wait = true,
@@ -234,7 +161,7 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
     ) -> impl Future<Output = Result<A::Reply, AskError>> + Send + 'static + use<A, M> {
         let PoolAsk { pool, message, timeout } = self;
         let pool = pool.clone();
-        async move { PoolAsk { pool: &pool, message, timeout }.answer((|| {}, None)).await }
+        async move { PoolAsk { pool: &pool, message, timeout }.answer(|| {}).await }
     }
 
     /// Sends, and waits for the answer, on a thread that is none of an async runtime's, as
@@ -246,20 +173,20 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
     /// # Panics
     /// In an async task, whose thread it would take from all others.
     pub fn blocking(self) -> Result<A::Reply, AskError> {
-        self.pool.shared.node.runtime().block_on(self.answer((|| {}, None)))
+        self.pool.shared.node.runtime().block_on(self.answer(|| {}))
     }
 
     /// See [`Pool::answer`].
     pub(super) async fn answer(
         self,
-        how: (impl FnOnce() + Send, Option<&Routed>),
+        sent: impl FnOnce() + Send,
     ) -> Result<<A as Accepts<M>>::Reply, AskError> {
         let PoolAsk { pool, message, timeout } = self;
         let limit = match timeout {
             Some(timeout) => TimeLimit::new(timeout),
             None => TimeLimit::inherited(pool.shared.ask_timeout()),
         };
-        pool.answer(message, limit, how).await
+        pool.answer(message, limit, sent).await
     }
 }
 
@@ -268,6 +195,6 @@ impl<'a, A: Accepts<M>, M: Message> IntoFuture for PoolAsk<'a, A, M> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.answer((|| {}, None)))
+        Box::pin(self.answer(|| {}))
     }
 }

@@ -39,11 +39,6 @@ impl<K: Ord + Copy, V: Clone + Default> Open<K, V> {
         self.0.lock().open.is_empty()
     }
 
-    /// Returns the keys of what is open.
-    pub(super) fn keys(&self) -> Vec<K> {
-        self.0.lock().open.keys().copied().collect()
-    }
-
     /// Waits until nothing is open. One task waits at a time.
     pub(super) async fn none(&self) {
         poll_fn(|cx| {

@@ -17,7 +17,6 @@ use super::open::Open;
 use crate::actor::cell::Cell;
 use crate::actor::child::{Factory, Make};
 use crate::actor::destination::Destination;
-use crate::actor::wait::Wait;
 use crate::actor::{ActorRef, Handlers};
 use crate::busy::is_running;
 use crate::message::Message;
@@ -324,15 +323,6 @@ impl<A: Handlers> ActorRef<A> {
     /// Returns true if the caller is a handler of it.
     pub(super) fn is_in_hand(&self) -> bool {
         self.near_cell().is_some_and(|cell| is_running(cell.token()))
-    }
-
-    /// Returns true if its handler waits for the end of `other`, by itself or through others, and
-    /// it has no room meanwhile.
-    pub(super) fn waits_for(&self, other: &dyn Resident) -> bool {
-        self.near_cell().is_some_and(|cell| {
-            let has_none = cell.intake().is_full() || cell.intake().is_closed();
-            has_none && Wait::would_close(other, cell)
-        })
     }
 
     /// Returns how many messages its worker has before a new one.

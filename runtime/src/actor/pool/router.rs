@@ -9,10 +9,9 @@ use std::task::Poll;
 use ringpost_transport::log;
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, interval};
+use tokio::time::Instant;
 
 use super::Pool;
-use super::ask::Routed;
 use super::open::{Open, OpenOne};
 use crate::actor::{Accepts, Actor, Context, Down, Handler, Handlers, ReplyTo};
 use crate::address::Address;
@@ -21,8 +20,8 @@ use crate::dead_letter::{DeadLetter, DeadLetterCause};
 use crate::error::{AskCause, AskError, BoxError, Cause, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
-use crate::resident::Resident;
 use crate::spans;
+use crate::waits::hand_on;
 use crate::{actor, handlers};
 
 /// An actor that hands each `M` that it is sent to a worker of a [`Pool`](super::Pool), by the
@@ -160,25 +159,8 @@ impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
         let routed = &self.pool.shared.routed;
         let is_near = cx.node().id() == self.pool.shared.node.id();
         self.counted = is_near.then(|| Arc::new(routed.begin(())));
-        let (unsent, pool, me) = (self.unsent.clone(), self.pool.clone(), cx.shared_cell());
-        cx.finish_with(async move {
-            // Workers, rooms and waits change without a word to it: it looks again and again.
-            let mut looks = interval(limits::ROUTER_LOOK);
-            let gives_up = async {
-                looks.tick().await;
-                while !pool.waits_for(&*me, &unsent.keys()) {
-                    looks.tick().await;
-                }
-            };
-            tokio::select! {
-                biased;
-                () = unsent.none() => {}
-                () = gives_up => log::warn!(
-                    router = %me.address(),
-                    "a router that is drained does not wait for its workers: they wait for its end"
-                ),
-            }
-        });
+        let unsent = self.unsent.clone();
+        cx.finish_with(async move { unsent.none().await });
         Ok(())
     }
 }
@@ -206,15 +188,8 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         cx: &mut Context<Self>,
     ) {
         self.watch(cx);
-        let routed = reply.ask().filter(|_| self.counted.is_some());
-        let routed = routed.map(|ask| Routed { ask, router: cx.shared_cell() });
-        let is_awaited = |routed: &Routed| {
-            self.pool.shared.ring().iter().any(|worker| routed.refusal_at(worker).is_some())
-        };
         let room = match self.room.clone().try_acquire_owned() {
             Ok(room) => Some(room),
-            // The message that has the room may wait for this worker.
-            Err(_) if routed.as_ref().is_some_and(is_awaited) => None,
             Err(_) => {
                 let room = async {
                     tokio::select! {
@@ -230,16 +205,17 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
             }
         };
         let deadline = cx.deadline();
+        let asker = reply.asked().and_then(|asked| asked.asker());
         let key = self.pool.shared.key(&msg);
         let _of_pool = self.counted.clone();
         let unsent = Unsent { of_router: self.unsent.begin(key), _of_pool };
         let turns = key.map(|_| unsent.of_router.shared());
-        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turns, unsent, routed));
+        let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turns, unsent));
         let of_pool = self.counted.is_some().then(|| self.pool.shared.in_hand.begin(()));
-        let mut in_hand = Box::pin(spans::keep(async move {
+        let mut in_hand = Box::pin(hand_on(asker, spans::keep(async move {
             hand_over.await;
             drop((room, of_pool));
-        }));
+        })));
         // Most need no task. One that does outlives the router. It waits for its turn from here on.
         // (Apart: this handler does not wait for the worker.)
         let first = poll_fn(|task| Poll::Ready(apart(|| in_hand.as_mut().poll(task))));
@@ -272,7 +248,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
     message: M,
     mut reply: ReplyTo<<A as Accepts<M>>::Reply>,
     deadline: Option<Instant>,
-    (turns, unsent, routed): (Option<Turns>, Unsent, Option<Routed>),
+    (turns, unsent): (Option<Turns>, Unsent),
 ) {
     let turn = match turns {
         None => None,
@@ -292,7 +268,7 @@ async fn hand_over<A: Accepts<M>, M: Message>(
         ask = ask.timeout(deadline.saturating_duration_since(Instant::now()));
     }
     let answer = {
-        let mut asked = pin!(ask.answer((|| drop((turn, unsent)), routed.as_ref())));
+        let mut asked = pin!(ask.answer(|| drop((turn, unsent))));
         tokio::select! {
             biased;
             // As that of an asker which had asked the worker itself: also one that has room now is
