@@ -37,7 +37,7 @@ pub(crate) use ringpost_transport::RemoteSender;
 pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
-    AccessError, ArchiveFailed, Archived, AskWatch, Awaited, CloseNotice, Confirmation, Draft, Fetched,
+    AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, Draft, Fetched,
     LocalShares, PendingReply, Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory,
     SharedWriter, Unsent, Waiter,
 };

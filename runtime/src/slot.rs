@@ -1,7 +1,7 @@
 //! The slot through which the answer to an ask of this node comes back.
 //!
-//! One allocation, shared by three: the asker ([`AskerEnd`]), the letter in the mailbox (which begins
-//! the [`OpenAsk`] before its handler), and the way back in the envelope ([`Answerer`]).
+//! One allocation, shared by three: the asker ([`AskerEnd`]), the letter in the mailbox (which
+//! begins the [`OpenAsk`] before its handler), and the way back in the envelope ([`Answerer`]).
 //!
 //! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
 //!   or its asker knows that the actor never will.

@@ -46,7 +46,6 @@ mod timers;
 mod trees;
 mod turns;
 mod ui;
-mod waiting;
 mod watching;
 
 use ringpost::{AskCause, AskError};

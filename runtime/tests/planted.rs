@@ -12,8 +12,7 @@ const PLANTED: &str = "RINGPOST_PLANTED";
 const TREES: &str = "trees::trees_of_supervisors_do_what_otp_does";
 const GROUPS: &str = "models::groups::members_of_a_group_are_told_what_the_model_says";
 const POOLS: &str = "models::pools::workers_of_a_pool_are_sent_what_the_model_says";
-const GRAPHS: &str =
-    "chains::graphs::asks_of_random_graphs_close_the_cycles_that_the_script_says";
+const GRAPHS: &str = "chains::graphs::asks_of_random_graphs_close_the_cycles_that_the_script_says";
 const SPAWNS: &str = "models::spawns::spawns_on_other_nodes_give_one_actor_or_say_why_not";
 
 /// How many trees reach all that a tree is to reach.

@@ -27,8 +27,8 @@ pub use crate::connect_error::{ConnectCause, ConnectError};
 pub use crate::id::ShareId;
 pub use crate::ip_network::{InvalidNetwork, IpNetwork};
 pub use crate::link::{
-    AskWatch, Awaited, CloseNotice, FetchStats, LinkStats, LinkView, LoanStats, PendingReply,
-    Receipt, Replier, ReplyLoss, RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,
+    Awaited, CloseNotice, FetchStats, LinkStats, LinkView, LoanStats, PendingReply, Receipt,
+    Replier, ReplyLoss, RingStats, SendKind, Unsent, WaitStats, Waiting, WaitsFor,
 };
 pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
 pub use crate::profile::{InvalidProfile, Lending, Profile, RingGrowth};

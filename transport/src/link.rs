@@ -65,7 +65,7 @@ pub(crate) use stats::{Carried, Counters};
 pub use asks::{PendingReply, ReplyLoss};
 pub use outgoing::{SendKind, Unsent};
 pub use receipt::{CloseNotice, Receipt};
-pub use replier::{AskWatch, Replier};
+pub use replier::Replier;
 pub use sending::Awaited;
 pub use stats::{FetchStats, LinkStats, LoanStats, RingStats, WaitStats};
 pub(crate) use view::Stall;

@@ -317,9 +317,8 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, U
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
         let to = (&to, &TETHER, remote_send::leading_ask(deadline));
         let (mut message, mut waiter) = (Some(tether.clone()), Waiter::default());
-        let send = poll_fn(|cx| {
-            remote_send::poll_send(to, (&node, None), &mut message, &mut waiter, cx)
-        });
+        let send =
+            poll_fn(|cx| remote_send::poll_send(to, (&node, None), &mut message, &mut waiter, cx));
         let answered = match send.await {
             Ok(Awaited::Reply(answer)) => answer.await,
             Ok(_) => Err(ReplyLoss::Late),

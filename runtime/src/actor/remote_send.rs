@@ -206,7 +206,9 @@ fn poll_tell(
 ) -> Poll<Result<(), Cause>> {
     if let Some(fate) = fate {
         let to = (to, forms, SendKind::ConfirmedTell);
-        if let Awaited::Fate(confirmation) = ready!(poll_send(to, (node, None), message, waiter, cx))? {
+        if let Awaited::Fate(confirmation) =
+            ready!(poll_send(to, (node, None), message, waiter, cx))?
+        {
             *fate = Some(PendingFate::Remote(confirmation));
         }
         return Poll::Ready(Ok(()));

@@ -137,10 +137,7 @@ impl<R> ReplyTo<R> {
 
     /// Makes the way back to an asker of another node, if there is one: the reply has this form.
     /// No peer asks for a reply that has no layout; one that did is told that none comes.
-    pub(super) fn far(
-        (replier, asked): (Option<Replier>, Option<Arc<dyn Asked>>),
-        form: u8,
-    ) -> Self
+    pub(super) fn far((replier, asked): (Option<Replier>, Option<Arc<dyn Asked>>), form: u8) -> Self
     where
         R: Reply,
     {

@@ -282,7 +282,9 @@ impl Source<'_> {
     fn reply<R: Reply>(&mut self) -> ReplyTo<R> {
         match self {
             Source::Near(_, reply) => ReplyTo::taken(reply),
-            Source::Far(far) => ReplyTo::far((far.replier.take(), far.asked.take()), far.form.reply),
+            Source::Far(far) => {
+                ReplyTo::far((far.replier.take(), far.asked.take()), far.form.reply)
+            }
         }
     }
 }

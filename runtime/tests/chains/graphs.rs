@@ -89,8 +89,8 @@ impl Graph {
         format!("cycle: {asker} waits for {}", names.join(", which waits for "))
     }
 
-    /// Returns what the calls of `at` come to, as the asker hears it; `from` is the actor that sends
-    /// it, which asks (`asks`) or hands on, and `waiting` those that wait, the last asker last.
+    /// Returns the outcome of the call `at`, as its asker hears it. `from` is the actor that sends
+    /// it, which asks (`asks`) or hands on; `waiting` are those that wait, the asker last.
     fn heard(
         &self,
         (at, from, asks): (u16, usize, bool),

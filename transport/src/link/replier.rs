@@ -22,24 +22,6 @@ pub struct Replier {
     used: bool,
 }
 
-/// Tells whether the asker of an ask still waits. Made by [`Replier::watch`].
-#[derive(Debug)]
-pub struct AskWatch {
-    link: Arc<LinkHandle>,
-    correlation: u64,
-}
-
-impl AskWatch {
-    /// Returns true if the ask is not answered, and its asker still waits, as far as this node
-    /// knows.
-    pub fn is_awaited(&self) -> bool {
-        !self.link.has_ended() && {
-            let asks = &mut self.link.state.lock().send_queue.open_asks;
-            asks.is_awaited(self.correlation, Instant::now().into_std())
-        }
-    }
-}
-
 impl Replier {
     /// The code an asker gets when its replier was dropped after the ask was begun.
     pub const NO_REPLY: u16 = 0xffff;
@@ -101,9 +83,14 @@ impl Replier {
         Poll::Pending
     }
 
-    /// Returns what tells whether the asker waits, also when this is used or dropped.
-    pub fn watch(&self) -> AskWatch {
-        AskWatch { link: self.link.clone(), correlation: self.correlation }
+    /// Returns a function that returns true while the ask is not answered and its asker waits, as
+    /// far as this node knows; also when this is used or dropped.
+    pub fn watch(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let (link, correlation) = (self.link.clone(), self.correlation);
+        move || {
+            let now = Instant::now().into_std();
+            !link.has_ended() && link.state.lock().send_queue.open_asks.is_awaited(correlation, now)
+        }
     }
 
     /// Returns the time at which the asker gives up, by the clock of this node, if the ask has one.

@@ -17,7 +17,7 @@ use crate::exit::ActorExit;
 use crate::mailbox::Intake;
 use crate::node::Node;
 use crate::registry::Key;
-use crate::remote::{AskWatch, Form, Note, Replier, code};
+use crate::remote::{Form, Note, Replier, code};
 use crate::resident::{Halt, Resident};
 use crate::slot::OpenAsk;
 use crate::spans::{self, Scope, Subject};
@@ -59,14 +59,14 @@ pub(super) struct Opened {
 }
 
 /// An ask of another node for which a handler waits.
-struct FarAsk {
+struct FarAsk<W> {
     asker: Asker,
-    watch: AskWatch,
+    is_awaited: W,
 }
 
-impl Asked for FarAsk {
+impl<W: Fn() -> bool + Send + Sync> Asked for FarAsk<W> {
     fn asker(&self) -> Option<Asker> {
-        self.watch.is_awaited().then(|| self.asker.clone())
+        (self.is_awaited)().then(|| self.asker.clone())
     }
 }
 
@@ -207,7 +207,8 @@ impl Base {
                 Err(malformed) => {
                     self.refuse(label, Some(begun));
                     let actor = self.address();
-                    log::warn!(%actor, %malformed, "an ask could not be read: it is dropped");
+                    let (error, name) = (malformed, label.name());
+                    log::warn!(%actor, name, %error, "a message could not be read: it is dropped");
                     return None;
                 }
             }
@@ -228,7 +229,8 @@ impl Base {
         replier: &Replier,
     ) -> Result<Option<Arc<dyn Asked>>, Malformed> {
         let asker = wire::take(payload, |actor, wait| self.node.residents().waits_at(actor, wait))?;
-        let asked = |asker| Arc::new(FarAsk { asker, watch: replier.watch() }) as Arc<dyn Asked>;
+        let asked =
+            |asker| Arc::new(FarAsk { asker, is_awaited: replier.watch() }) as Arc<dyn Asked>;
         Ok(asker.map(asked))
     }
 

@@ -212,10 +212,13 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         let turns = key.map(|_| unsent.of_router.shared());
         let hand_over = hand_over(self.pool.clone(), msg, reply, deadline, (turns, unsent));
         let of_pool = self.counted.is_some().then(|| self.pool.shared.in_hand.begin(()));
-        let mut in_hand = Box::pin(hand_on(asker, spans::keep(async move {
-            hand_over.await;
-            drop((room, of_pool));
-        })));
+        let mut in_hand = Box::pin(hand_on(
+            asker,
+            spans::keep(async move {
+                hand_over.await;
+                drop((room, of_pool));
+            }),
+        ));
         // Most need no task. One that does outlives the router. It waits for its turn from here on.
         // (Apart: this handler does not wait for the worker.)
         let first = poll_fn(|task| Poll::Ready(apart(|| in_hand.as_mut().poll(task))));

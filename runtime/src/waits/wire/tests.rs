@@ -54,7 +54,9 @@ fn a_chain_survives_the_wire() {
             // Of more actors the nearest, and of long names the beginning.
             assert_eq!(read.len(), count.min(limits::CHAIN_MAX));
             assert!(all.iter().rev().zip(&read).all(|(name, read)| name.starts_with(read)));
-            assert!(count > 3 || length > 31 || read.iter().zip(all.iter().rev()).all(|(a, b)| a == b));
+            assert!(
+                count > 3 || length > 31 || read.iter().zip(all.iter().rev()).all(|(a, b)| a == b)
+            );
             let mut payload = Payload::owned(buffer_of(&bytes));
             take(&mut payload, elsewhere).unwrap();
             assert_eq!(&*payload, b"archive");
