@@ -84,7 +84,7 @@ impl Replier {
     }
 
     /// Returns a function that returns true while the ask is not answered and its asker waits, as
-    /// far as this node knows; also when this is used or dropped.
+    /// far as this node knows, even if this was used or dropped.
     pub fn watch(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let (link, correlation) = (self.link.clone(), self.correlation);
         move || {

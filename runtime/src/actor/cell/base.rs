@@ -204,10 +204,9 @@ impl Base {
             };
             match self.take_chain(&mut payload, &begun) {
                 Ok(chain) => asked = chain,
-                Err(malformed) => {
+                Err(error) => {
                     self.refuse(label, Some(begun));
-                    let actor = self.address();
-                    let (error, name) = (malformed, label.name());
+                    let (actor, name) = (self.address(), label.name());
                     log::warn!(%actor, name, %error, "a message could not be read: it is dropped");
                     return None;
                 }
