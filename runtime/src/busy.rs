@@ -9,7 +9,6 @@
 mod tests;
 
 use std::cell::Cell;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::LazyLock;
@@ -25,41 +24,9 @@ use tokio::runtime::Id;
 
 use crate::limits;
 use crate::spans::Scope;
+use crate::waits::Hand;
 
-/// The work of a thread for an actor: the actor's type, and the message or hook.
-pub(crate) struct Duty {
-    actor: &'static str,
-    does: &'static str,
-    what: &'static str,
-}
-
-impl Duty {
-    /// An actor of this type handles this message.
-    pub(crate) const fn handles(actor: &'static str, message: &'static str) -> Self {
-        Duty { actor, does: "handles", what: message }
-    }
-
-    /// An actor of this type runs this hook.
-    pub(crate) const fn runs(actor: &'static str, hook: &'static str) -> Self {
-        Duty { actor, does: "runs", what: hook }
-    }
-
-    /// Returns the actor's type.
-    pub(crate) const fn actor(&self) -> &'static str {
-        self.actor
-    }
-
-    /// Returns the message, or the hook.
-    pub(crate) const fn what(&self) -> &'static str {
-        self.what
-    }
-}
-
-impl fmt::Display for Duty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.actor, self.does, self.what)
-    }
-}
+pub(crate) use crate::duty::Duty;
 
 /// An actor whose handler or hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,24 +35,25 @@ pub(crate) struct Running {
     pub(crate) token: usize,
     /// Its number on its node.
     pub(crate) id: u64,
-    /// The message in hand.
-    pub(crate) in_hand: InHand,
+    /// When the asker of the message in hand gives up.
+    pub(crate) deadline: Option<tokio::time::Instant>,
 }
 
-/// The known facts of the message that a handler handles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The known facts of the message that a handler handles. Owned by what runs the handler.
+#[derive(Default)]
 pub(crate) struct InHand {
     /// When its asker gives up.
     pub(crate) deadline: Option<tokio::time::Instant>,
-    /// Which ask of this node it is: no other has the number while it lives; 0 for none.
-    pub(crate) ask: usize,
+    /// Who waits for its answer, and with it for the asks that the handler makes.
+    pub(crate) hand: Hand,
 }
 
-impl InHand {
-    /// The first `on_start` of an actor: its spawner may wait for that.
-    pub(crate) const FIRST_START: Self = InHand { deadline: None, ask: usize::MAX };
-    /// A later one: its supervisor may wait for that.
-    pub(crate) const NEXT_START: Self = InHand { deadline: None, ask: usize::MAX - 1 };
+/// The part of [`InHand`] that a thread notes.
+#[derive(Clone, Copy)]
+struct Facts {
+    deadline: Option<tokio::time::Instant>,
+    /// The thread has its [`Hand`] meanwhile.
+    has_hand: bool,
 }
 
 /// Returns true if the caller is a handler or hook of the actor with this token.
@@ -97,14 +65,16 @@ pub(crate) fn is_running(token: usize) -> bool {
 /// Returns the actor whose handler or hook the caller is.
 #[inline]
 pub(crate) fn running() -> Option<Running> {
-    let in_hand = IN_HAND.get()?;
+    let Facts { deadline, .. } = IN_HAND.get()?;
     let (token, id) = ACTOR.get();
-    Some(Running { token, id, in_hand })
+    Some(Running { token, id, deadline })
 }
 
-/// Notes that the handler or hook that the caller is begins to wait for an actor.
+/// Notes that the handler or hook that the caller is begins to wait for an actor, and that the
+/// thread has its [`Hand`].
 pub(crate) fn note_wait() {
     WAITS.set(true);
+    IN_HAND.set(IN_HAND.get().map(|facts| Facts { has_hand: true, ..facts }));
 }
 
 /// Returns true if that was noted on this thread since the last call.
@@ -207,7 +177,8 @@ pub(crate) fn take_turn() -> Turn {
 struct Outer {
     place: &'static Place,
     actor: (usize, u64),
-    in_hand: Option<InHand>,
+    in_hand: Option<Facts>,
+    hand: Hand,
     runtime: Option<Id>,
     duty: Option<&'static Duty>,
     since: u64,
@@ -217,7 +188,7 @@ struct Outer {
 impl Outer {
     /// Notes it again.
     #[cold]
-    fn resume(&self) {
+    fn resume(mut self) {
         let (place, (token, id)) = (self.place, self.actor);
         ACTOR.set(self.actor);
         place.runtime.store(self.runtime);
@@ -227,17 +198,23 @@ impl Outer {
         place.duty.store(self.duty);
         IN_HAND.set(self.in_hand);
         TURN.set(self.turn);
+        self.hand.swap();
     }
 }
 
 /// Notes what the thread is busy with, within [`enter_actor`], until what this returns is dropped
 /// (BZ-1).
 #[inline]
-pub(crate) fn note(duty: &'static Duty, in_hand: InHand) -> Noted {
+pub(crate) fn note<'a>(duty: &'static Duty, in_hand: &'a mut InHand) -> Noted<'a> {
     let place = PLACE.get().unwrap_or_else(take_place);
     place.begin(duty);
-    IN_HAND.with(|cell| cell.set(Some(in_hand)));
-    Noted(place)
+    let InHand { deadline, hand } = in_hand;
+    let has_hand = !matches!(hand, Hand::Nothing);
+    if has_hand {
+        hand.swap();
+    }
+    IN_HAND.with(|cell| cell.set(Some(Facts { deadline: *deadline, has_hand })));
+    Noted { place, hand }
 }
 
 impl<F: Future> Future for OnDuty<F> {
@@ -247,7 +224,7 @@ impl<F: Future> Future for OnDuty<F> {
         let this = self.project();
         let is_next = matches!(TURN.take(), Turn::Ended);
         let polled = {
-            let _noted = note(this.duty, *this.in_hand);
+            let _noted = note(this.duty, this.in_hand);
             let _within = this.scope.as_deref().map(Scope::enter);
             this.future.poll(cx)
         };
@@ -266,13 +243,19 @@ fn note_polled(duty: &'static Duty, is_next: bool, is_ready: bool) {
 }
 
 /// A note of what a thread is busy with. Dropping it takes the note back.
-pub(crate) struct Noted(&'static Place);
+pub(crate) struct Noted<'a> {
+    place: &'static Place,
+    hand: &'a mut Hand,
+}
 
-impl Drop for Noted {
+impl Drop for Noted<'_> {
     #[inline]
     fn drop(&mut self) {
-        IN_HAND.with(|cell| cell.set(None));
-        self.0.duty.store(None);
+        // Mostly the thread has none: then no more is looked at.
+        if let Some(Facts { has_hand: true, .. }) = IN_HAND.take() {
+            self.hand.swap();
+        }
+        self.place.duty.store(None);
     }
 }
 
@@ -315,6 +298,7 @@ impl Place {
             place: self,
             actor: ACTOR.get(),
             in_hand: IN_HAND.take(),
+            hand: Hand::take(),
             runtime: self.runtime.load(),
             duty: self.duty.load(),
             since: self.since.load(Ordering::Relaxed),
@@ -404,7 +388,7 @@ thread_local! {
     /// The actor whose task is polled: its token and its number.
     static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
     /// The message that its handler or hook has in hand, while one runs.
-    static IN_HAND: Cell<Option<InHand>> = const { Cell::new(None) };
+    static IN_HAND: Cell<Option<Facts>> = const { Cell::new(None) };
     /// A handler or hook has begun to wait for an actor, and that was not looked at.
     static WAITS: Cell<bool> = const { Cell::new(false) };
     static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };

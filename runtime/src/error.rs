@@ -107,8 +107,8 @@ pub enum Cause {
     /// An actor asked itself, and would have waited for its own answer.
     #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
     SelfAsk,
-    /// An actor would have waited for one that waits for it, by itself or through others: all of
-    /// them for ever, or for a time-out. The text names them.
+    /// An actor asked one that waits for its answer, by itself or through others, on whatever
+    /// nodes: all of them would wait for a time-out. The text names them.
     #[error(
         "actors would wait for each other ({0}): have one of them answer later (`ReplyTo`), or \
         send from a task of its own (`Context::spawn_task`)"

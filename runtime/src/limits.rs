@@ -31,12 +31,13 @@ pub const QUEUE_KEPT_MESSAGES: usize = 64;
 pub const PERMIT_BYTES: u32 = 8 * 1024;
 /// Longest name of an actor, in bytes of UTF-8.
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;
-/// Most actors that are looked at to find a circle of actors that wait for each other.
-pub const CIRCLE_MAX: usize = 64;
-/// Sends of one handler that wait at once of which circles and the log know.
+/// Most actors in the chain of an ask: of more that wait for its answer the nearest.
+pub const CHAIN_MAX: usize = 16;
+/// Most bytes of a chain that travels with an ask: the names of its actors are cut to fit.
+pub const CHAIN_BYTES_MAX: usize = 1024;
+/// Sends of one handler that wait at once of which the log and snapshots know, and whose asks have
+/// a chain.
 pub const WAITS_MAX: usize = 64;
-/// Children for which an actor is noted to wait at once, as it ends them.
-pub const CHILD_WAITS_MAX: usize = 1024;
 /// The longest pause between two looks for a name of another node, for which a program waits.
 pub const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
 /// How long an ask waits, unless it says otherwise.

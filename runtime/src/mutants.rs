@@ -61,6 +61,10 @@ mod switch {
         ArchivedEach,
         /// A message with a key goes to a worker by turns.
         StrayKey,
+        /// An ask that is handed on loses its chain.
+        ForgottenAsker,
+        /// An ask of another node comes without its chain.
+        ChainLeftBehind,
         /// Workers that are removed from a pool do not handle what they have accepted.
         StoppedWorkers,
         /// An actor whose watcher has gone stays held.
@@ -73,7 +77,7 @@ mod switch {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Mutant; 18] = [
+        pub const ALL: [Mutant; 20] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
             Mutant::SilentChild,
@@ -88,6 +92,8 @@ mod switch {
             Mutant::KeptMember,
             Mutant::ArchivedEach,
             Mutant::StrayKey,
+            Mutant::ForgottenAsker,
+            Mutant::ChainLeftBehind,
             Mutant::StoppedWorkers,
             Mutant::HeldForEver,
             Mutant::UncountedSpawns,

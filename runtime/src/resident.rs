@@ -5,8 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
-
 use crate::address::{Address, Shown};
 use crate::deadlines::Deadlines;
 use crate::error::Cause;
@@ -20,7 +18,7 @@ use crate::schema::Kind;
 use crate::slot::OpenAsk;
 use crate::state::ActorState;
 use crate::tally::Tally;
-use crate::waits::Waits;
+use crate::waits::WaitingActor;
 
 /// How an actor is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +32,7 @@ pub(crate) enum Halt {
 }
 
 /// An actor of this node, seen without its type.
-pub(crate) trait Resident: Inbox {
+pub(crate) trait Resident: Inbox + WaitingActor {
     fn address(&self) -> &Address;
 
     /// Returns its type.
@@ -82,13 +80,6 @@ pub(crate) trait Resident: Inbox {
     /// Returns true if it was stopped or drained, and ends when its handlers have: it was not
     /// killed.
     fn is_ending(&self) -> bool;
-
-    /// Returns true if it was told to rest, and does when its handlers have ended: it was not
-    /// killed.
-    fn is_to_rest(&self) -> bool;
-
-    /// Returns true if it rests on when it does: nothing else was ordered since.
-    fn rests_on(&self) -> bool;
 
     /// Returns true if it has ended.
     fn has_ended(&self) -> bool;
@@ -146,9 +137,6 @@ pub(crate) trait Resident: Inbox {
 
     /// Returns the actor of its node with this number: see [`Inbox::id`].
     fn neighbour(&self, id: u64) -> Option<Arc<dyn Resident>>;
-
-    /// Returns which of its handlers waits, and for which actor.
-    fn waits(&self) -> &Mutex<Option<Box<Waits>>>;
 
     /// Lists it for the log's look-out: a handler of it waits, or a sender for room in its mailbox.
     fn list(&self);

@@ -12,7 +12,8 @@ use crate::limits;
 use crate::registry::{Key, Refused, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
 use crate::resident::Resident;
-use crate::waits::{Awaits, WaitsFor};
+use crate::waits::wire::Place;
+use crate::waits::{Awaits, WaitingActor, WaitsFor, Whom};
 
 /// The actors of this node, and which run of the node it is.
 pub(crate) struct Residents {
@@ -127,27 +128,25 @@ impl Residents {
         self.registry.at(Key::of(id))
     }
 
+    /// Returns where an actor is that a peer names in the chain of an ask: with the handler that
+    /// has this wait, if it is one of this node.
+    pub(crate) fn waits_at(&self, actor: Identity, wait: u64) -> Place {
+        if self.incarnation.get() != Some(&actor.incarnation) {
+            return Place::Elsewhere;
+        }
+        let actor = self.registry.at(actor.key).map(|actor| actor as Arc<dyn WaitingActor>);
+        Place::Here(actor.and_then(|actor| actor.chain_of(wait)))
+    }
+
     /// Returns for what the handler of an actor waits, for people.
     pub(crate) fn awaited_by(&self, actor: &dyn Resident) -> Option<String> {
         let waits = actor.waits().lock();
         let text = |WaitsFor { whom, what, .. }: &WaitsFor| {
-            let near = || Some(self.by_id(*whom)?.shown().to_string());
-            let far = |address, kind: &&'static str| Shown { address, kind };
-            match what {
-                Awaits::Nothing | Awaits::Refused(_) => None,
-                Awaits::Room(_) => Some(format!("room in the mailbox of {}", near()?)),
-                Awaits::Answer(_) => Some(format!("an answer of {}", near()?)),
-                Awaits::Start(_) => Some(format!("the start of {}", near()?)),
-                Awaits::End => Some(format!("the end of {}", near()?)),
-                Awaits::Rest => Some(format!("the rest of {}", near()?)),
-                Awaits::Resume => Some(format!("{}, its supervisor", near()?)),
-                Awaits::RoomElsewhere(address, kind) => {
-                    Some(format!("room in the mailbox of {}", far(address, kind)))
-                }
-                Awaits::AnswerElsewhere(address, kind) => {
-                    Some(format!("an answer of {}", far(address, kind)))
-                }
-            }
+            let whom = match whom {
+                Whom::Near(id) => self.by_id(*id)?.shown().to_string(),
+                Whom::Far(address, kind) => Shown { address, kind }.to_string(),
+            };
+            Some(format!("{} {whom}", what.text()))
         };
         let mut texts: Vec<String> = waits.as_ref()?.actors.iter().filter_map(text).collect();
         texts.dedup();
@@ -161,7 +160,8 @@ impl Residents {
         let waits = |actor: &Arc<dyn Resident>| {
             let waits = actor.waits().lock();
             let mut notes = waits.iter().flat_map(|waits| &waits.actors);
-            notes.any(|note| note.whom == id && matches!(note.what, Awaits::Room(_)))
+            let is_it = |whom: &Whom| matches!(whom, Whom::Near(whom) if *whom == id);
+            notes.any(|note| is_it(&note.whom) && note.what == Awaits::Room)
         };
         let all = self.all();
         all.iter().filter(|actor| waits(actor)).map(|actor| actor.shown().to_string()).collect()

@@ -1,7 +1,7 @@
 //! The slot through which the answer to an ask of this node comes back.
 //!
-//! One allocation, shared by three: the asker ([`Asker`]), the letter in the mailbox (which begins
-//! the [`OpenAsk`] before its handler), and the way back in the envelope ([`Answerer`]).
+//! One allocation, shared by three: the asker ([`AskerEnd`]), the letter in the mailbox (which
+//! begins the [`OpenAsk`] before its handler), and the way back in the envelope ([`Answerer`]).
 //!
 //! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
 //!   or its asker knows that the actor never will.
@@ -18,34 +18,21 @@ use std::thread;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::busy::InHand;
-use crate::error::{AskCause, Cause, NotBegun};
+use crate::error::{AskCause, NotBegun};
 use crate::spans::Scope;
+use crate::waits::{Asked, Asker};
 
 /// An ask as its actor sees it before the handler.
-pub(crate) trait OpenAsk: Send + Sync {
-    /// Marks the ask as begun, and returns what its handler is to know of it. `None` when it must
-    /// not be handled: its asker has given up, or does so now, because the deadline has passed.
-    fn begin(&self) -> Option<InHand>;
+pub(crate) trait OpenAsk: Asked {
+    /// Marks the ask as begun, and returns when its asker gives up. `None` when it must not be
+    /// handled: its asker has given up, or does so now, because the deadline has passed.
+    fn begin(&self) -> Option<Option<Instant>>;
 
-    /// Returns true if it is not answered, and its asker has not given up; beside it whether it was
-    /// begun.
-    fn is_open(&self) -> (bool, bool);
-
-    /// Ends it without an answer, if it is open: its actor would wait for its asker, too. One that
-    /// was not begun was not sent, for this cause, and never is begun.
-    fn refuse(&self, cause: Cause);
+    /// Returns true if a handler awaited it when it was sent.
+    fn is_of_handler(&self) -> bool;
 
     /// Returns the scope in which it was sent, if that is known.
     fn sent_in(&self) -> Option<&Scope> {
-        None
-    }
-
-    /// Notes that a router passes it on: as `ask`, to the actor of this node with the number `to`.
-    fn pass_on(&self, _to: u64, _ask: Arc<dyn OpenAsk>) {}
-
-    /// Returns as which ask it was passed on last, and the number of the actor that has that.
-    fn passed_on(&self) -> Option<(u64, Arc<dyn OpenAsk>)> {
         None
     }
 
@@ -53,11 +40,6 @@ pub(crate) trait OpenAsk: Send + Sync {
     fn is_ask(&self) -> bool {
         true
     }
-}
-
-/// Returns a number that no other ask has while this one lives.
-pub(crate) fn number_of(ask: &Arc<dyn OpenAsk>) -> usize {
-    Arc::as_ptr(ask).addr()
 }
 
 /// A message with the scope in which it was sent: an ask, or a tell. Made only where a subscriber
@@ -84,19 +66,19 @@ fn in_scope(ask: Option<Arc<dyn OpenAsk>>, scope: Box<Scope>) -> Arc<dyn OpenAsk
     Arc::new(Scoped { ask, scope })
 }
 
+impl Asked for Scoped {
+    fn asker(&self) -> Option<Asker> {
+        self.ask.as_ref()?.asker()
+    }
+}
+
 impl OpenAsk for Scoped {
-    fn begin(&self) -> Option<InHand> {
-        self.ask.as_ref().map_or_else(|| Some(InHand::default()), |ask| ask.begin())
+    fn begin(&self) -> Option<Option<Instant>> {
+        self.ask.as_ref().map_or(Some(None), |ask| ask.begin())
     }
 
-    fn is_open(&self) -> (bool, bool) {
-        self.ask.as_ref().map_or((false, true), |ask| ask.is_open())
-    }
-
-    fn refuse(&self, cause: Cause) {
-        if let Some(ask) = &self.ask {
-            ask.refuse(cause);
-        }
+    fn is_of_handler(&self) -> bool {
+        self.ask.as_ref().is_some_and(|ask| ask.is_of_handler())
     }
 
     fn sent_in(&self) -> Option<&Scope> {
@@ -124,13 +106,14 @@ pub(crate) fn first_is_fresh<T>(act: impl FnOnce() -> T) -> T {
 struct Slot<R> {
     /// When the asker gives up.
     deadline: Instant,
+    /// The handler that awaits it, if one does.
+    asker: Option<Asker>,
     state: Mutex<State<R>>,
 }
 
 enum State<R> {
-    /// No answer yet. The waker is the asker's; `gone` is woken when that has given up. `passed` is
-    /// there when a router has passed it on.
-    Open { begun: bool, waker: Waker, gone: Option<Waker>, passed: Option<Box<Passed>> },
+    /// No answer yet. The waker is the asker's; `gone` is woken when that has given up.
+    Open { begun: bool, waker: Waker, gone: Option<Waker> },
     /// The answer, not taken yet.
     Answered(R),
     /// There will be none. Boxed: it is large, and most asks are answered.
@@ -139,11 +122,8 @@ enum State<R> {
     Done,
 }
 
-/// An ask that was passed on: the number of the actor that has it now, and as which ask.
-type Passed = (u64, Arc<dyn OpenAsk>);
-
 /// The asker's end, empty once the ask has ended. Dropped, it gives up.
-pub(crate) struct Asker<R>(Option<Arc<Slot<R>>>);
+pub(crate) struct AskerEnd<R>(Option<Arc<Slot<R>>>);
 
 /// The actor's end, in the envelope; empty once it has answered. Dropped unused, it tells the asker
 /// that no answer comes.
@@ -154,10 +134,11 @@ pub(crate) struct Answerer<R>(Option<Arc<Slot<R>>>);
 pub(crate) fn slot<R: Send + 'static>(
     deadline: Instant,
     waker: Waker,
-) -> (Asker<R>, Answerer<R>, Arc<dyn OpenAsk>) {
-    let state = Mutex::new(State::Open { begun: false, waker, gone: None, passed: None });
-    let slot = Arc::new(Slot { deadline, state });
-    (Asker(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
+    asker: Option<Asker>,
+) -> (AskerEnd<R>, Answerer<R>, Arc<dyn OpenAsk>) {
+    let state = Mutex::new(State::Open { begun: false, waker, gone: None });
+    let slot = Arc::new(Slot { deadline, asker, state });
+    (AskerEnd(Some(slot.clone())), Answerer(Some(slot.clone())), slot)
 }
 
 impl<R> State<R> {
@@ -193,8 +174,16 @@ impl<R> Slot<R> {
     }
 }
 
+impl<R: Send> Asked for Slot<R> {
+    fn asker(&self) -> Option<Asker> {
+        // (CH-2: once it is answered, its asker waits no longer.)
+        let asker = self.asker.as_ref()?;
+        matches!(&*self.state.lock(), State::Open { .. }).then(|| asker.clone())
+    }
+}
+
 impl<R: Send> OpenAsk for Slot<R> {
-    fn begin(&self) -> Option<InHand> {
+    fn begin(&self) -> Option<Option<Instant>> {
         if !IS_FRESH.replace(false) && self.deadline <= Instant::now() {
             drop(self.end(State::lost(AskCause::NotBegun(NotBegun::Timeout))));
             return None;
@@ -202,49 +191,18 @@ impl<R: Send> OpenAsk for Slot<R> {
         match &mut *self.state.lock() {
             State::Open { begun, .. } => {
                 *begun = true;
-                let ask = std::ptr::from_ref(self).addr();
-                Some(InHand { deadline: Some(self.deadline), ask })
+                Some(Some(self.deadline))
             }
             State::Answered(_) | State::Lost(_) | State::Done => None,
         }
     }
 
-    fn is_open(&self) -> (bool, bool) {
-        match &*self.state.lock() {
-            State::Open { begun, .. } => (true, *begun),
-            State::Answered(_) | State::Lost(_) | State::Done => (false, true),
-        }
-    }
-
-    fn pass_on(&self, to: u64, ask: Arc<dyn OpenAsk>) {
-        let mut state = self.state.lock();
-        let State::Open { passed, .. } = &mut *state else { return };
-        let old = passed.replace(Box::new((to, ask)));
-        drop(state);
-        drop(old);
-    }
-
-    fn passed_on(&self) -> Option<Passed> {
-        match &*self.state.lock() {
-            State::Open { passed, .. } => passed.as_deref().cloned(),
-            State::Answered(_) | State::Lost(_) | State::Done => None,
-        }
-    }
-
-    fn refuse(&self, cause: Cause) {
-        let mut state = self.state.lock();
-        let State::Open { begun, .. } = *state else { return };
-        let lost = if begun { AskCause::NoReply } else { AskCause::NotSent(cause) };
-        let old = std::mem::replace(&mut *state, State::lost(lost));
-        drop(state);
-        if let State::Open { waker, gone, .. } = old {
-            waker.wake();
-            gone.into_iter().for_each(Waker::wake);
-        }
+    fn is_of_handler(&self) -> bool {
+        self.asker.is_some()
     }
 }
 
-impl<R> Asker<R> {
+impl<R> AskerEnd<R> {
     /// Waits for the answer.
     #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
@@ -282,10 +240,18 @@ impl<R> Asker<R> {
     }
 }
 
-impl<R> Drop for Asker<R> {
+impl<R> Drop for AskerEnd<R> {
     fn drop(&mut self) {
         let Some(slot) = self.0.take() else { return };
         drop(slot.leave());
+    }
+}
+
+impl<R: Send + 'static> Answerer<R> {
+    /// Returns the ask, if a handler waits for the answer.
+    pub(crate) fn asked(&self) -> Option<Arc<dyn Asked>> {
+        let slot = self.0.as_ref().filter(|slot| slot.asker.is_some())?;
+        Some(slot.clone())
     }
 }
 

@@ -20,7 +20,9 @@ use crate::resident::Resident;
 use crate::shared::SharedTotals;
 use crate::state::ActorState;
 use crate::tally::Registered;
+use crate::waits::{Waits, WaitsFor, Whom};
 
+pub use crate::waits::Awaits;
 pub use tree::{Branch, SupervisionTree};
 
 /// A node at one moment. Its parts are looked at one after the other, while the node goes on.
@@ -35,6 +37,8 @@ pub struct Snapshot {
     pub ring_growth_bytes: u64,
     /// The sum of what the regions of this node share.
     pub shared: SharedTotals,
+    /// For which actors the handlers of this node wait: who waits for whom.
+    pub waits: Vec<WaitView>,
     /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) has them by
     /// their parents.
     pub actors: Vec<ActorView>,
@@ -69,6 +73,25 @@ pub struct ActorView {
     pub stashed: usize,
 }
 
+/// A handler or hook of this node that waits for an actor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitView {
+    /// The actor that waits.
+    pub actor: Address,
+    /// The name of the message that it handles, or of the hook.
+    pub handler: &'static str,
+    /// What it waits for.
+    pub what: Awaits,
+    /// The actor that it waits for.
+    pub whom: Address,
+    /// For how long, as of [`InHandView::age`].
+    pub age: Duration,
+    /// The fabric of the link to that actor's node; `None` of this node, and while there is no
+    /// link.
+    pub link: Option<&'static str>,
+}
+
 /// A message whose handler runs or waits, or a hook (`on_start`, `on_stop`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,7 +104,8 @@ pub struct InHandView {
     /// [`report_handlers_after`](crate::NodeBuilder::report_handlers_after), and the age is up to
     /// as much more.
     pub age: Duration,
-    /// What it waits for, as far as that is an actor: an answer, room in a mailbox, an end.
+    /// What it waits for, as far as that is an actor: an answer, room in a mailbox, a start, an
+    /// end. [`Snapshot::waits`] has the parts.
     pub waits_for: Option<String>,
 }
 
@@ -123,13 +147,15 @@ impl Node {
     pub fn snapshot(&self) -> Snapshot {
         let holding = held(self.runtime().id());
         let holding = holding.into_iter().map(|held| ((held.id, held.token), held)).collect();
-        let actors = self.residents().all();
+        let (actors, peers) = (self.residents().all(), self.peer_views());
+        let waits = actors.iter().flat_map(|actor| self.waits_of(&**actor, &peers)).collect();
         let mut actors: Vec<_> = actors.iter().map(|actor| self.view(actor, &holding)).collect();
         actors.sort_by_key(|actor| std::cmp::Reverse(actor.mailbox.local + actor.mailbox.remote));
         Snapshot {
-            peers: self.peer_views(),
+            peers,
             ring_growth_bytes: self.ring_growth_bytes(),
             shared: self.shared_totals().now(),
+            waits,
             actors,
         }
     }
@@ -151,6 +177,26 @@ impl Node {
             streams: count(Registered::Streams),
             stashed: count(Registered::Stashed),
         }
+    }
+
+    /// Returns for which actors the handler of an actor waits.
+    fn waits_of(&self, actor: &dyn Resident, peers: &[PeerView]) -> Vec<WaitView> {
+        let waits = actor.waits().lock();
+        let Some(Waits { handler: Some(handler), actors, .. }) = waits.as_deref() else {
+            return Vec::new();
+        };
+        let view = |wait: &WaitsFor| {
+            let (whom, link) = match &wait.whom {
+                Whom::Near(id) => (self.residents().by_id(*id)?.address().clone(), None),
+                Whom::Far(address, _) => {
+                    let peer = peers.iter().find(|peer| peer.name.as_str() == address.node());
+                    (address.clone(), peer.and_then(|peer| Some(peer.link.as_ref()?.fabric)))
+                }
+            };
+            let (actor, handler) = (actor.address().clone(), handler.what());
+            Some(WaitView { actor, handler, what: wait.what, whom, age: age(wait.since), link })
+        };
+        actors.iter().filter_map(view).collect()
     }
 
     /// Returns what the handler or hook of an actor handles that waits or holds a thread.

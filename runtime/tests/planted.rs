@@ -12,6 +12,7 @@ const PLANTED: &str = "RINGPOST_PLANTED";
 const TREES: &str = "trees::trees_of_supervisors_do_what_otp_does";
 const GROUPS: &str = "models::groups::members_of_a_group_are_told_what_the_model_says";
 const POOLS: &str = "models::pools::workers_of_a_pool_are_sent_what_the_model_says";
+const GRAPHS: &str = "chains::graphs::asks_of_random_graphs_close_the_cycles_that_the_script_says";
 const SPAWNS: &str = "models::spawns::spawns_on_other_nodes_give_one_actor_or_say_why_not";
 
 /// How many trees reach all that a tree is to reach.
@@ -20,7 +21,7 @@ const SEEDS: &str = "3000";
 /// How long a test may take; one that waits for ever has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const SHOWN: [(Mutant, &str); 18] = [
+const SHOWN: [(Mutant, &str); 20] = [
     (Mutant::NoRest, TREES),
     (Mutant::UncountedRestarts, TREES),
     (Mutant::SilentChild, TREES),
@@ -38,6 +39,8 @@ const SHOWN: [(Mutant, &str); 18] = [
     (Mutant::KeptMember, GROUPS),
     (Mutant::ArchivedEach, GROUPS),
     (Mutant::StrayKey, POOLS),
+    (Mutant::ForgottenAsker, GRAPHS),
+    (Mutant::ChainLeftBehind, GRAPHS),
     (Mutant::StoppedWorkers, POOLS),
     (Mutant::HeldForEver, SPAWNS),
     (Mutant::UncountedSpawns, SPAWNS),

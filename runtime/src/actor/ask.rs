@@ -12,11 +12,11 @@ use super::port::{AskPort, Find, NewAsk, Port, UNSENT};
 use super::sending::{Heading, Sending};
 use super::tell::Tell;
 use super::time_limit::TimeLimit;
+use crate::address::Shown;
 use crate::deadlines::Deadlines;
 use crate::error::{AskCause, AskError, Cause, TellError};
 use crate::mailbox::Outlined;
 use crate::message::Message;
-use crate::slot::OpenAsk;
 
 /// A question on its way: awaiting it waits for room, sends, and waits for the answer. How long, is
 /// said by the first of these that says it: [`timeout`](Ask::timeout), its reference
@@ -65,29 +65,21 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Sends to the room that an actor of this node has for it, if the message is still here.
     ///
     /// # Errors
-    /// [`Cause::Cycle`] when the actor waits for the asker, which it may not have done when it was
-    /// asked for room. Then nothing was sent.
+    /// [`Cause::Cycle`] when the actor waits for the asker. Then nothing was sent.
     pub(super) fn send_reserved(
         &mut self,
         to: &'a Destination<P>,
         room: Permit<P, M>,
-        passes: Option<&dyn OpenAsk>,
     ) -> Result<(), Cause> {
         let Way { sending, asking } = &mut *self.way;
         sending.redirect(to);
         let mut ask = NewAsk::new(asking.limit.start(), Waker::noop());
-        ask.note = to.note_of(passes);
         let (to, message, line) = sending.parts();
         let View::Local(actor) = to.view() else { return Ok(()) };
-        let whom = actor.actor().0;
-        begin_ask(whom, line)?;
-        line.lend(&mut ask);
+        ask.wait = begin_ask(actor.actor().0, line)?;
         // Where it cannot be put, it is sent as any other.
         if room.ask(message, &mut ask).is_ok() {
-            ask.note_put(whom, line);
             drop(asking.sent(ask));
-        } else {
-            line.take_back(&mut ask);
         }
         Ok(())
     }
@@ -245,12 +237,28 @@ impl<P: AskPort<M>, M: Message> Question<P::Reply> for Sending<'_, P, M> {
         self.heading.end();
     }
 
+    fn actor(&self) -> String {
+        self.heading.called()
+    }
+
     fn error(&self, cause: AskCause) -> AskError {
         self.heading.error(cause, M::NAME)
     }
 }
 
 impl<P: Find> Heading<'_, P> {
+    /// Returns what people call the actor that is asked.
+    fn called(&self) -> String {
+        let to = self.settled.as_deref().unwrap_or(self.to);
+        let kind = match to.view() {
+            View::Local(near) => near.actor().0.kind().name,
+            View::Remote(sender, _) => sender.request().called.kind,
+            View::Dead(_) => "",
+        };
+        let address = to.address(|near| near.actor().0.address());
+        Shown { address, kind }.to_string()
+    }
+
     /// Returns the error of an ask of this message that ends for `cause`.
     #[cold]
     #[inline(never)]

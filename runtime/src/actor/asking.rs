@@ -6,8 +6,9 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::Reply;
-use super::port::{AskNote, NewAsk, Pending, unsent};
+use super::port::{NewAsk, Pending, unsent};
 use super::time_limit::TimeLimit;
+use super::wait::Wait;
 use crate::deadlines::{Deadlines, Expired};
 use crate::error::{AskCause, AskError, Cause};
 
@@ -18,6 +19,8 @@ pub(super) struct Asking<R> {
     pub(super) limit: TimeLimit,
     /// There from when it was sent to when it ended.
     pending: Option<Pending<R>>,
+    /// The wait of the handler that asks, as long.
+    wait: Option<Wait>,
 }
 
 /// The message of an ask that is answered with an `R`, on its way.
@@ -38,18 +41,21 @@ pub(super) trait Question<R> {
     /// Gives up its place in a line: the send has ended.
     fn end(&mut self);
 
+    /// Returns what people call the actor.
+    fn actor(&self) -> String;
+
     /// Returns the error of an ask that ends for `cause`.
     fn error(&self, cause: AskCause) -> AskError;
 }
 
 impl<R> Asking<R> {
     pub(super) fn new(limit: TimeLimit) -> Self {
-        Asking { limit, pending: None }
+        Asking { limit, pending: None, wait: None }
     }
 
     /// Notes that it was sent.
     pub(super) fn sent(&mut self, ask: NewAsk<'_, R>) -> Result<(), Cause> {
-        self.pending = ask.answer;
+        (self.pending, self.wait) = (ask.answer, ask.wait);
         // A port that sends has made the way back.
         if self.pending.is_some() { Ok(()) } else { Err(Cause::Stopped) }
     }
@@ -92,7 +98,10 @@ impl<R: Reply> Asking<R> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<R, AskCause>> {
         if let Some(pending) = &mut self.pending {
-            return pending.poll(cx);
+            return match pending.poll(cx) {
+                Poll::Ready(Err(cause)) => Poll::Ready(Err(self.named(question, cause))),
+                polled => polled,
+            };
         }
         let mut ask = NewAsk::new(deadline, cx.waker());
         // What waited for room finds that its actor is busy.
@@ -111,9 +120,20 @@ impl<R: Reply> Asking<R> {
         }
     }
 
+    /// Names the actors of a cycle that the node of the other actor has found.
+    #[cold]
+    fn named(&self, question: &dyn Question<R>, cause: AskCause) -> AskCause {
+        match (cause, &self.wait) {
+            (AskCause::NotSent(Cause::Cycle(text)), Some(wait)) if text.is_empty() => {
+                AskCause::NotSent(wait.cycle_with(&question.actor()))
+            }
+            (cause, _) => cause,
+        }
+    }
+
     /// Gives up all that it holds on the way: it has ended.
     fn end(&mut self, question: &mut dyn Question<R>) {
-        self.pending = None;
+        (self.pending, self.wait) = (None, None);
         question.end();
         self.limit.leave();
     }

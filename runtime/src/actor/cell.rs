@@ -18,7 +18,7 @@ use super::in_place;
 use super::kind_of;
 use super::route::{self, Label, Source};
 use super::tether::TIE;
-use crate::address::Address;
+use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
 use crate::deadlines::Deadlines;
@@ -35,7 +35,7 @@ use crate::slot::{OpenAsk, scoped};
 use crate::spans::{self, Scope};
 use crate::state::ActorState;
 use crate::tally::Tally;
-use crate::waits::Waits;
+use crate::waits::{WaitingActor, Waits};
 
 pub(super) use base::{Base, Body};
 pub(super) use turn::{LargeLife, Seat, SmallLife, Turn};
@@ -211,6 +211,28 @@ impl<E> Letter<E> {
     }
 }
 
+impl<A: Handlers> WaitingActor for Cell<A> {
+    fn has_token(&self, token: usize) -> bool {
+        self.base.token() == token
+    }
+
+    fn home(&self) -> usize {
+        std::ptr::from_ref(self.base.node.residents()).addr()
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.base.address().identity()
+    }
+
+    fn called(&self) -> String {
+        self.shown().to_string()
+    }
+
+    fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
+        self.base.waits()
+    }
+}
+
 impl<A: Handlers> Resident for Cell<A> {
     fn address(&self) -> &Address {
         self.base.address()
@@ -285,15 +307,6 @@ impl<A: Handlers> Resident for Cell<A> {
         self.intake().is_closed() && !self.base.ends.is_forced()
     }
 
-    fn is_to_rest(&self) -> bool {
-        self.base.ends.is_to_rest() && !self.base.ends.is_forced()
-    }
-
-    fn rests_on(&self) -> bool {
-        let ends = &self.base.ends;
-        !ends.is_ordered() && (ends.is_revived() || !self.intake().is_stopping())
-    }
-
     fn has_ended(&self) -> bool {
         self.base.ends.has_ended()
     }
@@ -359,10 +372,6 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn neighbour(&self, id: u64) -> Option<Arc<dyn Resident>> {
         self.base.node.residents().by_id(id)
-    }
-
-    fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
-        self.base.waits()
     }
 
     fn list(&self) {

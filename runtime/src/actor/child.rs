@@ -334,14 +334,6 @@ impl Course {
         }
     }
 
-    /// Returns the parent, if it restarts several together.
-    pub(super) fn group(&self) -> Option<&Arc<dyn Resident>> {
-        match &self.parent {
-            Parent::Group(parent, ..) => Some(parent),
-            Parent::Node | Parent::Actor(_) => None,
-        }
-    }
-
     /// Tells a parent that restarts several together of one that rests for so long. Returns whether
     /// it was told; `None` for other parents.
     pub(super) fn report(

@@ -323,8 +323,7 @@ impl<A: Handlers> Context<A> {
 
     /// Waits until the children have ended that it has now, which others have told to end.
     pub(super) fn children_ended(&mut self) -> impl Future<Output = ()> + Send + use<A> {
-        let parent = self.shared_cell();
-        self.more().family.ended(parent)
+        self.more().family.ended()
     }
 
     /// Has a drain wait for this, when all that was accepted is handled, and before the children

@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 
-use super::port::{AskNote, AskPort, Find, Line, NewAsk, PendingFate, Port, SharedActor};
+use super::port::{AskPort, Find, Line, NewAsk, PendingFate, Port, SharedActor};
+use super::wait::Wait;
 use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
@@ -16,7 +17,6 @@ use crate::node::Node;
 use crate::remote::{self, RemoteSender, Waiter};
 use crate::resident::Resident;
 use crate::schema::Kind;
-use crate::slot::OpenAsk;
 use crate::waits::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
@@ -143,19 +143,6 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Returns the note of an ask, as which a router passes on `passes` to an actor of this node.
-    pub(super) fn note_of<'p>(&self, passes: Option<&'p dyn OpenAsk>) -> AskNote<'p>
-    where
-        P: Find,
-    {
-        match (passes, self) {
-            (Some(passes), Destination::Local(actor)) => {
-                AskNote::Router(passes, actor.actor().0.id())
-            }
-            _ => AskNote::None,
-        }
-    }
-
     /// Sends an ask. (Only what needs the types of the message and of its actor is here.)
     #[inline]
     pub(super) fn poll_ask<M: Message>(
@@ -171,18 +158,22 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) => {
                 let to = actor.actor().0;
-                if let refused @ Err(_) = begin_ask(to, line) {
-                    return Poll::Ready(refused);
-                }
+                ask.wait = begin_ask(to, line)?;
                 ask.in_place = ask.in_place && to.is_idle();
-                line.lend(ask);
                 if line.has_no_turn() && actor.put_at_once(message, Some(&mut *ask)).is_some() {
-                    ask.note_put(to, line);
                     ask.take_turn(to);
                     return Poll::Ready(Ok(()));
                 }
-                let put = actor.poll_put(message, Some(&mut *ask), line, cx);
-                ask.put(put, to, line)
+                match actor.poll_put(message, Some(&mut *ask), line, cx) {
+                    Poll::Ready(Ok(_)) => {
+                        ask.take_turn(to);
+                        Poll::Ready(Ok(()))
+                    }
+                    unput => {
+                        line.keep_wait(ask.wait.take());
+                        why_unput(to, unput, line).map(Err)
+                    }
+                }
             }
             Destination::Elsewhere(to) => {
                 ask.in_place = false;
@@ -238,35 +229,6 @@ impl<P> Destination<P> {
     }
 }
 
-/// What needs the type of the answer alone: it is compiled once for each, and not for each ask.
-impl<R: Send + 'static> NewAsk<'_, R> {
-    /// Notes that the handler that asks waits for the answer, if it was put into the mailbox of
-    /// `to`, and that it waits for room if not.
-    fn put(
-        &mut self,
-        put: Poll<Result<Fate, Cause>>,
-        to: &dyn Resident,
-        line: &mut Line,
-    ) -> Poll<Result<(), Cause>> {
-        if !matches!(put, Poll::Ready(Ok(_))) {
-            line.take_back(self);
-            return why_unput(to, put, line).map(Err);
-        }
-        self.note_put(to, line);
-        self.take_turn(to);
-        Poll::Ready(Ok(()))
-    }
-
-    /// Notes that the handler that asks waits for the answer, if a handler does.
-    #[inline]
-    pub(super) fn note_put(&mut self, to: &dyn Resident, line: &mut Line) {
-        line.take_back(self);
-        if let Some(ask) = self.ask.take() {
-            line.wait_for_answer(to, ask);
-        }
-    }
-}
-
 /// Returns what the sender to an actor of this node is told. On a node that is shutting down none
 /// takes the place of one that has ended, and programs that try again have to end.
 #[cold]
@@ -275,12 +237,16 @@ pub(super) fn at_end(actor: &dyn Resident, cause: Cause) -> Cause {
     if is_final { Cause::Shutdown } else { cause }
 }
 
-/// Refuses the ask of an actor by itself, and notes that its asker waits, if that is a handler.
-pub(super) fn begin_ask(to: &dyn Resident, line: &mut Line) -> Result<(), Cause> {
+/// Refuses the ask of an actor by itself, or by one for which it waits, and notes that its asker
+/// waits, if that is a handler.
+pub(super) fn begin_ask(to: &dyn Resident, line: &mut Line) -> Result<Option<Wait>, Cause> {
     if is_running(to.token()) {
         return Err(Cause::SelfAsk);
     }
-    line.wait_for(to)
+    match line.take_wait() {
+        None => Wait::begin_ask(to),
+        wait => Ok(wait),
+    }
 }
 
 /// Returns what became of a tell to `whom`, and notes its fate if that is known.
@@ -303,10 +269,10 @@ fn told(
 fn why_unput(to: &dyn Resident, put: Poll<Result<Fate, Cause>>, line: &mut Line) -> Poll<Cause> {
     match put {
         Poll::Ready(Err(cause)) => Poll::Ready(at_end(to, cause)),
-        Poll::Ready(Ok(_)) | Poll::Pending => match line.wait_for_room(to) {
-            Ok(()) => Poll::Pending,
-            Err(cause) => Poll::Ready(cause),
-        },
+        Poll::Ready(Ok(_)) | Poll::Pending => {
+            line.wait_for_room(to);
+            Poll::Pending
+        }
     }
 }
 
@@ -387,11 +353,18 @@ impl Elsewhere {
         })
     }
 
-    /// Notes for what of another node the handler waits that sends.
-    pub(super) fn note_wait(&self, line: &mut Line, what: fn(Address, &'static str) -> Awaits) {
-        let (Way::Remote(sender, node), true) = (&self.way, running().is_some()) else { return };
-        let kind = sender.request().called.kind;
-        line.wait_elsewhere(node.residents(), what(self.address.clone(), kind));
+    /// Notes that the handler that sends waits for this actor of another node.
+    pub(super) fn begin_wait(&self, what: Awaits) -> Option<Wait> {
+        let Way::Remote(sender, node) = &self.way else { return None };
+        let whom = (&self.address, sender.request().called.kind);
+        Wait::elsewhere(node.residents(), whom, what)
+    }
+
+    /// Notes that the handler that sends waits for room in the mailbox, or for the way to it.
+    pub(super) fn wait_for_room(&self, line: &mut Line) {
+        if running().is_some() {
+            line.wait_elsewhere(|| self.begin_wait(Awaits::Room));
+        }
     }
 
     #[inline]

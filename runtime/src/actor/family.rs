@@ -6,16 +6,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use ringpost_transport::log;
 use tokio::time::timeout;
 
-use super::wait::Wait;
 use crate::limits;
 use crate::mutants::planted;
 use crate::resident::{Ended, Halt, Resident};
-use crate::waits::Awaits;
 
 /// The children of an actor, in the order in which they were begun. Owned by its context.
 #[derive(Default)]
@@ -54,25 +52,10 @@ impl Family {
         self.children.iter().find(is_it).cloned()
     }
 
-    /// Waits until the children have ended that it has now, and that are about to. The parent waits
-    /// for them from the first poll on.
-    pub(super) fn ended(
-        &self,
-        parent: Arc<dyn Resident>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    /// Waits until the children have ended that it has now, and that are about to.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let children = self.children.clone();
-        async move {
-            let end = |child: &Member| {
-                // A child that waits for its parent is told.
-                let wait = Wait::for_child(&*parent, &*child.actor, Awaits::End);
-                let ended = Ended::of(child.actor.clone());
-                async move {
-                    ended.await;
-                    drop(wait);
-                }
-            };
-            each(&children, end).await;
-        }
+        async move { each(&children, |child| Ended::of(child.actor.clone()).map(drop)).await }
     }
 
     /// Ends all children: at once, or each when the one after it has ended. One that does not stop
@@ -82,7 +65,7 @@ impl Family {
     /// A child is of the family until it has ended, whatever becomes of this future.
     pub(super) async fn end(&mut self, parent: &dyn Resident, is_shutdown: bool) {
         if !self.is_ordered {
-            let leave = each(&self.children, |child| child.leave(parent, is_shutdown));
+            let leave = each(&self.children, |child| child.leave(is_shutdown));
             if unless_killed(parent, leave).await.is_none() {
                 each(&self.children, Member::kill).await;
             }
@@ -93,7 +76,7 @@ impl Family {
         }
         while let Some(child) = self.children.last() {
             if !child.actor.has_ended()
-                && unless_killed(parent, child.leave(parent, is_shutdown)).await.is_none()
+                && unless_killed(parent, child.leave(is_shutdown)).await.is_none()
             {
                 self.kill_in_order().await;
                 return self.children.clear();
@@ -125,13 +108,11 @@ impl Family {
 }
 
 impl Member {
-    /// Stops the actor, a child of `parent`, and kills it if it does not stop in time. While the
+    /// Stops the actor, which is a child, and kills it if it does not stop in time. While the
     /// node shuts down it drains the actor, and the node kills it.
-    pub(super) async fn leave(&self, parent: &dyn Resident, is_shutdown: bool) {
+    pub(super) async fn leave(&self, is_shutdown: bool) {
         let ended = Ended::of(self.actor.clone());
         self.actor.retire(if is_shutdown { Halt::Drain } else { Halt::Stop });
-        // A child that waits for its parent is told.
-        let _wait = Wait::for_child(parent, &*self.actor, Awaits::End);
         if is_shutdown {
             ended.await;
             return;

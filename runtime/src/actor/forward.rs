@@ -15,7 +15,9 @@ use crate::address::Address;
 use crate::error::{AskCause, AskError, Cause};
 use crate::limits;
 use crate::message::Message;
+use crate::mutants::planted;
 use crate::spans;
+use crate::waits::hand_on;
 
 /// A reference that can be asked `M`, and answers `R`: an [`ActorRef`], a [`Recipient`], a [`Ref`]
 /// or a [`Pool`]. Only this crate has any.
@@ -129,7 +131,9 @@ impl<R: Reply> ReplyTo<R> {
             Err(error) => return self.unanswered(error),
         };
         // It is sent by the task below, in the scope of the handler that forwards it.
-        let asked = spans::keep(asked);
+        let handed = self.asked().filter(|_| !planted!(ForgottenAsker));
+        let asker = handed.and_then(|asked| asked.asker());
+        let asked = spans::keep(hand_on(asker, asked));
         runtime.spawn(async move {
             match asked.await {
                 Ok(answer) => self.send(answer),

@@ -135,12 +135,10 @@ impl<A: Handlers> Life<A> {
                 self.begin_anew();
             }
             if let Some(actor) = &mut self.actor {
-                let in_hand =
-                    if self.cx.is_born { InHand::NEXT_START } else { InHand::FIRST_START };
                 let mut starts = pin!(actor.on_start(&mut self.cx));
                 // (Without its type: the rest is compiled once.)
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
-                on_duty(start, in_hand, None, starts).await?;
+                on_duty(start, InHand::default(), None, starts).await?;
             }
             note_started(self.cell.base(), self.started.take());
             self.cx.is_born = true;
@@ -264,9 +262,9 @@ fn handle_at_once<A: Handlers>(
     cx: &mut Context<A>,
     begun: Begun<A>,
 ) -> Option<Begun<A>> {
-    let Begun { label, mut envelope, in_hand, bytes, scope } = begun;
-    cx.begin(label, in_hand, bytes);
-    receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut envelope);
+    let Begun { label, mut envelope, mut in_hand, bytes, scope } = begun;
+    cx.begin(label, &in_hand, bytes);
+    receive_at_once(actor, cx, (label, &mut in_hand, scope.as_deref()), &mut envelope);
     envelope.is_some().then(|| Begun { label, envelope, in_hand, bytes, scope })
 }
 
@@ -280,11 +278,11 @@ fn handle_letter<A: Handlers>(
     letter: &mut Letter<A::Envelope>,
 ) -> Option<Begun<A>> {
     cx.rest_lane();
-    let (in_hand, scope) = cell.begin(letter)?;
+    let (mut in_hand, scope) = cell.begin(letter)?;
     cx.note_mail();
     let label = letter.label;
-    cx.begin(label, in_hand, 0);
-    receive_at_once(actor, cx, (label, in_hand, scope.as_deref()), &mut letter.envelope);
+    cx.begin(label, &in_hand, 0);
+    receive_at_once(actor, cx, (label, &mut in_hand, scope.as_deref()), &mut letter.envelope);
     let envelope = letter.envelope.take();
     let is_left = envelope.is_some();
     is_left.then(|| Begun { label, envelope: envelope.into(), in_hand, bytes: 0, scope })
@@ -295,7 +293,7 @@ fn handle_letter<A: Handlers>(
 fn receive_at_once<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
-    (label, in_hand, scope): (&'static Label, InHand, Option<&Scope>),
+    (label, in_hand, scope): (&'static Label, &mut InHand, Option<&Scope>),
     envelope: &mut Option<A::Envelope>,
 ) {
     let noted = note(&label.duty, in_hand);

@@ -33,6 +33,7 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Awaited, Delivery, RemoteSender, Replier, ReplyLoss, Waiter, code, lost};
 use crate::resident::Resident;
+use crate::waits::wire::{self, Place};
 use crate::{actor, handlers, message};
 
 impl<A: Handlers> Context<A> {
@@ -212,7 +213,7 @@ impl Handler<Answer> for Tie {
         };
         self.meet(other, cx);
         let form = replier.form();
-        let reply: super::ReplyTo<Address> = super::ReplyTo::far(Some(replier), form);
+        let reply: super::ReplyTo<Address> = super::ReplyTo::far((Some(replier), None), form);
         reply.send(cx.actor().address().clone());
     }
 }
@@ -316,7 +317,8 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, U
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
         let to = (&to, &TETHER, remote_send::leading_ask(deadline));
         let (mut message, mut waiter) = (Some(tether.clone()), Waiter::default());
-        let send = poll_fn(|cx| remote_send::poll_send(to, &node, &mut message, &mut waiter, cx));
+        let send =
+            poll_fn(|cx| remote_send::poll_send(to, (&node, None), &mut message, &mut waiter, cx));
         let answered = match send.await {
             Ok(Awaited::Reply(answer)) => answer.await,
             Ok(_) => Err(ReplyLoss::Late),
@@ -351,11 +353,13 @@ impl Node {
     /// takes more links. Called while messages are delivered to it: those that came after the
     /// tether find the link.
     pub(super) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery, takes_links: bool) {
-        let Delivery { payload, replier: Some(replier), deadline, .. } = tether else { return };
+        let Delivery { mut payload, replier: Some(replier), deadline, .. } = tether else { return };
         if !takes_links {
             return replier.fail(code::TOO_MANY_LINKS);
         }
         let fits = payload.len() <= limits::TETHER_BYTES_MAX;
+        // No handler waits for it.
+        let fits = fits && wire::take(&mut payload, |_, _| Place::Elsewhere).is_ok();
         let codec = <Tether as Message>::CODEC.filter(|_| fits);
         let decoded = codec.map(|codec| (codec.decode)(&payload, self, 0));
         let Some(Ok(Tether { tie: other, actor })) = decoded else {

@@ -16,7 +16,6 @@ use crate::mailbox::Room;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{RemoteSender, Waiter};
-use crate::waits::Awaits;
 
 /// Room for one message in the mailbox of an actor, made by
 /// [`ActorRef::reserve`](super::ActorRef::reserve). It counts as a message that waits there;
@@ -142,7 +141,7 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
         View::Local(actor) => {
             let whom = actor.actor().0;
             let Poll::Ready(room) = line.poll_room(whom.intake(), whom.token(), cx) else {
-                line.wait_for_room(whom)?;
+                line.wait_for_room(whom);
                 return Poll::Pending;
             };
             to.leave(line);
@@ -154,7 +153,7 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
             let Poll::Ready(reserved) = remote_send::poll_reserve::<M>(told, &mut line.remote, cx)
             else {
                 if let Destination::Elsewhere(to) = to {
-                    to.note_wait(line, Awaits::RoomElsewhere);
+                    to.wait_for_room(line);
                 }
                 return Poll::Pending;
             };

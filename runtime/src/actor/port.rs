@@ -1,6 +1,5 @@
 //! Where messages are sent to: what `tell` and `ask` need of a reference.
 
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 
 use super::wait::Wait;
 use super::{Reply, ReplyTo};
-use crate::busy::{is_running, running};
+use crate::busy::is_running;
 use crate::deadlines::Expired;
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::fate::Fate;
@@ -20,9 +19,8 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Confirmation, LinkCause, MessageForms, PendingReply, Waiter};
 use crate::resident::Resident;
-use crate::residents::Residents;
 use crate::schema::Kind;
-use crate::slot::{Asker, OpenAsk, slot};
+use crate::slot::{AskerEnd, OpenAsk, slot};
 use crate::waits::Awaits;
 
 /// A way into actors of this node that can be looked up.
@@ -116,37 +114,18 @@ pub struct NewAsk<'a, R> {
     waker: &'a Waker,
     /// There when it was sent.
     pub(super) answer: Option<Pending<R>>,
-    /// The asker of the answer, as far as circles know: noted before the message is in a mailbox,
-    /// as an actor that takes it looks for circles at once.
-    pub(super) note: AskNote<'a>,
-    /// The slot, where a handler waits for the answer.
-    pub(super) ask: Option<Arc<dyn OpenAsk>>,
+    /// The wait of the handler that asks, if one does: noted before the message is in a mailbox.
+    pub(super) wait: Option<Wait>,
     /// The asker looks for the answer as soon as it is sent, and so may take the actor's turn.
     pub(super) in_place: bool,
     /// The task of the actor, if it waits for this message.
     pub(super) called: Called,
 }
 
-/// The asker that an answer to an ask on this node is for.
-pub(super) enum AskNote<'a> {
-    None,
-    /// For a handler, which waits for it: lent by its [`Line`].
-    Handler(Wait),
-    /// For the asker of this ask, which a router passes on to the actor with this number.
-    Router(&'a dyn OpenAsk, u64),
-}
-
 impl<'a, R> NewAsk<'a, R> {
     pub(super) fn new(deadline: Instant, waker: &'a Waker) -> Self {
-        NewAsk {
-            deadline,
-            waker,
-            answer: None,
-            note: AskNote::None,
-            ask: None,
-            in_place: false,
-            called: Called::default(),
-        }
+        let called = Called::default();
+        NewAsk { deadline, waker, answer: None, wait: None, in_place: false, called }
     }
 
     /// Has the actor that the ask was put to take its turn here, if that is idle and this may be.
@@ -165,16 +144,9 @@ impl<R: Send + 'static> NewAsk<'_, R> {
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
         // Nobody is to be woken for an answer that is looked for before anything else.
         let waker = if self.in_place { Waker::noop() } else { self.waker };
-        let (asker, answerer, ask) = slot(self.deadline, waker.clone());
+        let waiting = self.wait.as_ref().map(|wait| wait.asker().clone());
+        let (asker, answerer, ask) = slot(self.deadline, waker.clone(), waiting);
         self.answer = Some(Pending::Local(LocalAnswer(asker)));
-        match &self.note {
-            AskNote::None => {}
-            AskNote::Handler(wait) => {
-                wait.note_answer(&ask);
-                self.ask = Some(ask.clone());
-            }
-            AskNote::Router(passes, to) => passes.pass_on(*to, ask.clone()),
-        }
         (ReplyTo::local(answerer), ask)
     }
 }
@@ -244,72 +216,40 @@ impl Line {
     /// Lists the actor `whom` for the log's look-out, and notes that the handler that sends waits
     /// for room in its mailbox, if one does.
     #[cold]
-    pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
-        let Some(turn) = self.turn() else { return Ok(()) };
+    pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) {
         whom.list();
-        match self.near.as_ref().and_then(|near| near.wait.as_ref()) {
-            Some(wait) => wait.set(Awaits::Room(turn)),
-            None => self.begin_wait(whom, Awaits::Room(turn)),
+        let near = self.near.get_or_insert_default();
+        match &near.wait {
+            Some(wait) => wait.set(Awaits::Room),
+            None => near.wait = Wait::begin(whom, Awaits::Room),
         }
     }
 
-    /// Notes that the handler that asks `whom` waits for it, unless that is noted.
-    #[inline]
-    pub(super) fn wait_for(&mut self, whom: &dyn Resident) -> Result<(), Cause> {
-        if running().is_none() || self.near.as_ref().is_some_and(|near| near.wait.is_some()) {
-            return Ok(());
-        }
-        self.begin_wait(whom, Awaits::Nothing)
-    }
-
-    fn begin_wait(&mut self, whom: &dyn Resident, what: Awaits) -> Result<(), Cause> {
-        if let wait @ Some(_) = Wait::begin(whom, what)? {
-            self.near.get_or_insert_default().wait = wait;
-        }
-        Ok(())
-    }
-
-    /// Notes what of another node the handler that sends waits for.
+    /// Notes that the handler that sends waits for room in a mailbox of another node, or for the
+    /// way to it.
     #[cold]
-    pub(super) fn wait_elsewhere(&mut self, residents: &Residents, what: Awaits) {
-        match &mut *self.near {
-            Some(near) if near.wait.is_some() => self.set_wait(what),
-            near => {
-                let near = near.get_or_insert_default();
-                near.wait = Wait::elsewhere(residents, what);
-            }
+    pub(super) fn wait_elsewhere(&mut self, begin: impl FnOnce() -> Option<Wait>) {
+        let near = self.near.get_or_insert_default();
+        match &near.wait {
+            Some(wait) => wait.set(Awaits::Room),
+            None => near.wait = begin(),
         }
     }
 
-    /// Notes what of another node the handler that sends waits for, if it waits.
-    fn set_wait(&self, what: Awaits) {
-        if let Some(wait) = self.near.as_ref().and_then(|near| near.wait.as_ref()) {
-            // Only a send on this node is refused.
-            drop(wait.set(what));
-        }
-    }
-
-    /// Notes that the handler that asks `whom` waits for the answer, if it waits.
-    pub(super) fn wait_for_answer(&self, whom: &dyn Resident, ask: Arc<dyn OpenAsk>) {
-        if let Some(wait) = self.near.as_ref().and_then(|near| near.wait.as_ref()) {
-            // Where the send was refused meanwhile, the asker is told.
-            drop(wait.set(Awaits::Answer(ask.clone())));
-            wait.look_again(whom, &ask);
-        }
-    }
-
-    /// Lends an ask the note of the handler that waits for its answer, if one does.
+    /// Takes the wait of the handler that asks, which is for the answer from now on, if it waited
+    /// for room.
     #[inline]
-    pub(super) fn lend<R>(&mut self, ask: &mut NewAsk<'_, R>) {
-        if let Some(wait) = self.near.as_mut().and_then(|near| near.wait.take()) {
-            ask.note = AskNote::Handler(wait);
-        }
+    pub(super) fn take_wait(&mut self) -> Option<Wait> {
+        let wait = self.near.as_mut()?.wait.take()?;
+        wait.set(Awaits::Answer);
+        Some(wait)
     }
 
-    /// Takes back what was [lent](Self::lend).
-    #[inline]
-    pub(super) fn take_back<R>(&mut self, ask: &mut NewAsk<'_, R>) {
-        if let AskNote::Handler(wait) = mem::replace(&mut ask.note, AskNote::None) {
+    /// Keeps the wait of the handler that asks, which waits for room.
+    #[cold]
+    pub(super) fn keep_wait(&mut self, wait: Option<Wait>) {
+        if let Some(wait) = wait {
+            wait.set(Awaits::Room);
             self.near.get_or_insert_default().wait = Some(wait);
         }
     }
@@ -373,7 +313,7 @@ pub(super) enum Pending<R> {
 }
 
 /// An answer from this node.
-pub(super) struct LocalAnswer<R>(pub(super) Asker<R>);
+pub(super) struct LocalAnswer<R>(pub(super) AskerEnd<R>);
 
 /// An answer from another node, and the node it comes to.
 pub(super) struct RemoteAnswer {

@@ -10,15 +10,17 @@ use tokio::time::Instant;
 
 use super::destination::{Elsewhere, Way};
 use super::port::{Line, NewAsk, Pending, PendingFate, RemoteAnswer};
+use super::wait::Wait;
 use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
+use crate::mutants::planted;
 use crate::node::Node;
 use crate::remote::{
     self, ArchiveFailed, Archived, Awaited, MessageForms, Note, RemoteSender, SendKind, Waiter,
 };
 use crate::spans::{self, Subject};
-use crate::waits::Awaits;
+use crate::waits::{Asker, Awaits, wire};
 
 /// A message that is to be sent, without its type: an `Option<M>`, which is empty when it was sent.
 pub(super) trait Letter {
@@ -77,29 +79,31 @@ impl Elsewhere {
         let (sender, node) = self.remote()?;
         let polled = poll_tell((sender, told), node, message, fate, &mut line.remote, cx);
         if polled.is_pending() {
-            self.note_wait(line, Awaits::RoomElsewhere);
+            self.wait_for_room(line);
         }
         polled
     }
 
-    /// Sends an ask.
-    pub(super) fn poll_ask(
+    /// Sends an ask, for which a handler may wait.
+    fn poll_ask(
         &self,
-        (asked, deadline): (&MessageForms, Instant),
+        (asked, deadline, wait): (&MessageForms, Instant, &mut Option<Wait>),
         message: &mut dyn Letter,
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<RemoteAnswer, Cause>> {
         let (sender, node) = self.remote()?;
+        // Noted before it is sent: its actor may ask back at once.
+        *wait = line.take_wait().or_else(|| self.begin_wait(Awaits::Answer));
+        let asker = wait.as_ref().map(Wait::asker);
         let to = (sender, asked, ask(deadline));
-        let sent = poll_send(to, node, message, &mut line.remote, cx);
-        let Poll::Ready(awaited) = sent else {
-            self.note_wait(line, Awaits::RoomElsewhere);
-            return Poll::Pending;
-        };
-        let answer = self.answer(awaited?);
-        self.note_wait(line, Awaits::AnswerElsewhere);
-        Poll::Ready(answer)
+        match poll_send(to, (node, asker), message, &mut line.remote, cx) {
+            Poll::Ready(awaited) => Poll::Ready(self.answer(awaited?)),
+            Poll::Pending => {
+                line.keep_wait(wait.take());
+                Poll::Pending
+            }
+        }
     }
 
     /// Sends if that needs no waiting.
@@ -150,7 +154,8 @@ impl<R> NewAsk<'_, R> {
         line: &mut Line,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Cause>> {
-        let answer = ready!(to.poll_ask((asked, self.deadline), message, line, cx))?;
+        let how = (asked, self.deadline, &mut self.wait);
+        let answer = ready!(to.poll_ask(how, message, line, cx))?;
         self.answer = Some(Pending::Remote(answer));
         Poll::Ready(Ok(()))
     }
@@ -171,13 +176,14 @@ impl<R> NewAsk<'_, R> {
 /// it was sent.
 pub(super) fn poll_send(
     (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
-    node: &Node,
+    (node, asker): (&Node, Option<&Asker>),
     message: &mut dyn Letter,
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Awaited, Cause>> {
     check_codec(message, forms, kind)?;
-    let mut writing = Writing::of(&*message, (node, to, kind.is_ask()), waiter.note());
+    let asks = kind.is_ask().then_some(asker);
+    let mut writing = Writing::of(&*message, (node, to, asks), waiter.note());
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     match ready!(to.poll_send(forms, kind, &mut archive, waiter, cx)) {
         Ok(awaited) => {
@@ -200,7 +206,9 @@ fn poll_tell(
 ) -> Poll<Result<(), Cause>> {
     if let Some(fate) = fate {
         let to = (to, forms, SendKind::ConfirmedTell);
-        if let Awaited::Fate(confirmation) = ready!(poll_send(to, node, message, waiter, cx))? {
+        if let Awaited::Fate(confirmation) =
+            ready!(poll_send(to, (node, None), message, waiter, cx))?
+        {
             *fate = Some(PendingFate::Remote(confirmation));
         }
         return Poll::Ready(Ok(()));
@@ -208,7 +216,7 @@ fn poll_tell(
     if message.is_local() {
         return Poll::Ready(Err(Cause::LocalOnly));
     }
-    let mut writing = Writing::of(&*message, (node, to, false), waiter.note());
+    let mut writing = Writing::of(&*message, (node, to, None), waiter.note());
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     match ready!(to.poll_tell(forms, &mut archive, waiter, cx)) {
         Ok(()) => {
@@ -239,7 +247,7 @@ pub(super) fn send_reserved(
     message: &mut dyn Letter,
     waiter: Waiter,
 ) -> Result<(), Cause> {
-    let mut writing = Writing::of(&*message, (node, to, false), None);
+    let mut writing = Writing::of(&*message, (node, to, None), None);
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     let sent = to.send_reserved(forms, &mut archive, waiter);
     sent.map_err(|unsent| remote::cause_of(to, unsent, writing.failure))?;
@@ -265,7 +273,8 @@ fn try_send(
     message: &mut dyn Letter,
 ) -> Result<Awaited, Cause> {
     check_codec(message, forms, kind)?;
-    let mut writing = Writing::of(&*message, (node, to, kind.is_ask()), None);
+    let asks = kind.is_ask().then_some(None);
+    let mut writing = Writing::of(&*message, (node, to, asks), None);
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     let sent = to.try_send(forms, kind, &mut archive);
     let awaited = sent.map_err(|unsent| remote::cause_of(to, unsent, writing.failure))?;
@@ -285,7 +294,8 @@ struct Writing<'a> {
     message: &'a dyn Letter,
     node: &'a Node,
     to: &'a RemoteSender,
-    is_ask: bool,
+    /// There of an ask: the handler that waits for it, if one does. Its chain travels with it.
+    asks: Option<Option<&'a Asker>>,
     /// Travels with it, whatever its form: says in which scope it was sent, if in any.
     note: Option<Note>,
     /// What a failure says.
@@ -296,10 +306,10 @@ impl<'a> Writing<'a> {
     /// `note` is that of an earlier step of the same send.
     fn of(
         message: &'a dyn Letter,
-        (node, to, is_ask): (&'a Node, &'a RemoteSender, bool),
+        (node, to, asks): (&'a Node, &'a RemoteSender, Option<Option<&'a Asker>>),
         note: Option<Note>,
     ) -> Self {
-        Writing { message, node, to, is_ask, note, failure: None }
+        Writing { message, node, to, asks, note, failure: None }
     }
 
     fn archive(&mut self, form: u8, out: &mut AlignedVec<16>) -> Archived {
@@ -307,9 +317,12 @@ impl<'a> Writing<'a> {
             self.failure = Some(cause);
             return Err(ArchiveFailed);
         }
+        if let Some(asker) = self.asks {
+            wire::append(asker.filter(|_| !planted!(ChainLeftBehind)), out);
+        }
         // SP-2: one span stands for the message, however often it is archived.
         if self.note.is_none() {
-            let (node, is_ask) = (self.node, self.is_ask);
+            let (node, is_ask) = (self.node, self.asks.is_some());
             self.note = spans::send(|| {
                 let (actor_type, message) = (self.to.request().called.kind, self.message.name());
                 let (node, entropy) = (node.name(), node.entropy());

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ringpost_transport::log;
@@ -16,6 +17,7 @@ use crate::mailbox::OutlinedOption;
 use crate::message::{Codec, Encode, Wire};
 use crate::remote::{self, Replier, code};
 use crate::slot::Answerer;
+use crate::waits::Asked;
 
 /// A type that a handler may return.
 #[diagnostic::on_unimplemented(
@@ -82,6 +84,29 @@ impl<R> Drop for ReplyTo<R> {
 enum To<R> {
     Local(Answerer<R>),
     Remote(Replier, Encode<R>),
+    /// The same, of an ask for which a handler waits.
+    Chained(Box<(Replier, Encode<R>, Arc<dyn Asked>)>),
+}
+
+impl<R> To<R> {
+    fn near(&self) -> Result<&Answerer<R>, &Replier> {
+        match self {
+            To::Local(answerer) => Ok(answerer),
+            To::Remote(replier, _) => Err(replier),
+            To::Chained(far) => Err(&far.0),
+        }
+    }
+
+    fn into_near(self) -> Result<Answerer<R>, (Replier, Encode<R>)> {
+        match self {
+            To::Local(answerer) => Ok(answerer),
+            To::Remote(replier, encode) => Err((replier, encode)),
+            To::Chained(far) => {
+                let (replier, encode, _) = *far;
+                Err((replier, encode))
+            }
+        }
+    }
 }
 
 impl<R> ReplyTo<R> {
@@ -112,14 +137,18 @@ impl<R> ReplyTo<R> {
 
     /// Makes the way back to an asker of another node, if there is one: the reply has this form.
     /// No peer asks for a reply that has no layout; one that did is told that none comes.
-    pub(super) fn far(replier: Option<Replier>, form: u8) -> Self
+    pub(super) fn far((replier, asked): (Option<Replier>, Option<Arc<dyn Asked>>), form: u8) -> Self
     where
         R: Reply,
     {
         match (replier, R::CODEC) {
             (Some(mut replier), Some(codec)) => {
                 replier.set_form(form);
-                ReplyTo(Some(To::Remote(replier, codec.encode)).into())
+                let to = match asked {
+                    None => To::Remote(replier, codec.encode),
+                    Some(asked) => To::Chained(Box::new((replier, codec.encode, asked))),
+                };
+                ReplyTo(Some(to).into())
             }
             _ => ReplyTo::nobody(),
         }
@@ -134,9 +163,9 @@ impl<R> ReplyTo<R> {
     /// its node is down: what is sent goes nowhere. An asker of another node may have given up a
     /// moment before this node learns it.
     pub fn is_given_up(&self) -> bool {
-        match &*self.0 {
-            Some(To::Local(answerer)) => answerer.is_given_up(),
-            Some(To::Remote(replier, _)) => replier.is_given_up(),
+        match self.0.as_ref().map(To::near) {
+            Some(Ok(answerer)) => answerer.is_given_up(),
+            Some(Err(replier)) => replier.is_given_up(),
             None => false,
         }
     }
@@ -200,18 +229,30 @@ impl<R> ReplyTo<R> {
 
     /// Waits until the asker has given up, as far as it does not by its time-out.
     pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match &*self.0 {
-            Some(To::Local(answerer)) => answerer.poll_given_up(cx),
-            Some(To::Remote(replier, _)) => replier.poll_given_up(cx),
+        match self.0.as_ref().map(To::near) {
+            Some(Ok(answerer)) => answerer.poll_given_up(cx),
+            Some(Err(replier)) => replier.poll_given_up(cx),
             None => Poll::Pending,
+        }
+    }
+
+    /// Returns the ask, if a handler waits for the answer.
+    pub(super) fn asked(&self) -> Option<Arc<dyn Asked>>
+    where
+        R: Send + 'static,
+    {
+        match &*self.0 {
+            Some(To::Local(answerer)) => answerer.asked(),
+            Some(To::Chained(far)) => Some(far.2.clone()),
+            Some(To::Remote(..)) | None => None,
         }
     }
 
     /// Returns when the asker gives up; `None` where no asker waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match &*self.0 {
-            Some(To::Local(answerer)) => answerer.deadline(),
-            Some(To::Remote(replier, _)) => replier.deadline(),
+        match self.0.as_ref().map(To::near) {
+            Some(Ok(answerer)) => answerer.deadline(),
+            Some(Err(replier)) => replier.deadline(),
             None => None,
         }
     }
@@ -228,10 +269,10 @@ impl<R> ReplyTo<R> {
 impl<R> ReplyTo<R> {
     /// Ends the ask without an answer: for this cause, as far as it crosses nodes.
     fn fail(mut self, cause: AskCause) {
-        match self.0.take() {
+        match self.0.take().map(To::into_near) {
             None => {}
-            Some(To::Local(answerer)) => answerer.fail(cause),
-            Some(To::Remote(replier, _)) => replier.fail(remote::code_of(&cause)),
+            Some(Ok(answerer)) => answerer.fail(cause),
+            Some(Err((replier, _))) => replier.fail(remote::code_of(&cause)),
         }
     }
 }
@@ -251,7 +292,8 @@ impl<R> ReplyTo<R> {
             | Cause::Leaving
             | Cause::Shutdown => AskCause::NotBegun(NotBegun::Stopped),
             unsent if unsent.is_retryable() => AskCause::NotBegun(NotBegun::Timeout),
-            // Tried again, it would fail again: it closes a circle of actors that wait, say.
+            cycle @ Cause::Cycle(_) => AskCause::NotSent(cycle),
+            // Tried again, it would fail again.
             _ => AskCause::NoReply,
         });
     }
@@ -259,11 +301,11 @@ impl<R> ReplyTo<R> {
 
 impl<R> To<R> {
     fn send(self, reply: R) {
-        match self {
-            To::Local(answerer) => answerer.send(reply),
+        match self.into_near() {
+            Ok(answerer) => answerer.send(reply),
             // Of an asker that has gone the reply is not even archived.
-            To::Remote(replier, _) if replier.is_given_up() => replier.fail(Replier::EXPIRED),
-            To::Remote(replier, encode) => send_archive(replier, encode, &reply),
+            Err((replier, _)) if replier.is_given_up() => replier.fail(Replier::EXPIRED),
+            Err((replier, encode)) => send_archive(replier, encode, &reply),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Bytes may be those of an earlier form of a message that gained fields (SH-4).
 
 use std::any::{Any, TypeId};
+use std::sync::Arc;
 
 use ringpost_transport::limits::ACCEPTED_MAX;
 use ringpost_transport::memory::{InvalidArchive, Payload};
@@ -13,6 +14,7 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Accepted, Form, MessageForms, Replier};
 use crate::view::Input;
+use crate::waits::Asked;
 
 /// One message of an actor. Its place in the table is the ordinal of its newest form on the wire.
 pub struct Route<A: Handlers> {
@@ -74,6 +76,8 @@ pub(super) enum Source<'a> {
 pub(super) struct Far {
     pub(super) payload: Payload,
     pub(super) replier: Option<Replier>,
+    /// The ask, if a handler waits for it.
+    pub(super) asked: Option<Arc<dyn Asked>>,
     pub(super) form: Form,
 }
 
@@ -278,7 +282,9 @@ impl Source<'_> {
     fn reply<R: Reply>(&mut self) -> ReplyTo<R> {
         match self {
             Source::Near(_, reply) => ReplyTo::taken(reply),
-            Source::Far(far) => ReplyTo::far(far.replier.take(), far.form.reply),
+            Source::Far(far) => {
+                ReplyTo::far((far.replier.take(), far.asked.take()), far.form.reply)
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Sending<'a, P: Find, M> {
 pub(super) struct Heading<'a, P: Find> {
     pub(super) to: &'a Destination<P>,
     /// Where that leads for this send, if it leads to whatever has a name.
-    settled: OutlinedOption<Box<Destination<P>>>,
+    pub(super) settled: OutlinedOption<Box<Destination<P>>>,
     pub(super) line: Line,
 }
 

@@ -13,13 +13,13 @@ use super::options::SpawnOptions;
 use super::wait::Wait;
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
-use crate::busy::InHand;
 use crate::error::SpawnError;
 use crate::mailbox::Outlined;
 use crate::node::Node;
 use crate::registry::Refused;
 use crate::resident::Resident;
 use crate::rest::Started;
+use crate::waits::Awaits;
 
 impl Node {
     /// Spawns an actor under a name; returns when it has started.
@@ -186,7 +186,6 @@ impl Node {
         actor: A,
         plan: Option<Box<Plan<A>>>,
     ) -> Starts {
-        // Before it runs: what it asks as it starts finds that its spawner waits for it (WC-1).
         let (told, starts) = Starts::of(&*cell);
         // `Life` uses the sender, also where the task is dropped before it runs.
         let life = Life::new(cell.clone(), Some(actor), plan, told);
@@ -327,7 +326,7 @@ impl Starts {
     /// Returns what tells that `whom` has started, and what waits for that.
     fn of(whom: &dyn Resident) -> (Started, Self) {
         let (told, started) = oneshot::channel();
-        (told, Starts { started, _wait: Wait::for_start(whom, InHand::FIRST_START) })
+        (told, Starts { started, _wait: Wait::begin(whom, Awaits::Start) })
     }
 }
 

@@ -17,10 +17,9 @@ use super::child::{Child, Parent, Rested};
 use super::destination::View;
 use super::family::Member;
 use super::spawn::Starts;
-use super::wait::Wait;
 use super::{Actor, ActorRef, Context, Handler, Handlers, Local};
 use crate::address::Address;
-use crate::busy::{InHand, at_rest};
+use crate::busy::at_rest;
 use crate::error::{AskCause, AskError, BoxError, SpawnError};
 use crate::limits;
 use crate::message::Message;
@@ -28,7 +27,6 @@ use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::Resident;
 use crate::rest::{Resting, Started};
-use crate::waits::Awaits;
 use crate::{actor, handlers, message};
 
 /// Which children are restarted when one of them has failed.
@@ -191,14 +189,12 @@ impl Supervisor {
     }
 
     /// Has a child rest, if it has not ended.
-    async fn pause(&mut self, number: usize, cx: &Context<Self>) {
+    async fn pause(&mut self, number: usize) {
         let Group { running, resting, pausing, .. } = &mut self.group;
         let Some(Running { member, overtaken }) = running.get_mut(&number) else { return };
         let Member { actor, stop_within } = member;
         let (pause, paused) = oneshot::channel();
         actor.pause(pause);
-        // A child that waits for this supervisor, or for one that rests, is told.
-        let _wait = Wait::for_child(cx.cell(), &**actor, Awaits::Rest);
         let paused = pausing.insert(paused);
         let rests = match timeout(*stop_within, &mut *paused).await {
             Ok(rests) => Ok(rests),
@@ -245,7 +241,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 () = cx.is_to_end() => break,
-                () = self.pause(other, cx) => {}
+                () = self.pause(other) => {}
             }
         }
         until
@@ -265,16 +261,9 @@ impl Supervisor {
 
     /// Starts the first of those that rest, and waits until it has started, or has not: then it
     /// rests again, and says so, or it has ended. Returns false when none rests.
-    async fn start_first(
-        running: &BTreeMap<usize, Running>,
-        resting: &mut BTreeMap<usize, oneshot::Sender<Started>>,
-    ) -> bool {
-        let Some((number, resume)) = resting.pop_first() else { return false };
+    async fn start_first(resting: &mut BTreeMap<usize, oneshot::Sender<Started>>) -> bool {
+        let Some((_, resume)) = resting.pop_first() else { return false };
         let (started, starts) = oneshot::channel();
-        // Before it starts: what it asks then finds that its supervisor waits for it (WC-1).
-        let _wait = running
-            .get(&number)
-            .map(|child| Wait::for_start(&*child.member.actor, InHand::NEXT_START));
         if resume.send(started).is_ok() {
             // An error is told by a report, or an escalation.
             drop(starts.await);
@@ -389,7 +378,7 @@ impl Handler<End> for Supervisor {
         let Some(child) = cx.child(msg.0) else { return Local(Some(false)) };
         tokio::select! {
             biased;
-            () = child.leave(cx.cell(), false) => Local(Some(true)),
+            () = child.leave(false) => Local(Some(true)),
             () = cx.is_to_end() => Local(None),
         }
     }
@@ -417,7 +406,7 @@ impl Handler<Rested> for Supervisor {
                 }
                 goes_on = async {
                     at_rest(sleep_until(until)).await;
-                    Self::start_first(&self.group.running, &mut resting).await
+                    Self::start_first(&mut resting).await
                 } => goes_on,
             };
             self.group.resting.append(&mut resting);

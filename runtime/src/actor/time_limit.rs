@@ -119,7 +119,7 @@ impl TimeLimit {
         let mut deadline = now + self.limit();
         if self.inherits
             && let Some(running) = running()
-            && let Some(inherited) = running.in_hand.deadline
+            && let Some(inherited) = running.deadline
         {
             deadline = deadline.min(inherited);
             self.asker = asker_gone();

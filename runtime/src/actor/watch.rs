@@ -25,6 +25,7 @@ use crate::mutants::planted;
 use crate::remote::{self, RemoteSender};
 use crate::resident::{Ended, Resident};
 use crate::schema::Hash;
+use crate::waits::Awaits;
 
 /// An actor that was watched has ended, or its node is down. Sent by the runtime to the actor that
 /// [watches](super::Context::watch) it, which has a handler for it:
@@ -164,7 +165,7 @@ impl<P: Protocol> Ref<P> {
 pub(super) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
     match actor.met().0 {
         Peer::Near(actor) => {
-            let _wait = Wait::for_end(&*actor);
+            let _wait = Wait::begin(&*actor, Awaits::End);
             Ended::of(actor).await
         }
         Peer::Far(sender) => remote::closed(sender).await,

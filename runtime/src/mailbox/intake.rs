@@ -72,20 +72,6 @@ impl dyn Intake + '_ {
         })
     }
 
-    /// Returns true if the sender with this turn waits, and there is no room for it yet.
-    pub(crate) fn lacks_room(&self, turn: u64) -> bool {
-        self.within(|Inside { control, local, .. }| {
-            let room = self.gate().room(control, local);
-            let is_open = control.phase == Phase::Open;
-            is_open && control.line.as_ref().is_some_and(|line| line.is_behind(turn, room))
-        })
-    }
-
-    /// Wakes the sender with this turn.
-    pub(crate) fn call(&self, turn: u64) {
-        wake(self.within(|inside| inside.control.line.as_mut()?.call_turn(turn)));
-    }
-
     /// Returns true if nothing is accepted any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.within(|inside| inside.control.phase != Phase::Open)

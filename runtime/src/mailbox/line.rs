@@ -96,18 +96,6 @@ impl Line {
         self.waiting.get_mut(room.checked_sub(1)?)?.waker.take()
     }
 
-    /// Returns the waker of the sender with this turn.
-    pub(super) fn call_turn(&mut self, turn: u64) -> Option<Waker> {
-        let place = self.place(turn);
-        self.waiting.get_mut(place).filter(|w| w.turn == turn)?.waker.take()
-    }
-
-    /// Returns true if the sender with this turn has none of `room` places.
-    pub(super) fn is_behind(&self, turn: u64, room: usize) -> bool {
-        let place = self.place(turn);
-        place >= room && self.waiting.get(place).is_some_and(|w| w.turn == turn)
-    }
-
     /// Takes a sender out of the line.
     pub(super) fn leave(&mut self, turn: u64) -> Option<Gone> {
         let place = self.place(turn);

@@ -46,6 +46,8 @@ pub(crate) mod code {
     pub(crate) const INVALID_REPLY: u16 = 2;
     /// The actor has as many links as it may have.
     pub(crate) const TOO_MANY_LINKS: u16 = 3;
+    /// The actor waits for the asker: it is in the chain of the ask.
+    pub(crate) const CYCLE: u16 = 4;
 }
 
 /// Finds the actors of this node for its peers.

@@ -146,6 +146,8 @@ pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
         ReplyLoss::Failed(code::INVALID_ASK) => AskCause::NotBegun(NotBegun::InvalidArchive),
         ReplyLoss::Failed(Replier::TOO_LARGE) => AskCause::ReplyTooLarge,
         ReplyLoss::Failed(code::INVALID_REPLY) => AskCause::InvalidReply,
+        // The asker knows the names.
+        ReplyLoss::Failed(code::CYCLE) => AskCause::NotSent(Cause::Cycle("".into())),
         _ => AskCause::NoReply,
     }
 }
@@ -160,6 +162,7 @@ pub(crate) fn code_of(cause: &AskCause) -> u16 {
         AskCause::Panicked => Replier::PANICKED,
         AskCause::ReplyTooLarge => Replier::TOO_LARGE,
         AskCause::InvalidReply => code::INVALID_REPLY,
+        AskCause::NotSent(Cause::Cycle(_)) => code::CYCLE,
         AskCause::NotSent(_) | AskCause::NoReply | AskCause::LinkDown(_) => Replier::NO_REPLY,
     }
 }

@@ -20,7 +20,7 @@ impl Wake for Bell {
 }
 
 struct Ends<R> {
-    asker: Asker<R>,
+    asker: AskerEnd<R>,
     ask: Arc<dyn OpenAsk>,
     answerer: Answerer<R>,
     bell: Arc<Bell>,
@@ -29,11 +29,11 @@ struct Ends<R> {
 /// Returns an ask that waits.
 fn ends<R: Send + 'static>() -> Ends<R> {
     let bell = Arc::<Bell>::default();
-    let (asker, answerer, ask) = slot(Instant::now() + SECOND, Waker::from(bell.clone()));
+    let (asker, answerer, ask) = slot(Instant::now() + SECOND, Waker::from(bell.clone()), None);
     Ends { ask, asker, answerer, bell }
 }
 
-fn poll<R>(asker: &mut Asker<R>, bell: &Arc<Bell>) -> Poll<Result<R, AskCause>> {
+fn poll<R>(asker: &mut AskerEnd<R>, bell: &Arc<Bell>) -> Poll<Result<R, AskCause>> {
     asker.poll(&mut Context::from_waker(&Waker::from(bell.clone())))
 }
 

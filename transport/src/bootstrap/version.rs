@@ -11,7 +11,7 @@ pub(super) const VERSIONS_BYTES: usize = 2;
 /// every change of what docs/WIRE.md describes that an older node would misread, also of a frame or
 /// of an offer of a fabric: nodes say it before anything else, so that those of two releases refuse
 /// each other by name.
-pub(crate) const VERSIONS: Versions = Versions { min: 3, max: 3 };
+pub(crate) const VERSIONS: Versions = Versions { min: 4, max: 4 };
 
 /// A range of versions, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -83,6 +83,16 @@ impl Replier {
         Poll::Pending
     }
 
+    /// Returns a function that returns true while the ask is not answered and its asker waits, as
+    /// far as this node knows, even if this was used or dropped.
+    pub fn watch(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let (link, correlation) = (self.link.clone(), self.correlation);
+        move || {
+            let now = Instant::now().into_std();
+            !link.has_ended() && link.state.lock().send_queue.open_asks.is_awaited(correlation, now)
+        }
+    }
+
     /// Returns the time at which the asker gives up, by the clock of this node, if the ask has one.
     pub fn deadline(&self) -> Option<Instant> {
         let deadline = self.link.state.lock().send_queue.open_asks.deadline(self.correlation);

@@ -168,6 +168,15 @@ fn grow(buffer: &mut AlignedVec<16>, more: usize, total: usize) {
 /// A buffer that is given back when dropped.
 pub struct Buffer(AlignedVec<16>);
 
+impl Buffer {
+    /// Keeps the first `len` bytes.
+    pub(super) fn truncate(&mut self, len: usize) {
+        if len < self.0.len() {
+            self.0.resize(len, 0);
+        }
+    }
+}
+
 impl From<AlignedVec<16>> for Buffer {
     fn from(bytes: AlignedVec<16>) -> Self {
         Buffer(bytes)

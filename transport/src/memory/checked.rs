@@ -61,6 +61,14 @@ impl Payload {
         std::mem::replace(self, Payload::owned(AlignedVec::new()))
     }
 
+    /// Keeps the first `len` bytes, or all where there are fewer.
+    pub fn truncate(&mut self, len: usize) {
+        match &mut self.0 {
+            Place::Leased { range, .. } => range.end = range.end.min(range.start + len as u32),
+            Place::Owned(bytes) => bytes.truncate(len),
+        }
+    }
+
     /// Returns true if the bytes still lie in a receive slot.
     pub fn is_leased(&self) -> bool {
         matches!(self.0, Place::Leased { .. })

@@ -217,6 +217,12 @@ impl OpenAsks {
         self.find(correlation).is_none_or(wanted) || planted!(HandledAbandoned)
     }
 
+    /// Returns true if the ask is not answered, and its asker still waits at this time, as far as
+    /// this side knows.
+    pub(crate) fn is_awaited(&mut self, correlation: u64, now: Instant) -> bool {
+        self.find(correlation).is_some() && self.is_wanted(correlation, now)
+    }
+
     /// Returns true if the asker has taken the ask back.
     pub(crate) fn is_cancelled(&mut self, correlation: u64) -> bool {
         self.find(correlation).is_some_and(|open| open.cancelled) && !planted!(HandledAbandoned)

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use ringpost_transport::log;
+use ringpost_transport::memory::Payload;
 
 use super::turn::Turn;
 use crate::actor::arrival::{Unopened, begin_ask};
@@ -23,7 +24,8 @@ use crate::slot::OpenAsk;
 use crate::spans::{self, Scope, Subject};
 use crate::state::ActorState;
 use crate::tally::Tally;
-use crate::waits::Waits;
+use crate::waits::wire::{self, Malformed};
+use crate::waits::{Asked, Asker, Hand, Waits};
 
 /// The part of a cell that does not name the type of the actor: what works on it is compiled once,
 /// and not for each actor of a program. Laid out by hand: what each message needs comes last,
@@ -56,6 +58,18 @@ pub(super) struct Opened {
     /// The length of its payload.
     pub(super) bytes: u32,
     note: Option<Note>,
+}
+
+/// An ask of another node for which a handler waits.
+struct FarAsk<W> {
+    asker: Asker,
+    is_awaited: W,
+}
+
+impl<W: Fn() -> bool + Send + Sync> Asked for FarAsk<W> {
+    fn asker(&self) -> Option<Asker> {
+        (self.is_awaited)().then(|| self.asker.clone())
+    }
 }
 
 /// The part of a cell that few actors need.
@@ -132,7 +146,7 @@ impl Base {
         &self.waits
     }
 
-    /// Notes that no handler waits: one whose futures others have now has ended (WC-2).
+    /// Notes that no handler waits: one whose futures others have now has ended (CH-2).
     pub(in crate::actor) fn end_waits(&self) {
         let ended = match &mut *self.waits.lock() {
             Some(waits) if !waits.actors.is_empty() => std::mem::take(&mut waits.actors),
@@ -148,16 +162,17 @@ impl Base {
         label: &Label,
         ask: Option<Arc<dyn OpenAsk>>,
     ) -> Option<(InHand, Option<Box<Scope>>)> {
-        let in_hand = match &ask {
-            None => InHand::default(),
-            Some(ask) => match ask.begin() {
-                Some(in_hand) => in_hand,
-                None => {
-                    self.skipped(label);
-                    return None;
-                }
-            },
-        };
+        let mut in_hand = InHand::default();
+        if let Some(ask) = &ask {
+            let Some(deadline) = ask.begin() else {
+                self.skipped(label);
+                return None;
+            };
+            in_hand.deadline = deadline;
+            if ask.is_of_handler() {
+                in_hand.hand = Hand::Asked(ask.clone());
+            }
+        }
         let scope = || {
             let is_ask = ask.as_ref().is_some_and(|ask| ask.is_ask());
             self.scope(label, is_ask, ask.as_ref().and_then(|ask| ask.sent_in()))
@@ -186,19 +201,43 @@ impl Base {
     /// Begins a message of another node that arrived in this form. Returns `None` where its asker
     /// has given up.
     pub(super) fn open(&self, label: &Label, unopened: Unopened, form: Form) -> Option<Opened> {
-        let Unopened { payload, ask, note, .. } = unopened;
+        let Unopened { mut payload, ask, note, .. } = unopened;
         let bytes = payload.len() as u32;
-        let (mut replier, mut in_hand) = (None, InHand::default());
-        if let Some((asked, deadline)) = ask {
-            replier = begin_ask(asked, deadline);
-            if replier.is_none() {
+        let (mut replier, mut asked, mut in_hand) = (None, None, InHand::default());
+        if let Some((ask, deadline)) = ask {
+            let Some(begun) = begin_ask(ask, deadline) else {
                 self.skipped(label);
                 return None;
+            };
+            match self.take_chain(&mut payload, &begun) {
+                Ok(chain) => asked = chain,
+                Err(error) => {
+                    self.refuse(label, Some(begun));
+                    let (actor, name) = (self.address(), label.name());
+                    log::warn!(%actor, name, %error, "a message could not be read: it is dropped");
+                    return None;
+                }
+            }
+            if let Some(asked) = &asked {
+                in_hand.hand = Hand::Asked(asked.clone());
             }
             in_hand.deadline = deadline;
+            replier = Some(begun);
         }
         let is_tell = replier.is_none();
-        Some(Opened { far: Far { payload, replier, form }, is_tell, in_hand, bytes, note })
+        Some(Opened { far: Far { payload, replier, asked, form }, is_tell, in_hand, bytes, note })
+    }
+
+    /// Takes the chain off the end of an ask of another node, if a handler waits for it.
+    fn take_chain(
+        &self,
+        payload: &mut Payload,
+        replier: &Replier,
+    ) -> Result<Option<Arc<dyn Asked>>, Malformed> {
+        let asker = wire::take(payload, |actor, wait| self.node.residents().waits_at(actor, wait))?;
+        let asked =
+            |asker| Arc::new(FarAsk { asker, is_awaited: replier.watch() }) as Arc<dyn Asked>;
+        Ok(asker.map(asked))
     }
 
     /// Returns what its handler is to know of a message of another node that was read, and the

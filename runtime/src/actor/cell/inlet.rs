@@ -6,8 +6,9 @@ use crate::actor::arrival::Arrival;
 use crate::actor::route;
 use crate::actor::tether::TETHER;
 use crate::address::RESERVED;
-use crate::remote::{Accepted, CloseNotice, Deliveries, Inbox, Refusal, signals};
+use crate::remote::{Accepted, CloseNotice, Deliveries, Delivery, Inbox, Refusal, code, signals};
 use crate::resident::{Halt, Resident};
+use crate::waits::wire;
 
 impl Base {
     /// Takes the asks for links, which have this ordinal, out of messages that arrived. They wait
@@ -21,6 +22,29 @@ impl Base {
             let me = self.node.residents().by_id(self.key.id());
             if let (Deliveries::One(tether), Some(me)) = (tether, me) {
                 self.node.tether(me, tether, self.ends.takes_links());
+            }
+        }
+    }
+
+    /// Refuses asks that arrived of which this actor waits for the asker (CH-1): it would not begin
+    /// them before it has its answer.
+    fn refuse_cycles(&self, run: &mut Vec<Deliveries>) {
+        let residents = self.node.residents();
+        let is_cycle = |item: &mut Deliveries| {
+            let Deliveries::One(Delivery { payload, replier: Some(_), .. }) = item else {
+                return false;
+            };
+            let Ok(chain) = wire::chain(payload) else { return false };
+            // Mostly there is none.
+            let asker = match chain.is_empty() {
+                true => None,
+                false => wire::read(chain, |actor, wait| residents.waits_at(actor, wait)).ok(),
+            };
+            asker.flatten().is_some_and(|asker| asker.leads_to(self.token()))
+        };
+        for cycle in run.extract_if(.., is_cycle) {
+            if let Deliveries::One(Delivery { replier: Some(replier), .. }) = cycle {
+                replier.fail(code::CYCLE);
             }
         }
     }
@@ -58,6 +82,7 @@ impl<A: Handlers> Inbox for Cell<A> {
         if !self.base.is_of_runtime(self) {
             self.base.take_tethers(A::ROUTES.len(), run);
         }
+        self.base.refuse_cycles(run);
         if run.is_empty() {
             return Ok(());
         }

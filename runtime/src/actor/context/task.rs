@@ -25,6 +25,7 @@ use crate::rest::Judgement;
 use crate::spans::{self, Scope};
 use crate::tally::{self, Tally};
 use crate::view::Input;
+use crate::waits::{Asked, Hand};
 
 /// The part of a context that few actors need, as it is held. Behind a pointer to functions: what
 /// an actor never registers is not compiled for it. And as with a cell, the compiler is not to look
@@ -117,7 +118,8 @@ impl<A: Handlers> Held<A> for More<A> {
             }
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
-            let (envelope, in_hand) = (Some(kept.envelope()).into(), InHand { deadline, ask: 0 });
+            let hand = kept.asked().map_or(Hand::Nothing, Hand::Asked);
+            let (envelope, in_hand) = (Some(kept.envelope()).into(), InHand { deadline, hand });
             let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
             return Some(Begun { label, envelope, in_hand, bytes, scope });
         }
@@ -267,6 +269,9 @@ pub(super) trait Kept<A: Handlers>: Send {
     /// Returns true if its asker has given up.
     fn is_given_up(&self) -> bool;
 
+    /// Returns the ask, if a handler waits for the answer.
+    fn asked(&self) -> Option<Arc<dyn Asked>>;
+
     fn envelope(self: Box<Self>) -> A::Envelope;
 }
 
@@ -278,6 +283,10 @@ where
         self.1.is_given_up()
     }
 
+    fn asked(&self) -> Option<Arc<dyn Asked>> {
+        self.1.asked()
+    }
+
     fn envelope(self: Box<Self>) -> A::Envelope {
         let (message, reply) = *self;
         A::envelope(message, reply)
@@ -287,7 +296,7 @@ where
 /// The side of the actor's task.
 impl<A: Handlers> Context<A> {
     /// Notes the message that begins.
-    pub(in crate::actor) fn begin(&mut self, label: &'static Label, in_hand: InHand, bytes: u32) {
+    pub(in crate::actor) fn begin(&mut self, label: &'static Label, in_hand: &InHand, bytes: u32) {
         self.in_hand = Some(label);
         self.deadline = in_hand.deadline;
         self.bytes = bytes;

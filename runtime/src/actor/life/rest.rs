@@ -16,7 +16,6 @@ use crate::actor::cell::Body;
 use crate::actor::child::Verdict;
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::actor::route::Label;
-use crate::actor::wait::Wait;
 use crate::exit::ActorExit;
 use crate::mutants::planted;
 use crate::rest::{Judgement, Pause, Resting, Started};
@@ -205,7 +204,6 @@ impl<'a> Ended<'a> {
         // The spawner is told this should the task end with its runtime.
         self.life.end_as(Ending::Killed);
         let (resume, resumed) = oneshot::channel();
-        let _wait = self.wait_for_group();
         let course = self.life.course();
         let is_told = course.and_then(|course| course.report(delay, resume));
         drop(started);
@@ -221,7 +219,6 @@ impl<'a> Ended<'a> {
     /// Rests until the actor is to begin anew. Returns false when it never is.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
         self.life.end_as(Ending::Killed);
-        let _wait = self.wait_for_group();
         loop {
             match rested(&*self.me, &mut resumed).await {
                 Some(Ok(started)) => {
@@ -263,12 +260,6 @@ impl<'a> Ended<'a> {
         let is_stopped = self.me.intake().is_stopping() && !self.is_revived();
         let ends = self.me.ends();
         ends.is_final() || ends.is_killed() || is_stopped
-    }
-
-    /// Notes that the supervisor is to have it begin anew.
-    fn wait_for_group(&mut self) -> Option<Wait> {
-        let supervisor = self.life.course()?.group()?;
-        Wait::for_resume(&*self.me, &**supervisor)
     }
 
     fn is_revived(&self) -> bool {

@@ -77,7 +77,8 @@ async fn a_request_for_a_link_that_was_told_is_a_dead_letter() {
     for _ in 0..2 {
         let (mut message, mut waiter) = (Some(tether(&alpha)), Waiter::default());
         let to = (&sender, &TETHER, SendKind::Tell);
-        let told = poll_fn(|cx| remote_send::poll_send(to, &alpha, &mut message, &mut waiter, cx));
+        let told =
+            poll_fn(|cx| remote_send::poll_send(to, (&alpha, None), &mut message, &mut waiter, cx));
         told.await.map(drop).unwrap();
         let letter = dead.recv().await.unwrap();
         assert_eq!(

@@ -113,7 +113,7 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
                 Err(cause) => break cause,
             };
             let mut ask = Ask::with_limit(worker.destination(), message, limit);
-            match ask.send_reserved(worker.destination(), room, None) {
+            match ask.send_reserved(worker.destination(), room) {
                 Ok(()) => {
                     sent();
                     return ask.await;

@@ -1,0 +1,38 @@
+//! What a handler or hook does, for people.
+
+use std::fmt;
+
+/// The work of a thread for an actor: the actor's type, and the message or hook.
+pub(crate) struct Duty {
+    actor: &'static str,
+    does: &'static str,
+    what: &'static str,
+}
+
+impl Duty {
+    /// An actor of this type handles this message.
+    pub(crate) const fn handles(actor: &'static str, message: &'static str) -> Self {
+        Duty { actor, does: "handles", what: message }
+    }
+
+    /// An actor of this type runs this hook.
+    pub(crate) const fn runs(actor: &'static str, hook: &'static str) -> Self {
+        Duty { actor, does: "runs", what: hook }
+    }
+
+    /// Returns the actor's type.
+    pub(crate) const fn actor(&self) -> &'static str {
+        self.actor
+    }
+
+    /// Returns the message, or the hook.
+    pub(crate) const fn what(&self) -> &'static str {
+        self.what
+    }
+}
+
+impl fmt::Display for Duty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.actor, self.does, self.what)
+    }
+}
