@@ -330,8 +330,8 @@ impl ActorRef<Supervisor> {
     /// Ends a child of this supervisor for good, whatever its [`Restart`](super::Restart) says:
     /// stops it, and kills it if that takes too long. Returns when it has ended, or was left behind
     /// because its handler never waits; false when it is no child of this supervisor, or had ended.
-    /// A child that asks for its own end gets
-    /// [`NoReply`](crate::AskCause::NoReply) at once, and ends after the message it is handling.
+    /// A child that waits for its own end so is killed when it has not stopped in its time: it
+    /// stops itself by its context, or calls this in a task.
     ///
     /// # Errors
     /// [`AskError`] when the supervisor has ended, or is one of another node; with the cause

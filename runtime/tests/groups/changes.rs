@@ -95,17 +95,7 @@ impl Leaver {
         let ended = msg.0.end_child(cx.actor()).await;
         ended.map_err(|error| error.cause.to_string())
     }
-
-    /// Asks for two ends at once.
-    #[handler]
-    async fn leave_both(&mut self, msg: LeaveBoth, cx: &mut Context<Self>) -> Vec<String> {
-        let (own, other) = tokio::join!(msg.0.end_child(cx.actor()), msg.0.end_child(&msg.1));
-        [own, other].map(|ended| ended.unwrap_err().cause.to_string()).into()
-    }
 }
-
-#[message(local)]
-struct LeaveBoth(ActorRef<Supervisor>, ActorRef<Leaver>);
 
 /// Never starts.
 struct Unready;
@@ -142,26 +132,4 @@ async fn a_supervisor_that_is_stopped_while_a_child_starts_ends_its_children_in_
     let never = AskCause::NotBegun(NotBegun::Stopped).to_string();
     assert_eq!(leave.await.unwrap(), Ok(Err(never)));
     assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
-}
-
-// Promised in docs/SEMANTICS.md.
-#[tokio::test(start_paused = true)]
-async fn a_child_that_asks_for_its_own_end_is_told_at_once_and_ends() {
-    let node = node().await;
-    let supervisor = Supervisor::new(Strategy::OneForOne);
-    let supervisor = node.spawn("supervisor", supervisor).await.unwrap();
-    let child = Child::new(|| Leaver).restart(Restart::always());
-    let leaver = supervisor.start_child(child).await.unwrap();
-    let start = tokio::time::Instant::now();
-    let told = leaver.ask(Leave(supervisor.clone())).await;
-    assert_eq!(told, Ok(Err(AskCause::NoReply.to_string())));
-    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
-    let [leaver, other] = [supervisor.start_child(Child::new(|| Leaver)).await.unwrap(), {
-        supervisor.start_child(Child::new(|| Leaver)).await.unwrap()
-    }];
-    let told = leaver.ask(LeaveBoth(supervisor.clone(), other)).await.unwrap();
-    assert_eq!(told[0], AskCause::NoReply.to_string());
-    assert!(told[1].contains("actors would wait for each other"), "{told:?}");
-    assert_eq!(leaver.wait_stopped().await, ActorExit::Stopped);
-    assert_eq!(start.elapsed(), Duration::ZERO);
 }
