@@ -11,8 +11,8 @@ mod tests;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ use tokio::runtime::Id;
 
 use crate::limits;
 use crate::spans::Scope;
-use crate::waits::Hand;
+use crate::waits::{Asked, Hand};
 
 pub(crate) use crate::duty::Duty;
 
@@ -44,8 +44,8 @@ pub(crate) struct Running {
 pub(crate) struct InHand {
     /// When its asker gives up.
     pub(crate) deadline: Option<tokio::time::Instant>,
-    /// Who waits for its answer, and with it for the asks that the handler makes.
-    pub(crate) hand: Hand,
+    /// The ask, if a handler waits for its answer, and with it for the asks that this one makes.
+    pub(crate) asked: Option<Arc<dyn Asked>>,
 }
 
 /// The part of [`InHand`] that a thread notes.
@@ -88,7 +88,8 @@ pin_project! {
     /// its scope.
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
-        in_hand: InHand,
+        deadline: Option<tokio::time::Instant>,
+        hand: Hand,
         scope: Option<Box<Scope>>,
         #[pin]
         future: F,
@@ -103,7 +104,8 @@ pub(crate) fn on_duty<F: Future>(
     scope: Option<Box<Scope>>,
     future: F,
 ) -> OnDuty<F> {
-    OnDuty { duty, in_hand, scope, future }
+    let InHand { deadline, asked } = in_hand;
+    OnDuty { duty, deadline, hand: Hand::of(asked), scope, future }
 }
 
 /// Notes that the task of the actor with this token and number is polled on this runtime, until
@@ -157,15 +159,6 @@ pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
     rests.await
 }
 
-/// Calls `act` as a caller that is no handler, though one runs: what it waits for is noted of none.
-#[allow(dead_code, reason = "it goes with the search for circles")]
-pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
-    let in_hand = IN_HAND.take();
-    let done = act();
-    IN_HAND.set(in_hand);
-    done
-}
-
 /// Returns what came of the last poll of an actor's task on this thread.
 #[inline]
 pub(crate) fn take_turn() -> Turn {
@@ -205,15 +198,18 @@ impl Outer {
 /// Notes what the thread is busy with, within [`enter_actor`], until what this returns is dropped
 /// (BZ-1).
 #[inline]
-pub(crate) fn note<'a>(duty: &'static Duty, in_hand: &'a mut InHand) -> Noted<'a> {
+pub(crate) fn note<'a>(
+    duty: &'static Duty,
+    deadline: Option<tokio::time::Instant>,
+    hand: &'a mut Hand,
+) -> Noted<'a> {
     let place = PLACE.get().unwrap_or_else(take_place);
     place.begin(duty);
-    let InHand { deadline, hand } = in_hand;
-    let has_hand = !matches!(hand, Hand::Nothing);
+    let has_hand = !hand.is_empty();
     if has_hand {
         hand.swap();
     }
-    IN_HAND.with(|cell| cell.set(Some(Facts { deadline: *deadline, has_hand })));
+    IN_HAND.with(|cell| cell.set(Some(Facts { deadline, has_hand })));
     Noted { place, hand }
 }
 
@@ -224,7 +220,7 @@ impl<F: Future> Future for OnDuty<F> {
         let this = self.project();
         let is_next = matches!(TURN.take(), Turn::Ended);
         let polled = {
-            let _noted = note(this.duty, this.in_hand);
+            let _noted = note(this.duty, *this.deadline, this.hand);
             let _within = this.scope.as_deref().map(Scope::enter);
             this.future.poll(cx)
         };

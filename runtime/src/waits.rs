@@ -209,11 +209,12 @@ impl Asker {
 }
 
 /// What a thread knows of the asks that its caller makes: of the handler that it polls, or of a
-/// task that hands on an ask. Owned by these; the thread has it while it polls.
+/// task that hands on an ask. Owned by these; the thread has it while it polls. One word, as it lies
+/// in each actor.
 #[derive(Default)]
-pub(crate) enum Hand {
-    #[default]
-    Nothing,
+pub(crate) struct Hand(Option<Box<Held>>);
+
+enum Held {
     /// The handler handles this ask, for which another one waits, and has waited for no actor.
     Asked(Arc<dyn Asked>),
     /// The handler has waited.
@@ -235,10 +236,20 @@ impl Drop for Waiting {
 thread_local! {
     /// The thread polls a task that hands on an ask.
     static HANDS_ON: Cell<bool> = const { Cell::new(false) };
-    static HAND: Cell<Hand> = const { Cell::new(Hand::Nothing) };
+    static HAND: Cell<Hand> = const { Cell::new(Hand(None)) };
 }
 
 impl Hand {
+    /// Returns that of a handler of this ask, if another one waits for it.
+    pub(crate) fn of(asked: Option<Arc<dyn Asked>>) -> Self {
+        Hand(asked.map(|asked| Box::new(Held::Asked(asked))))
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Exchanges this with what the thread has.
     pub(crate) fn swap(&mut self) {
         // Where the thread ends, it has nothing.
@@ -247,9 +258,20 @@ impl Hand {
 
     /// Takes what the thread has.
     pub(crate) fn take() -> Self {
-        let mut hand = Hand::Nothing;
+        let mut hand = Hand(None);
         hand.swap();
         hand
+    }
+
+    /// Calls `act` as a caller of whose asks the thread knows nothing.
+    #[inline]
+    pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
+        let hands_on = HANDS_ON.replace(false);
+        let mut hand = Hand::take();
+        let done = act();
+        hand.swap();
+        HANDS_ON.set(hands_on);
+        done
     }
 
     /// Returns the link of the handler that the caller is, which `make` makes for the ask in hand.
@@ -257,17 +279,25 @@ impl Hand {
         make: impl FnOnce(Option<Arc<dyn Asked>>) -> Option<Arc<Chain>>,
     ) -> Option<Arc<Chain>> {
         let mut hand = Hand::take();
-        let chain = match &hand {
-            Hand::Waits(Waiting(chain)) => Some(chain.clone()),
-            Hand::Nothing => make(None),
-            Hand::Asked(asked) => make(Some(asked.clone())),
-            Hand::HandsOn(_) => None,
+        let made = match hand.0.as_deref() {
+            Some(Held::Waits(Waiting(chain))) => {
+                let chain = chain.clone();
+                hand.swap();
+                return Some(chain);
+            }
+            Some(Held::HandsOn(_)) => None,
+            Some(Held::Asked(asked)) => make(Some(asked.clone())),
+            None => make(None),
         };
-        if let (Hand::Nothing | Hand::Asked(_), Some(chain)) = (&hand, &chain) {
-            hand = Hand::Waits(Waiting(chain.clone()));
+        if let Some(chain) = &made {
+            let waits = Held::Waits(Waiting(chain.clone()));
+            match &mut hand.0 {
+                Some(held) => **held = waits,
+                none => *none = Some(Box::new(waits)),
+            }
         }
         hand.swap();
-        chain
+        made
     }
 
     /// Returns the asker whose ask the caller hands on; `None` where it hands on none.
@@ -279,7 +309,10 @@ impl Hand {
     #[cold]
     fn find_handed_on() -> Option<Option<Asker>> {
         let mut hand = Hand::take();
-        let asker = if let Hand::HandsOn(asker) = &hand { Some(asker.clone()) } else { None };
+        let asker = match hand.0.as_deref() {
+            Some(Held::HandsOn(asker)) => Some(asker.clone()),
+            _ => None,
+        };
         hand.swap();
         asker
     }
@@ -311,7 +344,8 @@ impl<F: Future> Future for HandingOn<F> {
             }
         }
         let this = self.project();
-        let mut lent = Lent(Hand::HandsOn(this.asker.clone()), HANDS_ON.replace(true));
+        let mut lent =
+            Lent(Hand(Some(Box::new(Held::HandsOn(this.asker.clone())))), HANDS_ON.replace(true));
         lent.0.swap();
         this.future.poll(cx)
     }

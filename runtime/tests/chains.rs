@@ -158,9 +158,9 @@ impl Caller {
     /// Has the second one ask back, and does not wait for it.
     #[handler]
     async fn leave(&mut self, way: String, cx: &mut Context<Self>) {
-        let mut ask = Box::pin(self.peers[1].ask_later(0).into_ask());
+        let mut ask = Box::pin(self.peers[1].ask_later(1).into_ask());
         match &*way {
-            "told" => return self.peers[1].tell(AskLater { ms: 0 }).await.unwrap(),
+            "told" => return self.peers[1].tell(AskLater { ms: 1 }).await.unwrap(),
             "begun" => assert!(futures::poll!(&mut ask).is_pending()),
             _ => assert_eq!(way, "spawned"),
         }

@@ -81,7 +81,8 @@ fn asks_of_a_handler_allocate_a_link_and_their_answers() {
     });
     let each = (of_many - of_one) / 7.0;
     println!("allocations each further ask: {each:.4}");
-    assert!(each < 1.01 && of_one < 5.05, "{each}, {of_one}");
+    // (Now and then a task is switched to, and the ask takes its place among the deadlines.)
+    assert!(each < 1.1 && of_one < 5.05, "{each}, {of_one}");
 }
 
 /// What an actor that waits keeps: its cell, its task, and a place in the table.
@@ -110,10 +111,10 @@ fn an_idle_actor_is_small_and_a_burst_is_given_back() {
     spawn(false);
     let (bytes, allocations) = spawn(false);
     println!("an idle actor: {bytes:.0} bytes, {allocations:.2} allocations to spawn it");
-    assert!(bytes <= 816.0 && allocations < 4.1, "{bytes} bytes, {allocations} allocations");
+    assert!(bytes <= 800.0 && allocations < 3.1, "{bytes} bytes, {allocations} allocations");
     let (bytes, allocations) = spawn(true);
     println!("an idle supervised actor: {bytes:.0} bytes, {allocations:.2} allocations");
-    assert!(bytes <= 944.0 && allocations < 6.1, "{bytes} bytes, {allocations} allocations");
+    assert!(bytes <= 920.0 && allocations < 5.1, "{bytes} bytes, {allocations} allocations");
     let actor = runtime.block_on(node.spawn_anonymous(Counter::default())).unwrap();
     let burst = || async {
         for _ in 0..1024 {

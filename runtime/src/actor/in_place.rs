@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::asker_gone::apart;
 use super::cell::Turn;
 use crate::slot::first_is_fresh;
+use crate::waits::Hand;
 use crate::{limits, spans};
 
 thread_local! {
@@ -60,7 +61,7 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
 pub(super) fn run(turn: &Turn, task: Waker) {
     let _within = Depth::enter();
     let began = is_measured().then(Instant::now);
-    if !spans::outside(|| apart(|| first_is_fresh(|| turn.run(&task)))) {
+    if !spans::outside(|| apart(|| Hand::apart(|| first_is_fresh(|| turn.run(&task))))) {
         return task.wake();
     }
     if began.is_some_and(|began| began.elapsed() > limits::IN_PLACE_TURN_MAX) {

@@ -35,6 +35,7 @@ use crate::mutants::planted;
 use crate::node::Node;
 use crate::rest::Started;
 use crate::spans::Scope;
+use crate::waits::Hand as Asks;
 use guarded::Guarded;
 use living::{Lent, Living};
 
@@ -262,9 +263,9 @@ fn handle_at_once<A: Handlers>(
     cx: &mut Context<A>,
     begun: Begun<A>,
 ) -> Option<Begun<A>> {
-    let Begun { label, mut envelope, mut in_hand, bytes, scope } = begun;
+    let Begun { label, mut envelope, in_hand, bytes, scope } = begun;
     cx.begin(label, &in_hand, bytes);
-    receive_at_once(actor, cx, (label, &mut in_hand, scope.as_deref()), &mut envelope);
+    receive_at_once(actor, cx, (label, &in_hand, scope.as_deref()), &mut envelope);
     envelope.is_some().then(|| Begun { label, envelope, in_hand, bytes, scope })
 }
 
@@ -278,11 +279,11 @@ fn handle_letter<A: Handlers>(
     letter: &mut Letter<A::Envelope>,
 ) -> Option<Begun<A>> {
     cx.rest_lane();
-    let (mut in_hand, scope) = cell.begin(letter)?;
+    let (in_hand, scope) = cell.begin(letter)?;
     cx.note_mail();
     let label = letter.label;
     cx.begin(label, &in_hand, 0);
-    receive_at_once(actor, cx, (label, &mut in_hand, scope.as_deref()), &mut letter.envelope);
+    receive_at_once(actor, cx, (label, &in_hand, scope.as_deref()), &mut letter.envelope);
     let envelope = letter.envelope.take();
     let is_left = envelope.is_some();
     is_left.then(|| Begun { label, envelope: envelope.into(), in_hand, bytes: 0, scope })
@@ -293,10 +294,12 @@ fn handle_letter<A: Handlers>(
 fn receive_at_once<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
-    (label, in_hand, scope): (&'static Label, &mut InHand, Option<&Scope>),
+    (label, in_hand, scope): (&'static Label, &InHand, Option<&Scope>),
     envelope: &mut Option<A::Envelope>,
 ) {
-    let noted = note(&label.duty, in_hand);
+    // It awaits nothing, so its asks have no chain.
+    let mut hand = Asks::default();
+    let noted = note(&label.duty, in_hand.deadline, &mut hand);
     let within = scope.map(Scope::enter);
     actor.receive_at_once(envelope, cx);
     drop((within, noted));

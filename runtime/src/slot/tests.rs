@@ -129,7 +129,8 @@ fn an_answer_is_dropped_without_the_lock() {
 #[test]
 fn either_the_actor_begins_or_its_asker_knows_that_it_never_will() {
     for _ in 0..500 {
-        let (asker, answerer, ask) = slot::<u8>(Instant::now() + SECOND, Waker::noop().clone(), None);
+        let (asker, answerer, ask) =
+            slot::<u8>(Instant::now() + SECOND, Waker::noop().clone(), None);
         let actor = std::thread::spawn(move || {
             let begun = ask.begin().is_some();
             drop(answerer);

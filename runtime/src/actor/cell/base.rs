@@ -25,7 +25,7 @@ use crate::spans::{self, Scope, Subject};
 use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::wire::{self, Malformed};
-use crate::waits::{Asked, Asker, Hand, Waits};
+use crate::waits::{Asked, Asker, Waits};
 
 /// The part of a cell that does not name the type of the actor: what works on it is compiled once,
 /// and not for each actor of a program. Laid out by hand: what each message needs comes last,
@@ -170,7 +170,7 @@ impl Base {
             };
             in_hand.deadline = deadline;
             if ask.is_of_handler() {
-                in_hand.hand = Hand::Asked(ask.clone());
+                in_hand.asked = Some(ask.clone());
             }
         }
         let scope = || {
@@ -218,10 +218,7 @@ impl Base {
                     return None;
                 }
             }
-            if let Some(asked) = &asked {
-                in_hand.hand = Hand::Asked(asked.clone());
-            }
-            in_hand.deadline = deadline;
+            in_hand = InHand { deadline, asked: asked.clone() };
             replier = Some(begun);
         }
         let is_tell = replier.is_none();

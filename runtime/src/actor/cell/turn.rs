@@ -8,9 +8,8 @@
 #![allow(unsafe_code, reason = "polls a life that lies in the task of its actor")]
 
 use std::cell::UnsafeCell;
-use std::future::poll_fn;
 use std::marker::PhantomPinned;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +18,6 @@ use std::thread;
 use std::time::Duration;
 
 use stackfuture::StackFuture;
-use tokio::task::coop::unconstrained;
 
 use super::Body;
 
@@ -136,17 +134,15 @@ impl Turn {
         let Some(seat) = self.take() else { return false };
         let _taken = Taken { turn: self, seat, task: Some(task) };
         let at = ptr::with_exposed_provenance::<()>(seat & !BITS);
-        // The budget of the task here is the asker's.
-        let polled = unconstrained(poll_fn(|cx| {
-            if seat & LARGE == 0 {
-                // SAFETY: the seat is there (TN-3), of a small life, and the turn is taken (TN-1).
-                unsafe { poll_life(at.cast::<Seat<SmallLife>>(), cx) }
-            } else {
-                // SAFETY: as above, of a large one.
-                unsafe { poll_life(at.cast::<Seat<LargeLife>>(), cx) }
-            }
-        }));
-        let polled = pin!(polled).poll(&mut Context::from_waker(task));
+        // (With the asker's budget: what wants to let others run does.)
+        let cx = &mut Context::from_waker(task);
+        let polled = if seat & LARGE == 0 {
+            // SAFETY: the seat is there (TN-3), of a small life, and the turn is taken (TN-1).
+            unsafe { poll_life(at.cast::<Seat<SmallLife>>(), cx) }
+        } else {
+            // SAFETY: as above, of a large one.
+            unsafe { poll_life(at.cast::<Seat<LargeLife>>(), cx) }
+        };
         if polled.is_ready() {
             // Its task sees the end.
             task.wake_by_ref();

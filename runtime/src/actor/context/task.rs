@@ -25,7 +25,7 @@ use crate::rest::Judgement;
 use crate::spans::{self, Scope};
 use crate::tally::{self, Tally};
 use crate::view::Input;
-use crate::waits::{Asked, Hand};
+use crate::waits::Asked;
 
 /// The part of a context that few actors need, as it is held. Behind a pointer to functions: what
 /// an actor never registers is not compiled for it. And as with a cell, the compiler is not to look
@@ -118,8 +118,8 @@ impl<A: Handlers> Held<A> for More<A> {
             }
             self.came_back = Some(number);
             self.lane.as_mut().map(Lane::rest);
-            let hand = kept.asked().map_or(Hand::Nothing, Hand::Asked);
-            let (envelope, in_hand) = (Some(kept.envelope()).into(), InHand { deadline, hand });
+            let in_hand = InHand { deadline, asked: kept.asked() };
+            let envelope = Some(kept.envelope()).into();
             let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
             return Some(Begun { label, envelope, in_hand, bytes, scope });
         }
