@@ -209,8 +209,8 @@ impl Asker {
 }
 
 /// What a thread knows of the asks that its caller makes: of the handler that it polls, or of a
-/// task that hands on an ask. Owned by these; the thread has it while it polls. One word, as it lies
-/// in each actor.
+/// task that hands on an ask. Owned by these; the thread has it while it polls. One word, as it
+/// lies in each actor.
 #[derive(Default)]
 pub(crate) struct Hand(Option<Box<Held>>);
 

@@ -1,6 +1,7 @@
 //! The state that an actor of this node shares with its senders: its mailbox and its end.
 
 mod base;
+mod in_place;
 mod inlet;
 mod turn;
 
@@ -14,7 +15,6 @@ use ringpost_transport::shield;
 use super::Handlers;
 use super::arrival::{Arrival, Unopened};
 use super::ends::Ends;
-use super::in_place;
 use super::kind_of;
 use super::route::{self, Label, Source};
 use super::tether::TIE;
@@ -38,7 +38,8 @@ use crate::tally::Tally;
 use crate::waits::{WaitingActor, Waits};
 
 pub(super) use base::{Base, Body};
-pub(super) use turn::{LargeLife, Seat, SmallLife, Turn};
+use turn::Turn;
+pub(super) use turn::{LargeLife, Seat, Seated, SmallLife};
 
 /// An actor of this node, from outside its task.
 #[repr(C)]
@@ -185,6 +186,12 @@ fn bury_one(me: &Base, told: Option<&'static Label>, drop_it: &mut dyn FnMut()) 
         me.bury(label, DeadLetterCause::Stopped);
     }
     shield::run(drop_it);
+}
+
+impl<A: Handlers> Seated for Cell<A> {
+    fn turn(&self) -> &Turn {
+        self.base.turn()
+    }
 }
 
 impl<A: Handlers> Body for Cell<A> {

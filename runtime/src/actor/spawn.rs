@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
-use super::cell::{Base, Body, Cell, LargeLife, Seat, SmallLife};
+use super::cell::{Base, Cell, LargeLife, Seat, Seated, SmallLife};
 use super::child::{Child, Course, Parent, Plan};
 use super::life::Life;
 use super::options::SpawnOptions;
@@ -195,7 +195,7 @@ impl Node {
 
     /// Spawns an actor's task, without its type: tokio's task is compiled once, and not into each
     /// program for each actor and each of tokio's schedulers.
-    fn run_task<F: Future<Output = ()> + Send + 'static>(&self, whose: Arc<dyn Body>, life: F) {
+    fn run_task<F: Future<Output = ()> + Send + 'static>(&self, whose: Arc<dyn Seated>, life: F) {
         if const { SmallLife::has_space_for::<F>() && SmallLife::has_alignment_for::<F>() } {
             let Ok(life) = SmallLife::try_from(life) else { unreachable!("it has the space") };
             self.run_small(Seat::new(whose, life));

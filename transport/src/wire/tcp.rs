@@ -22,8 +22,8 @@ use super::lookup::{look_up, parts};
 use super::service::look_up as services;
 use super::{DataSocket, Detached, Listener, Stream, UNKNOWN_ADDRESS, Wire, is_service};
 
-/// A write to a peer that is gone is an error, and no signal: that ends a program in C that has this as
-/// its library. (Apple's sockets have it as an option, which is set where they are made.)
+/// A write to a peer that is gone is an error, and no signal: that ends a program in C that has
+/// this as its library. (Apple's sockets have it as an option, set where they are made.)
 #[cfg(not(target_vendor = "apple"))]
 const NO_SIGNAL: i32 = rustix::net::SendFlags::NOSIGNAL.bits() as i32;
 #[cfg(target_vendor = "apple")]

@@ -19,8 +19,6 @@ use std::time::Duration;
 
 use stackfuture::StackFuture;
 
-use super::Body;
-
 /// A life that lies in tokio's task: with as many bytes that takes 512, of which 32 are the two
 /// pointers here and the reference to the cell. Larger ones are boxed.
 pub(in crate::actor) type SmallLife = StackFuture<'static, (), 376>;
@@ -170,11 +168,16 @@ impl Drop for Taken<'_> {
     }
 }
 
+/// An actor that has a turn.
+pub(in crate::actor) trait Seated: Send + Sync {
+    fn turn(&self) -> &Turn;
+}
+
 /// The future of an actor's task: its life, which whoever has the turn polls.
 pub(in crate::actor) struct Seat<F> {
     /// `None` when it has ended.
     life: UnsafeCell<Option<F>>,
-    whose: Arc<dyn Body>,
+    whose: Arc<dyn Seated>,
     _pinned: PhantomPinned,
 }
 
@@ -193,7 +196,7 @@ impl Lives for LargeLife {
 }
 
 impl<F: Lives> Seat<F> {
-    pub(in crate::actor) fn new(whose: Arc<dyn Body>, life: F) -> Self {
+    pub(in crate::actor) fn new(whose: Arc<dyn Seated>, life: F) -> Self {
         Seat { life: UnsafeCell::new(Some(life)), whose, _pinned: PhantomPinned }
     }
 }
@@ -221,7 +224,7 @@ impl<F: Lives> Future for Seat<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let at = ptr::from_ref(self.as_ref().get_ref());
-        let (turn, seat) = (self.whose.base().turn(), at.expose_provenance() | F::BITS);
+        let (turn, seat) = (self.whose.turn(), at.expose_provenance() | F::BITS);
         if !turn.take_or_want(seat) {
             return Poll::Pending;
         }
@@ -234,7 +237,7 @@ impl<F: Lives> Future for Seat<F> {
 impl<F> Drop for Seat<F> {
     fn drop(&mut self) {
         // TN-3. Mostly nobody has it: then the task ended by itself, or its runtime did.
-        while !self.whose.base().turn().close() {
+        while !self.whose.turn().close() {
             thread::sleep(LOOK);
         }
     }

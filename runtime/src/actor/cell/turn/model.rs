@@ -56,7 +56,7 @@ impl Actor {
 
 /// TN-1 and TN-2.
 #[test]
-fn each_message_is_handled_whoever_takes_the_turn() {
+fn model_of_turns_handles_each_message() {
     let mut model = Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {

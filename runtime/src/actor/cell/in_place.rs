@@ -7,8 +7,8 @@ use tokio::runtime::{Handle, Id};
 use tokio::task;
 use tokio::time::Instant;
 
-use super::asker_gone::apart;
-use super::cell::Turn;
+use super::turn::Turn;
+use crate::actor::asker_gone::apart;
 use crate::slot::first_is_fresh;
 use crate::waits::Hand;
 use crate::{limits, spans};
