@@ -1,4 +1,4 @@
-//! What a handler or hook does, for people.
+//! `Duty`: the work of a handler or hook, named for people.
 
 use std::fmt;
 

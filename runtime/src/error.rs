@@ -107,7 +107,7 @@ pub enum Cause {
     /// An actor asked itself, and would have waited for its own answer.
     #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
     SelfAsk,
-    /// An actor asked one that waits for its answer, by itself or through others, on whatever
+    /// An actor asked an actor that waits for its answer, directly or through others, on any
     /// nodes: all of them would wait for a time-out. The text names them.
     #[error(
         "actors would wait for each other ({0}): have one of them answer later (`ReplyTo`), or \

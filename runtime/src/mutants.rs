@@ -65,7 +65,7 @@ mod switch {
         ForgottenAsker,
         /// An ask of another node comes without its chain.
         ChainLeftBehind,
-        /// Workers that are removed from a pool do not handle what they have accepted.
+        /// Workers that are removed from a pool do not handle their accepted messages.
         StoppedWorkers,
         /// An actor whose watcher has gone stays held.
         HeldForEver,

@@ -47,8 +47,8 @@ pub(crate) trait Resident: Inbox + WaitingActor {
     /// Ends it for good: it is not restarted any more.
     fn retire(&self, halt: Halt);
 
-    /// Drains an actor for good that is restarted however it ends. Where it fails meanwhile it
-    /// begins anew for what it still has.
+    /// Drains an actor, even one restarted however it ends, and ends it. If it fails meanwhile, it
+    /// restarts for the messages it still has.
     fn dismiss(&self);
 
     /// Ends it as [`Halt::Kill`] does, as a failure.
@@ -144,7 +144,7 @@ pub(crate) trait Resident: Inbox + WaitingActor {
     /// Returns true if an asker may handle its own ask on this thread, should the actor be idle.
     fn is_idle(&self) -> bool;
 
-    /// Has the actor take its turn on this thread, or wakes its task, which waits for messages.
+    /// Runs the actor's turn on this thread, or wakes its `task`, which waits for messages.
     fn take_turn(&self, task: Waker);
 }
 

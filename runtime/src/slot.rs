@@ -95,7 +95,7 @@ thread_local! {
     static IS_FRESH: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `act`, in which the first ask that is begun is one that was made just now.
+/// Calls `act`, which first begins an ask that was made just now.
 pub(crate) fn first_is_fresh<T>(act: impl FnOnce() -> T) -> T {
     IS_FRESH.set(true);
     let done = act();

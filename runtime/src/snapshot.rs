@@ -81,11 +81,11 @@ pub struct WaitView {
     pub actor: Address,
     /// The name of the message that it handles, or of the hook.
     pub handler: &'static str,
-    /// What it waits for.
+    /// The kind of the wait.
     pub what: Awaits,
     /// The actor that it waits for.
     pub whom: Address,
-    /// For how long, as of [`InHandView::age`].
+    /// How long it has waited, as precise as [`InHandView::age`].
     pub age: Duration,
     /// The fabric of the link to that actor's node; `None` of this node, and while there is no
     /// link.
@@ -104,7 +104,7 @@ pub struct InHandView {
     /// [`report_handlers_after`](crate::NodeBuilder::report_handlers_after), and the age is up to
     /// as much more.
     pub age: Duration,
-    /// What it waits for, as far as that is an actor: an answer, room in a mailbox, a start, an
+    /// The actors that it waits for, if any, and why: an answer, room in a mailbox, a start, an
     /// end. [`Snapshot::waits`] has the parts.
     pub waits_for: Option<String>,
 }

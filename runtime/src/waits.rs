@@ -1,8 +1,8 @@
-//! Who waits for whom: for the log, for snapshots, and so that no ask waits for its own asker.
+//! Waits between actors: for the log, for snapshots, and so that no ask waits for its own asker.
 //!
 //! - **CH-1 the chain of an ask**: an ask that a handler awaits knows that handler, which knows the
-//!   ask that it handles, and so on. An ask of an actor in its own chain fails at once. One that is
-//!   handed on keeps its chain: what hands it on does not wait.
+//!   ask that it handles, and so on. An ask of an actor in its own chain fails at once. An ask that
+//!   is handed on keeps its chain: the actor or task that hands it on does not wait.
 //! - **CH-2 no false cycle**: an actor of a chain counts while its handler runs and waits for the
 //!   answer: its own node knows each of its waits by a number. (Of a wait that an actor of another
 //!   node has given up, this node learns a moment later.)
@@ -56,11 +56,11 @@ pub(crate) struct WaitsFor {
 pub(crate) enum Whom {
     /// The actor of this node with this number.
     Near(u64),
-    /// An actor of another node, with the name of its type as far as it is known.
+    /// An actor of another node, with the name of its type, if known.
     Far(Address, &'static str),
 }
 
-/// What a handler waits for.
+/// The kind of a handler's wait for an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Awaits {
@@ -75,7 +75,7 @@ pub enum Awaits {
 }
 
 impl Awaits {
-    /// Returns what it is, before the name of the actor.
+    /// Returns the words for it that come before the name of the actor.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Awaits::Answer => "an answer of",
@@ -208,9 +208,8 @@ impl Asker {
     }
 }
 
-/// What a thread knows of the asks that its caller makes: of the handler that it polls, or of a
-/// task that hands on an ask. Owned by these; the thread has it while it polls. One word, as it
-/// lies in each actor.
+/// The chain for the asks of a handler, or of a task that hands on an ask. Owned by the handler or
+/// task; the thread has it while it polls that. One word in size, as each actor has one.
 #[derive(Default)]
 pub(crate) struct Hand(Option<Box<Held>>);
 
@@ -240,7 +239,7 @@ thread_local! {
 }
 
 impl Hand {
-    /// Returns that of a handler of this ask, if another one waits for it.
+    /// Returns the hand of a handler of `asked`: an ask for which another handler waits, if any.
     pub(crate) fn of(asked: Option<Arc<dyn Asked>>) -> Self {
         Hand(asked.map(|asked| Box::new(Held::Asked(asked))))
     }

@@ -104,7 +104,7 @@ impl<R: Reply> Asking<R> {
             };
         }
         let mut ask = NewAsk::new(deadline, cx.waker());
-        // What waited for room finds that its actor is busy.
+        // Only a fresh ask: after a wait for room the actor is busy.
         ask.in_place = self.limit.take_fresh();
         let sent = ready!(question.poll_send(&mut ask, cx));
         let in_place = ask.in_place;

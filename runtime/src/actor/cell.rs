@@ -265,7 +265,7 @@ impl<A: Handlers> Resident for Cell<A> {
     }
 
     fn dismiss(&self) {
-        // First: an actor that begins anew looks whether it is dismissed when its mailbox is open.
+        // First: `renew` reopens the mailbox of a restart, then checks for this, and drains it.
         self.base.ends.dismiss();
         self.mailbox.drain();
         // It may rest, and have been stopped before.

@@ -237,8 +237,8 @@ pub(super) fn at_end(actor: &dyn Resident, cause: Cause) -> Cause {
     if is_final { Cause::Shutdown } else { cause }
 }
 
-/// Refuses the ask of an actor by itself, or by one for which it waits, and notes that its asker
-/// waits, if that is a handler.
+/// Refuses an ask of the asker itself, or of an actor that waits for the asker's answer. Else notes
+/// that the asker waits, if it is a handler.
 pub(super) fn begin_ask(to: &dyn Resident, line: &mut Line) -> Result<Option<Wait>, Cause> {
     if is_running(to.token()) {
         return Err(Cause::SelfAsk);

@@ -91,8 +91,8 @@ impl Ends {
         Ends { orders: AtomicU16::new(orders), state: Mutex::new(State::Living(None)) }
     }
 
-    /// Takes back that it is restarted after a stop or a drain: drained, it handles what it has,
-    /// begins anew for that where it fails, and ends.
+    /// Takes back that the actor is restarted after a stop or a drain. When it is drained then, it
+    /// handles its accepted messages, restarts for these if it fails, and ends.
     pub(super) fn dismiss(&self) {
         let _locked = self.state.lock();
         self.take_back(REVIVED);

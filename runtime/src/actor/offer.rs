@@ -252,7 +252,7 @@ pub(super) struct Spawner<A: Offered> {
 #[actor(name = "ringpost::Spawner")]
 #[diagnostic::do_not_recommend]
 impl<A: Offered> Actor for Spawner<A> {
-    // What the type does as an actor of it is made may take long.
+    // The constructor of an offered type may take long.
     const IN_PLACE: bool = false;
 }
 

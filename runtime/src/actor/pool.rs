@@ -3,11 +3,11 @@
 //! - **PL-1 one worker**: each message goes to one worker, or its sender has it.
 //! - **PL-2 no dispatcher**: each sender chooses a worker itself, so a worker without room holds up
 //!   only the messages that can go to no other.
-//! - **PL-3 in place**: a worker that fails or stops begins anew in its place, behind the same
-//!   reference, and keeps its mailbox: what is sent to it meanwhile waits there. A worker that is
+//! - **PL-3 in place**: a worker that fails or stops restarts in its place, behind the same
+//!   reference, and keeps its mailbox: messages sent to it meanwhile wait there. A worker that is
 //!   closed is passed over; a key leads to the same place while the size stays.
 //! - **PL-4 drained**: a worker that is removed, or whose pool is drained, leaves the ring first,
-//!   accepts nothing more, and handles what it has.
+//!   accepts nothing more, and handles its accepted messages.
 
 mod ask;
 mod builder;
@@ -74,13 +74,13 @@ use supervisor::{Known, is_end};
 /// ```
 ///
 /// The workers are the children of an actor, the [`PoolSupervisor`], which has the name of the
-/// pool. A worker that fails or stops begins anew in its place, and messages that are sent to it
-/// meanwhile wait in its mailbox. With one that ends too often the supervisor fails, and begins
-/// anew with all workers. The pool ends with it.
+/// pool. A worker that fails or stops restarts in its place, and messages that are sent to it
+/// meanwhile wait in its mailbox. If a worker ends too often, the supervisor fails, and restarts
+/// with new workers in all places. The pool ends with its supervisor.
 ///
-/// A worker that is stopping is closed until it begins anew: then messages go to the next worker,
-/// also those of its keys. When all workers are closed, or there are none because the pool has
-/// ended or not begun, a message comes back with [`Cause::Stopped`].
+/// A worker that is stopping is closed until it has restarted: meanwhile messages go to the next
+/// worker, including messages of its keys. When all workers are closed, or there are none because
+/// the pool has ended or not begun, a message comes back with [`Cause::Stopped`].
 ///
 /// A pool chooses among workers of its own node, and is used by programs of this node. Programs of
 /// other nodes send to a [`Router`].
@@ -124,11 +124,11 @@ impl<A: Handlers> Pool<A> {
 
     /// Resizes the pool to `size` workers; 0 counts as 1, and more than
     /// [`limits::POOL_WORKERS_MAX`] as that many. Workers are added after the last place, or
-    /// removed from there: these handle what they have, and end. Returns when the new workers have
-    /// started, which may be before the removed ones have ended.
+    /// removed from there: removed workers handle their messages, and end. Returns when the new
+    /// workers have started, which may be before the removed ones have ended.
     ///
-    /// Of the keys of [`by_key`](PoolBuilder::by_key) only those change their worker that have to:
-    /// to the workers that are added, or from those that are removed.
+    /// As few keys of [`by_key`](PoolBuilder::by_key) as possible change their worker: they move to
+    /// added workers, or away from removed ones.
     ///
     /// # Errors
     /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
@@ -143,7 +143,7 @@ impl<A: Handlers> Pool<A> {
         supervisor::resize(&supervisor, size.clamp(1, limits::POOL_WORKERS_MAX)).await
     }
 
-    /// Closes the pool: it accepts nothing more, its workers handle what they have accepted, and
+    /// Closes the pool: it accepts nothing more, its workers handle their accepted messages, and
     /// then the pool has ended. Returns when it is closed; its end may be waited for:
     ///
     /// ```
@@ -173,10 +173,10 @@ impl<A: Handlers> Pool<A> {
     /// ```
     ///
     /// Senders that wait for room get their messages back, with [`Stopped`](Cause::Stopped). A
-    /// worker that fails meanwhile begins anew for what it still has, as often as another one; what
-    /// is left in one that is stopped, or stops itself, are dead letters. A [`Router`] stops when
-    /// the pool has ended, and what it still has finds no worker then: drain it first, and wait for
-    /// its end.
+    /// worker that fails meanwhile restarts for the messages it still has, as often as any worker;
+    /// messages left in a worker that is stopped, or stops itself, are dead letters. A [`Router`]
+    /// stops when the pool has ended, and its messages find no worker then: drain the router first,
+    /// and wait for its end.
     ///
     /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
     /// the node waits for it within its deadline.
@@ -230,13 +230,13 @@ impl<A: Handlers> Pool<A> {
     }
 
     /// Sends a message to a worker. When no worker that may take it has room, it goes to the first
-    /// one that has.
+    /// that gets room.
     ///
     /// # Errors
-    /// [`TellError`], with the message: as of [`try_tell`](Self::try_tell), but
+    /// [`TellError`], with the message: the errors of [`try_tell`](Self::try_tell), but
     /// [`MailboxFull`](Cause::MailboxFull) only to a worker of the pool, which does not wait for
-    /// room in its own mailbox. What a worker has accepted when it ends for good, with its pool or
-    /// because it failed too often, is a dead letter.
+    /// room in its own mailbox. Messages that a worker has accepted when it ends without a restart,
+    /// with its pool or because it failed too often, are dead letters.
     pub fn tell<M>(&self, message: M) -> PoolTell<'_, A, Sent<A, M>>
     where
         A: Accepts<M>,
@@ -262,7 +262,7 @@ impl<A: Handlers> Pool<A> {
 
     /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long
     /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says. Asked by one of its
-    /// workers, it chooses one that does not wait for that worker.
+    /// workers, the pool chooses a worker that does not wait for the asker.
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).

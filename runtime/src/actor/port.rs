@@ -116,7 +116,7 @@ pub struct NewAsk<'a, R> {
     pub(super) answer: Option<Pending<R>>,
     /// The wait of the handler that asks, if one does: noted before the message is in a mailbox.
     pub(super) wait: Option<Wait>,
-    /// The asker looks for the answer as soon as it is sent, and so may take the actor's turn.
+    /// The asker polls for the answer right after the ask is sent, so it may take the actor's turn.
     pub(super) in_place: bool,
     /// The task of the actor, if it waits for this message.
     pub(super) called: Called,
@@ -128,7 +128,7 @@ impl<'a, R> NewAsk<'a, R> {
         NewAsk { deadline, waker, answer: None, wait: None, in_place: false, called }
     }
 
-    /// Has the actor that the ask was put to take its turn here, if that is idle and this may be.
+    /// Takes the turn of `to` on this thread, if this ask may and the actor's task waited for it.
     #[inline]
     pub(super) fn take_turn(&mut self, to: &dyn Resident) {
         if self.in_place
@@ -142,7 +142,7 @@ impl<'a, R> NewAsk<'a, R> {
 impl<R: Send + 'static> NewAsk<'_, R> {
     /// Makes the slot: the way back, and the ask as its actor sees it.
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
-        // Nobody is to be woken for an answer that is looked for before anything else.
+        // An asker that polls for the answer right after the send needs no wake-up yet.
         let waker = if self.in_place { Waker::noop() } else { self.waker };
         let waiting = self.wait.as_ref().map(|wait| wait.asker().clone());
         let (asker, answerer, ask) = slot(self.deadline, waker.clone(), waiting);

@@ -10,8 +10,8 @@ use crate::resident::Resident;
 use crate::residents::Residents;
 use crate::waits::{Asker, Awaits, Chain, Hand, WaitingActor, WaitsFor, Whom};
 
-/// A wait of a handler of this node for another actor, or that of the asker whose ask the caller
-/// hands on. Owned by the send that waits; dropped, the wait is over.
+/// The wait of a handler of this node for another actor, or the wait of the asker whose ask the
+/// caller hands on. Owned by the send that waits; dropped, the wait is over.
 pub(super) struct Wait {
     asker: Asker,
     /// It is another one's, which ends it.
@@ -34,7 +34,7 @@ impl Wait {
     /// [`begin`](Self::begin) does.
     ///
     /// # Errors
-    /// [`Cause::Cycle`] when `whom` waits for the answer of that handler, by itself or through
+    /// [`Cause::Cycle`] when `whom` waits for the answer of that handler, directly or through
     /// others (CH-1).
     pub(super) fn begin_ask(whom: &dyn Resident) -> Result<Option<Self>, Cause> {
         let wait = match Hand::handed_on() {
@@ -115,7 +115,7 @@ impl Wait {
         &self.asker
     }
 
-    /// Returns those that wait for the ask that is handled.
+    /// Returns the asker of the ask in hand, with its chain.
     fn askers(&self) -> Option<Asker> {
         if self.is_handed_on { Some(self.asker.clone()) } else { self.asker.chain.asker() }
     }

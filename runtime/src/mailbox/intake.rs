@@ -124,7 +124,7 @@ impl dyn Intake + '_ {
         drop(task);
     }
 
-    /// Opens the mailbox of an actor that was stopped or drained and begins anew.
+    /// Opens the mailbox of an actor that restarts after a stop or a drain.
     pub(crate) fn reopen(&self) {
         self.within(|inside| {
             self.gate().set_stopping(false);

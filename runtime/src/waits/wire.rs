@@ -108,7 +108,7 @@ pub(crate) fn read(
         actors.push((identity, wait, name));
         chain = rest;
     }
-    // What is behind an actor of this node is known here better.
+    // Behind the first actor of this node, this node's own chain is more exact.
     let mut known = None;
     let near = actors.iter().position(|(identity, wait, _)| match find(*identity, *wait) {
         Place::Elsewhere => false,

@@ -146,7 +146,8 @@ impl Base {
         &self.waits
     }
 
-    /// Notes that no handler waits: one whose futures others have now has ended (CH-2).
+    /// Clears the waits of a handler that has ended: a task may still have its futures, but the
+    /// handler waits for none of them (CH-2).
     pub(in crate::actor) fn end_waits(&self) {
         let ended = match &mut *self.waits.lock() {
             Some(waits) if !waits.actors.is_empty() => std::mem::take(&mut waits.actors),

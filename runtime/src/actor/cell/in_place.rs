@@ -56,8 +56,8 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
     here.id() == runtime
 }
 
-/// Has an actor take its turn on this thread, or wakes its task if it does so elsewhere. The actor
-/// was idle, and has an ask that was made just now.
+/// Runs the turn of an actor on this thread, or wakes its task if another thread polls it or it has
+/// ended. The actor was idle, and has an ask that was made just now.
 pub(super) fn run(turn: &Turn, task: Waker) {
     let _within = Depth::enter();
     let began = is_measured().then(Instant::now);

@@ -37,8 +37,8 @@ const BITS: usize = TAKEN | WANTED | LARGE;
 /// How long the drop of a seat sleeps between two looks whether the turn was given back.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// The turn of an actor: where its life lies, and who polls it. By the atomic of the machine, or in
-/// a model by that of loom.
+/// The turn of an actor: where its life lies, and whether it is being polled. `W` is the machine's
+/// atomic, or loom's in a model.
 pub(in crate::actor) struct Turn<W = AtomicUsize>(W);
 
 /// An atomic word.
@@ -236,7 +236,7 @@ impl<F: Lives> Future for Seat<F> {
 
 impl<F> Drop for Seat<F> {
     fn drop(&mut self) {
-        // TN-3. Mostly nobody has it: then the task ended by itself, or its runtime did.
+        // TN-3. Usually the turn is free: the task or its runtime has ended.
         while !self.whose.turn().close() {
             thread::sleep(LOOK);
         }

@@ -80,7 +80,7 @@ fn poll(
         let _within = enter_actor((base.token(), base.id()), base.node().runtime().id());
         // Also the text of an error is the user's code.
         let polled = shield::catch(|| inner.poll(cx).map(Ending::of));
-        // Before what is noted of an asker on this thread counts again.
+        // Before the drop of `_within`, which restores the notes of an asker on this thread.
         note_turn(base, is_waiting);
         polled
     };

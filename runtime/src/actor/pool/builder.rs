@@ -72,7 +72,7 @@ impl<A: Handlers> PoolBuilder<A> {
     }
 
     /// Limits how often a worker is restarted, however it ends: 5 times within a minute when not
-    /// set. With one end more the whole pool begins anew.
+    /// set. After one more end the whole pool restarts.
     pub fn restart_at_most(mut self, restarts: u32, within: Duration) -> Self {
         self.worker.restart = self.worker.restart.at_most(restarts, within);
         self

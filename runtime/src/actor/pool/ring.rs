@@ -185,14 +185,14 @@ pub(super) fn place_of(mut key: u64, count: usize) -> usize {
     place
 }
 
-/// What a pool needs of its workers, which are actors of this node.
+/// A pool's view of its workers, which are actors of this node.
 impl<A: Handlers> ActorRef<A> {
     /// Returns how many messages its worker has before a new one.
     fn load(&self) -> usize {
         self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }
 
-    /// Returns true if it has ended for good.
+    /// Returns true if the worker has ended, and is not restarted.
     pub(super) fn has_ended(&self) -> bool {
         self.near_cell().is_none_or(Resident::has_ended)
     }

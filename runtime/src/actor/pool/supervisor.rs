@@ -29,8 +29,7 @@ pub(super) type Known = Arc<RwLock<Option<ActorRef<PoolSupervisor>>>>;
 
 /// The workers of a pool, without their type.
 trait Workers: Send + Sync {
-    /// Fills so many places; `None` leaves their number as it is, and replaces workers that have
-    /// ended.
+    /// Fills `size` places; with `None` keeps their number, and replaces workers that have ended.
     fn fill<'a>(
         &'a self,
         size: Option<usize>,
@@ -54,7 +53,7 @@ impl PoolSupervisor {
 }
 
 impl<A: Handlers> Team<A> {
-    /// Fills `size` places: workers that live keep theirs, and those of higher places are drained.
+    /// Fills `size` places: living workers keep theirs, and workers of higher places are drained.
     async fn fill_places(
         &self,
         size: usize,
@@ -91,7 +90,7 @@ impl<A: Handlers> Team<A> {
 }
 
 impl<A: Handlers> ActorRef<A> {
-    /// Drains a worker, and ends it for good.
+    /// Drains a worker, which is not restarted once it has handled its messages.
     fn remove(&self) {
         let Some(worker) = self.near_cell() else { return };
         if planted!(StoppedWorkers) {
@@ -130,14 +129,14 @@ impl Actor for PoolSupervisor {
 
 #[handlers(Resize, Down)]
 impl PoolSupervisor {
-    /// Closes the pool, which ends when the workers have handled what they have. Answers when the
+    /// Closes the pool, which ends when the workers have handled their messages. Answers when the
     /// pool accepts nothing more.
     #[handler(local)]
     fn drain_workers(&mut self, cx: &mut Context<Self>) {
         cx.drain();
         self.workers.drain();
-        // Also those that were removed before and have not ended. (Not awaited here: a worker that
-        // drains its own pool has its answer then.)
+        // Includes workers that were removed before and have not ended. (Not awaited here: a worker
+        // that drains its own pool waits for this answer.)
         let ended = cx.children_ended();
         cx.finish_with(ended);
     }
@@ -157,7 +156,7 @@ pub(super) async fn resize(
     asked.await.map_err(SpawnError::NoSupervisor)?.0
 }
 
-/// Closes a pool, which ends when its workers have handled what they have.
+/// Closes a pool, which ends when its workers have handled their messages.
 pub(super) async fn drain(supervisor: &ActorRef<PoolSupervisor>) -> Result<(), Cause> {
     let asked = supervisor.ask(DrainWorkers).timeout(limits::ASK_TIMEOUT_MAX).await;
     match asked.map_err(|error| error.cause) {
@@ -197,7 +196,7 @@ impl Handler<Resize> for PoolSupervisor {
 impl Handler<Down> for PoolSupervisor {
     type Reply = ();
 
-    /// Replaces a worker that has ended for good: it was killed while it rested.
+    /// Replaces a worker that has ended without a restart: it was killed while it rested.
     async fn handle(&mut self, _: Down, cx: &mut Context<Self>) {
         if cx.cell().intake().is_closed() {
             return;

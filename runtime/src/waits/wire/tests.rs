@@ -1,4 +1,4 @@
-//! Chains as bytes: those of peers, and those that peers may forge.
+//! Chains as bytes: chains of peers, and chains that peers may forge.
 
 use super::*;
 

@@ -15,7 +15,7 @@ word!(AtomicUsize);
 const SEAT: usize = 8;
 const ASKERS: u64 = 2;
 
-/// An actor whose life adds up what waits for it.
+/// An actor whose life adds up the messages that wait for it.
 struct Actor {
     turn: Turn<AtomicUsize>,
     /// Messages that wait.
