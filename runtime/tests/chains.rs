@@ -45,7 +45,7 @@ struct Step {
     then: Vec<u16>,
 }
 
-/// The outcome of a call: nothing is told of one that was answered.
+/// The outcome of a call: `told` is empty if it was answered.
 #[message]
 #[derive(Debug, Clone, PartialEq)]
 struct Heard {
@@ -103,7 +103,7 @@ impl Caller {
         is_late
     }
 
-    /// Asks the first one when so much time is over.
+    /// Asks the first peer after `ms` milliseconds.
     #[handler]
     async fn ask_later(&mut self, ms: u64) {
         tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -155,7 +155,7 @@ impl Caller {
         cx.unstash();
     }
 
-    /// Has the second one ask back, and does not wait for it.
+    /// Makes the second peer ask back, and does not wait for it.
     #[handler]
     async fn leave(&mut self, way: String, cx: &mut Context<Self>) {
         let mut ask = Box::pin(self.peers[1].ask_later(1).into_ask());

@@ -242,7 +242,7 @@ impl Counter {
     }
 }
 
-/// Many tasks ask a few actors: each message is handled once, by itself.
+/// Many tasks ask a few actors: each message is handled once, and alone.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn turns_of_one_actor_never_overlap() {

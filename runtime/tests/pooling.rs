@@ -281,7 +281,7 @@ async fn what_finds_no_room_comes_back_or_goes_to_the_first_worker_that_has_some
     }
 }
 
-/// Has the workers of a pool do what it is asked for.
+/// Leaves its work to the workers of a pool.
 #[actor]
 struct Clerk {
     pool: Pool<Worker>,
@@ -290,14 +290,14 @@ struct Clerk {
 
 #[handlers]
 impl Clerk {
-    /// Has the answer come in its own turn.
+    /// Pipes the answer into a turn of its own.
     #[handler]
     fn note_answer(&mut self, number: u64, cx: &mut Context<Self>) {
         let asked = self.pool.ask(job(number)).into_ask();
         cx.pipe(asked, |clerk, answer, _| clerk.answers.push(answer.unwrap()));
     }
 
-    /// Has a worker answer in its place.
+    /// Forwards the ask to a worker, which answers it.
     #[handler]
     fn pass_on(&mut self, number: u64, reply: ReplyTo<String>) {
         reply.forward(&self.pool, job(number));
@@ -322,7 +322,7 @@ async fn an_ask_of_a_pool_is_piped_forwarded_and_awaited_with_others() {
     while clerk.answers().await.unwrap() != [worker.clone()] {
         tokio::time::sleep(MS).await;
     }
-    // They own the pool; and one that borrows it is in a set, too.
+    // They own the pool; an ask that borrows it is in a set, too.
     let mut asks: AskSet<String> =
         (3..6).map(|number| pool.clone().ask(job(number)).into_ask()).collect();
     assert_eq!(asks.push(pool.ask(job(6))), 3);

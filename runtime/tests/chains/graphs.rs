@@ -27,8 +27,8 @@ struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    /// Draws a call; `free` are the actors that no other branch asks, and `waiting` those that wait
-    /// for its answer.
+    /// Draws a call; `free` are the actors that no other branch asks, and `waiting` the actors that
+    /// wait for its answer.
     fn step(&mut self, free: &[usize], waiting: &[usize]) -> u16 {
         let closes = !waiting.is_empty() && (free.is_empty() || self.dice.below(4) == 0);
         let to = if closes { self.dice.one_of(waiting) } else { self.dice.one_of(free) };
@@ -90,7 +90,7 @@ impl Graph {
     }
 
     /// Returns the outcome of the call `at`, as its asker hears it. `from` is the actor that sends
-    /// it, which asks (`asks`) or hands on; `waiting` are those that wait, the asker last.
+    /// it, which asks (`asks`) or hands on; `waiting` are the waiting actors, the asker last.
     fn heard(
         &self,
         (at, from, asks): (u16, usize, bool),

@@ -16,7 +16,7 @@ use crate::random::{Dice, Replay, seeds};
 
 const ACTORS: usize = 5;
 
-/// Whether askers take the turns of an actor.
+/// A mode of the test: askers take the turns of actors, or do not.
 trait Mode: Send + Sync + 'static {
     const ON: bool;
 }
@@ -75,7 +75,7 @@ fn draw(dice: &mut Dice, depth: u32) -> Arc<Call> {
     Arc::new(Call { to: dice.below(ACTORS), is_async, timeout, steps })
 }
 
-/// What was asked of whom, and what came of it, in the order in which it came.
+/// The messages that were handled and the outcomes of asks, in the order in which they came.
 type Book = Arc<Mutex<Vec<String>>>;
 
 struct World<M: Mode> {
@@ -172,7 +172,7 @@ impl<M: Mode> Worker<M> {
     }
 }
 
-/// Plays the calls of a seed, one after the other, and returns what came of them.
+/// Plays the calls of a seed, one after the other, and returns its book.
 async fn play<M: Mode>(seed: u64) -> Vec<String> {
     let node = node().await;
     let world = Arc::new(World::<M> {
@@ -195,7 +195,7 @@ async fn play<M: Mode>(seed: u64) -> Vec<String> {
     assert!(world.actors.set(actors).is_ok());
     for _ in 0..8 {
         world.clone().ask(draw(&mut dice, 3)).await;
-        // Whoever was told to end does.
+        // Actors that were told to end have ended after this.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     std::mem::take(&mut *world.book.lock())

@@ -1,4 +1,4 @@
-//! Workers that end and begin anew, and pools that end.
+//! Workers that end and restart, and pools that end.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use super::{Fail, Job, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hol
 use crate::actors::node;
 use crate::cause;
 
-/// PL-3. Then the next worker takes what it would have; without one the message comes back.
+/// PL-3. The next worker takes the messages of a closed one; if all are closed, they come back.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_closed_worker_is_passed_over_and_where_all_are_closed_the_message_comes_back() {
@@ -38,7 +38,7 @@ async fn a_closed_worker_is_passed_over_and_where_all_are_closed_the_message_com
     let unsent = pool.tell(job(1)).await.unwrap_err();
     assert_eq!((unsent.cause, unsent.message), (Cause::Stopped, job(1)));
     assert_eq!(cause(pool.ask(job(1)).await), Err(AskCause::NotSent(Cause::Stopped)));
-    // Both begin anew, in their places.
+    // Both restart in their places.
     for worker in &workers {
         desk.gate(&worker.address().to_string()).add_permits(1);
         while worker.ask(job(2)).await.is_err() {
@@ -66,7 +66,7 @@ async fn a_worker_that_has_ended_for_good_is_replaced_in_its_place() {
     }
     assert_eq!(pool.workers()[1..], [second]);
     assert_eq!(pool.workers()[0].ask(job(2)).await, Ok(pool.workers()[0].address().to_string()));
-    // What the first one had is a dead letter.
+    // The job of the first worker is a dead letter.
     assert_eq!(desk.done().len(), 1);
     assert_eq!(node.dead_letters().count(DeadLetterCause::Stopped), 1);
 }
@@ -118,8 +118,8 @@ async fn a_pool_is_the_child_of_a_supervisor_and_has_no_workers_before() {
     assert!(matches!(invalid, Err(SpawnError::InvalidName(_))), "{invalid:?}");
 }
 
-/// PL-1. A worker that is closed is passed over; what it has by then it handles when it begins
-/// anew. (A stop in the very moment in which the message is put there makes a dead letter of it.)
+/// PL-1. A worker that is closed is passed over; it handles its messages after its restart. (A stop
+/// in the very moment in which the message is put there makes a dead letter of it.)
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_sent_while_workers_stop_is_handled_once_or_a_dead_letter() {
@@ -233,7 +233,7 @@ async fn a_worker_that_fails_while_its_pool_is_drained_handles_what_it_has_all_t
     assert!(node.snapshot().actors.is_empty());
 }
 
-/// Messages that wait are left then, and the pool is not made anew, also after a kill.
+/// Messages that wait are left then, and the pool is not restarted, even after a kill.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_pool_that_is_stopped_or_killed_while_it_is_drained_ends_at_once() {

@@ -8,8 +8,8 @@ use super::{Job, MINUTE, MS, builder, fill, hold, job};
 use crate::actors::node;
 use crate::cause;
 
-/// The router waits for no answer. What it has no room for waits in its mailbox, and then its
-/// senders do.
+/// The router waits for no answer. Messages behind a full worker wait in its mailbox, and then its
+/// senders wait.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_router_hands_over_in_order_and_its_mailbox_bounds_what_waits() {
@@ -32,7 +32,7 @@ async fn a_router_hands_over_in_order_and_its_mailbox_bounds_what_waits() {
     assert_eq!(desk.done_by(&pool.workers()[0]), [0, 1, 2, 3, 4]);
 }
 
-/// One whose asker has gone is not begun.
+/// An ask whose asker has gone is not begun.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_is_given_up_does_not_hold_up_its_router() {

@@ -88,7 +88,7 @@ pub(super) struct Pages {
     pub(super) loses_taken: bool,
     /// Jobs that the router had, or that were on their way to it, may have been lost.
     pub(super) loses_routed: bool,
-    /// The pool was drained, or its node shut down: what it has accepted by then it handles.
+    /// The pool was drained, or its node shut down: it handles the jobs it accepted before.
     pub(super) is_drained: bool,
     /// The dead letters of actors that had stopped, on the node of the pool.
     pub(super) letters: u64,
@@ -101,7 +101,7 @@ pub(super) struct Pages {
 pub(super) enum Trouble {
     /// A worker ends with its job, and keeps those that wait.
     Kill,
-    /// A worker is closed for a while, or ends for good.
+    /// A worker is closed for a while, or ends without a restart.
     Stop,
     /// Messages to the router are lost.
     Far,
@@ -180,7 +180,7 @@ impl Book {
         self.0.lock().is_troubled
     }
 
-    /// Takes what was noted, beside so many dead letters.
+    /// Takes the notes, and adds the number of dead letters.
     pub(super) fn close(&self, letters: u64) -> Pages {
         Pages { letters, ..std::mem::take(&mut *self.0.lock()) }
     }

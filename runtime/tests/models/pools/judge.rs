@@ -2,8 +2,8 @@
 //!
 //! - **Once** (PL-1): a job is begun once at most, by one worker; one that was refused, or whose
 //!   tell was dropped before it was ready, never; one that was answered once.
-//! - **Kept** (PL-4): what a worker has accepted is begun, also where it was removed, fails, or its
-//!   pool was drained, unless workers were stopped or ended for good: then each job that was told
+//! - **Kept** (PL-4): jobs that a worker has accepted are begun, even if it is removed or fails or
+//!   its pool is drained, unless workers were stopped or not restarted: then each job that was told
 //!   and is not begun is a dead letter. What the router has is begun, unless the router was ended,
 //!   a link was lost or all workers were closed.
 //! - **Order**: of one sender, the jobs that a worker begins are in the order in which they were

@@ -156,7 +156,7 @@ impl Stage {
         let waits = self.near.snapshot().actors;
         let waits = waits.iter().find(|actor| actor.address == *worker.address());
         let has_jobs = waits.is_some_and(|actor| actor.mailbox.local > 0);
-        // A kill ends it for good then, and its place is closed until another one has it.
+        // A kill then ends it without a restart, and its place is closed until another has it.
         let rests = waits.is_some_and(|actor| actor.state == ActorState::Resting);
         let kind = self.scene.below(6);
         self.scene.note_if(has_jobs && kind < 4, "a worker with jobs was killed or stopped");
@@ -168,7 +168,7 @@ impl Stage {
                 worker.kill().await.ok();
             }
             2 if !keyed => {
-                // The second one may find it at rest, and end it for good.
+                // The second kill may find it at rest: then it is not restarted.
                 self.book.trouble(Trouble::Stop);
                 worker.kill().await.ok();
                 self.scene.rest(20 * MS).await;
