@@ -66,7 +66,7 @@ async fn another_version_is_named_where_it_arrives() {
     stream.write_all(VERSION_NINE).await.unwrap();
     let mut answer = Vec::new();
     within(stream.read_to_end(&mut answer)).await.unwrap();
-    assert!(answer.starts_with(b"RINGPOST\x01\x01\0\0\x03\x03"), "its own versions: {answer:?}");
+    assert!(answer.starts_with(b"RINGPOST\x01\x01\0\0\x04\x04"), "its own versions: {answer:?}");
     assert_eq!(answer.len(), 30, "and the end");
     beta.warned("this node speaks protocol version 4, the other 9: run the same release").await;
     lives_on(beta, "beta").await;
