@@ -351,9 +351,6 @@ impl Protocol {
             let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
             quote_spanned!(at=> #private::Accepts<#message, Reply = #reply>)
         });
-        let in_table = self.calls.iter().map(
-            |Call { message, .. }| quote!(&& <__Actor as #private::Accepts<#message>>::IN_TABLE),
-        );
         quote_spanned! {self.at()=>
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
@@ -377,7 +374,6 @@ impl Protocol {
             where
                 __Actor: #private::Handlers #(+ #bounds)*,
             {
-                const IN_TABLE: bool = true #(#in_table)*;
             }
             // Evaluated here: a message that cannot cross nodes is an error of the protocol.
             const _: &[#private::Call] = <#this as #private::Protocol>::CALLS;

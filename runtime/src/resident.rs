@@ -15,7 +15,7 @@ use crate::mailbox::{Called, Depth, Intake, Room};
 use crate::remote::Inbox;
 use crate::rest::Pause;
 use crate::schema::Kind;
-use crate::slot::OpenAsk;
+use crate::slot::{AskInPlace, OpenAsk};
 use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::WaitingActor;
@@ -143,6 +143,10 @@ pub(crate) trait Resident: Inbox + WaitingActor {
 
     /// Returns true if an asker may handle its own ask on this thread, should the actor be idle.
     fn is_idle(&self) -> bool;
+
+    /// Handles an ask on this thread, should the actor wait for messages and have a handler that
+    /// answers at once.
+    fn answer(&self, ask: &mut AskInPlace<'_>);
 
     /// Runs the actor's turn on this thread, or wakes its `task`, which waits for messages.
     fn take_turn(&self, task: Waker);

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -88,6 +89,18 @@ impl OpenAsk for Scoped {
     fn is_ask(&self) -> bool {
         self.ask.is_some()
     }
+}
+
+/// An ask whose handler runs on the thread of the asker and answers at once. It has no slot.
+pub(crate) struct AskInPlace<'a> {
+    /// The place of the message in the actor's table.
+    pub(crate) route: u16,
+    /// An `Option` of the message, which is emptied when the handler begins.
+    pub(crate) message: &'a mut dyn Any,
+    /// An `Option` of the answer: none if the handler panics.
+    pub(crate) answer: &'a mut dyn Any,
+    /// When the asker gives up.
+    pub(crate) deadline: Instant,
 }
 
 thread_local! {

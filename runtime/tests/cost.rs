@@ -29,7 +29,7 @@ macro_rules! allocations {
 }
 
 #[test]
-fn sends_on_the_typed_path_allocate_the_reply_and_nothing_else() {
+fn sends_of_one_node_allocate_nothing_but_archives() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let node = runtime.block_on(node());
     let actor = runtime.block_on(node.spawn("counter", Counter::default())).unwrap();
@@ -61,14 +61,14 @@ fn sends_on_the_typed_path_allocate_the_reply_and_nothing_else() {
         actor.tell(Seen { by: 1 }).await.unwrap();
     });
     assert!(tell < 0.01 && erased < 0.01 && yielding < 0.01, "nothing");
-    assert!(ask < 1.01 && asked < 1.01, "one for the reply");
-    assert!(at_once < 8.01, "one for each reply, and nothing for their deadlines");
+    // (Where the thread was interrupted in a turn, some asks go the usual way.)
+    assert!(ask < 0.1 && asked < 0.1 && at_once < 0.8, "the handler answers in place");
     assert!(view < 1.01, "one for the archive");
 }
 
-/// Beside the answer of each, one for all of a handler: its link in their chains.
+/// The answer of a handler that is `async`, and its link in the chains of its asks.
 #[test]
-fn asks_of_a_handler_allocate_a_link_and_their_answers() {
+fn asks_of_a_handler_allocate_its_answer_and_a_link() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let node = runtime.block_on(node());
     let counter = runtime.block_on(node.spawn("counter", Counter::default())).unwrap();
@@ -80,9 +80,8 @@ fn asks_of_a_handler_allocate_a_link_and_their_answers() {
         clerk.count_so_often(8).await.unwrap();
     });
     let each = (of_many - of_one) / 7.0;
-    println!("allocations each further ask: {each:.4}");
     // (Now and then a task is switched to, and the ask takes its place among the deadlines.)
-    assert!(each < 1.1 && of_one < 5.05, "{each}, {of_one}");
+    assert!(each < 0.1 && of_one < 2.2, "{each}, {of_one}");
 }
 
 /// What an actor that waits keeps: its cell, its task, and a place in the table.
@@ -191,7 +190,7 @@ fn references_are_three_words_in_size() {
     assert_eq!(size::<Option<ActorRef<Teller>>>("Option<ActorRef>"), 32);
     assert!(size::<View<Deposit>>("View") <= 64);
     assert!(size::<ReplyTo<u64>>("ReplyTo") <= 32);
-    assert!(size::<Tell<'_, Near<Notebook>, Note>>("Tell of 8 bytes") <= 48);
+    assert!(size::<Tell<'_, Near<Notebook>, Note>>("Tell of 8 bytes") <= 56);
     assert!(size::<Ask<'_, Near<Notebook>, Note>>("Ask of 8 bytes") <= 160);
     assert!(size::<<Notebook as Handlers>::Envelope>("envelope of five messages") <= 48);
 }

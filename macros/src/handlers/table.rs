@@ -356,14 +356,24 @@ impl Table<'_> {
         // Generic sizes are known only where the actor is used.
         let size_check = self.is_generic().then(|| row.size_check());
         let size_check = size_check.map(|check| quote!(const { #check };));
+        let answers = !row.waits() && row.method.is_some_and(|method| !method.delegates);
+        let answer = answers.then(|| {
+            quote_spanned! {row.at=>
+                const ANSWER: ::core::option::Option<
+                    #private::AnswerAtOnce<Self, Self::Input, Self::Reply>,
+                > = ::core::option::Option::Some(|actor, input, cx| {
+                    #private::now(<Self as #private::#form<#input>>::handle(actor, input, cx))
+                });
+            }
+        });
         quote_spanned! {row.at=>
             #(#conditions)*
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
             impl #params #private::Accepts<#message> for #ty #clause {
-                const IN_TABLE: bool = true;
                 type Input = #input;
                 type Reply = <#ty as #private::#form<#input>>::Reply;
+                #answer
                 #[inline]
                 fn envelope(
                     #name: Self::Input,

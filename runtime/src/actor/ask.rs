@@ -134,8 +134,9 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         }
     }
 
-    /// Sends now, if that needs no waiting. The returned [`Answer`] is awaited for the answer, with
-    /// the same time-out, which counts from now on (from its first poll, if it was polled already).
+    /// Sends now, if that needs no waiting. Await the returned ask for the answer, with the same
+    /// time-out, which counts from now on (from its first poll, if it was polled already). Dropped,
+    /// it is taken back.
     ///
     /// # Errors
     /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull),
@@ -144,14 +145,14 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     ///
     /// # Panics
     /// If it was polled and has sent its message.
-    pub fn try_send(mut self) -> Result<Answer<'a, P, M>, TellError<M>> {
+    pub fn try_send(mut self) -> Result<Self, TellError<M>> {
         assert!(self.way.sending.message.is_some(), "an `ask` was to be sent twice");
         // Its place in a line, if it waited: no room is kept for it any more.
         self.way.sending.leave();
         let mut ask = NewAsk::new(self.way.asking.limit.start(), Waker::noop());
         let (to, message, _) = self.way.sending.parts();
         match to.try_ask(message, &mut ask).and_then(|()| self.way.asking.sent(ask)) {
-            Ok(()) => Ok(Answer(self)),
+            Ok(()) => Ok(self),
             Err(cause) => {
                 let message = self.way.sending.give_up().expect(UNSENT);
                 Err(TellError { message, cause })
@@ -174,36 +175,6 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
 }
 
 impl<P: Find, M, R> Unpin for Ask<'_, P, M, R> {}
-
-/// An answer to an ask that was sent by [`Ask::try_send`]: awaiting it waits for the answer, as
-/// long as the ask's time-out says.
-///
-/// # Cancel safety
-/// As of [`Ask`].
-#[must_use = "an ask whose answer is not awaited is taken back"]
-pub struct Answer<'a, P: AskPort<M>, M: Message>(Ask<'a, P, M>);
-
-impl<P: AskPort<M>, M: Message> Answer<'_, P, M> {
-    /// Waits for the answer on a thread that is none of an async runtime's, as [`Ask::blocking`]
-    /// does.
-    ///
-    /// # Errors
-    /// As of awaiting it.
-    ///
-    /// # Panics
-    /// In an async task.
-    pub fn blocking(self) -> Result<P::Reply, AskError> {
-        self.0.blocking()
-    }
-}
-
-impl<P: AskPort<M>, M: Message> Future for Answer<'_, P, M> {
-    type Output = Result<P::Reply, AskError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx)
-    }
-}
 
 impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
     type Output = Result<P::Reply, AskError>;

@@ -107,6 +107,9 @@ impl<R: Reply> Asking<R> {
         // Only a fresh ask: after a wait for room the actor is busy.
         ask.in_place = self.limit.take_fresh();
         let sent = ready!(question.poll_send(&mut ask, cx));
+        if let Some(Pending::Here(answer)) = &mut ask.answer {
+            return Poll::Ready(answer.take().ok_or(AskCause::Panicked));
+        }
         let in_place = ask.in_place;
         if let Err(cause) = sent.and_then(|()| self.sent(ask)) {
             question.discard();

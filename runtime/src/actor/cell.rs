@@ -31,7 +31,7 @@ use crate::node::Node;
 use crate::resident::{Halt, Resident};
 use crate::rest::Pause;
 use crate::schema::Kind;
-use crate::slot::{OpenAsk, scoped};
+use crate::slot::{AskInPlace, OpenAsk, scoped};
 use crate::spans::{self, Scope};
 use crate::state::ActorState;
 use crate::tally::Tally;
@@ -39,7 +39,7 @@ use crate::waits::{WaitingActor, Waits};
 
 pub(super) use base::{Base, Body};
 use turn::Turn;
-pub(super) use turn::{LargeLife, Seat, Seated, SmallLife};
+pub(super) use turn::{LargeLife, Resting, Seat, Seated, SmallLife};
 
 /// An actor of this node, from outside its task.
 #[repr(C)]
@@ -390,6 +390,13 @@ impl<A: Handlers> Resident for Cell<A> {
         A::IN_PLACE
             && self.base.turn().is_free()
             && in_place::is_allowed(self.base.node.runtime().id())
+    }
+
+    fn answer(&self, ask: &mut AskInPlace<'_>) {
+        let route = A::ROUTES.get(usize::from(ask.route));
+        if route.is_some_and(|route| route.answer.is_some()) && !spans::is_on() {
+            in_place::answer(&self.base, &self.mailbox, ask);
+        }
     }
 
     fn take_turn(&self, task: Waker) {

@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 
-use super::port::{AskPort, Find, Line, NewAsk, PendingFate, Port, SharedActor};
+use super::entry::Entry;
+use super::port::{AskPort, Find, Line, NewAsk, Pending, PendingFate, Port, SharedActor};
 use super::wait::Wait;
 use crate::address::Address;
 use crate::busy::{is_running, running};
@@ -94,16 +95,14 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Tells where that needs no waiting, mostly; see [`Port::put_at_once`].
+    /// Tells the message if that needs no waiting; see [`Port::put_at_once`].
     #[inline]
     pub(super) fn tell_at_once<M: Message>(&self, message: &mut Option<M>, line: &Line) -> bool
     where
         P: Port<M>,
     {
         match self {
-            Destination::Local(actor) if !line.is_near() => {
-                actor.put_at_once(message, None).is_some()
-            }
+            Destination::Local(actor) if !line.is_near() => actor.put_at_once(message, None),
             _ => false,
         }
     }
@@ -122,7 +121,7 @@ impl<P> Destination<P> {
     {
         match self {
             Destination::Local(actor) => {
-                let put = actor.poll_put(message, None, line, cx);
+                let put = Entry::of(actor).poll_put::<P::Reply>(message, None, line, cx);
                 told(put, fate, actor.actor().0, line)
             }
             Destination::Elsewhere(to) => to.poll_tell(const { &P::TOLD }, message, fate, line, cx),
@@ -135,10 +134,13 @@ impl<P> Destination<P> {
         P: Port<M>,
     {
         match self {
-            Destination::Local(actor) => match actor.try_put(message, None) {
-                Ok(_) => Ok(()),
-                Err(cause) => Err(at_end(actor.actor().0, cause)),
-            },
+            Destination::Local(actor) if actor.put_at_once(message, None) => Ok(()),
+            Destination::Local(actor) => {
+                match Entry::of(actor).try_put::<P::Reply>(message, None) {
+                    Ok(_) => Ok(()),
+                    Err(cause) => Err(at_end(actor.actor().0, cause)),
+                }
+            }
             Destination::Elsewhere(to) => to.try_tell(const { &P::TOLD }, message),
         }
     }
@@ -158,13 +160,20 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) => {
                 let to = actor.actor().0;
-                ask.wait = begin_ask(to, line)?;
                 ask.in_place = ask.in_place && to.is_idle();
-                if line.has_no_turn() && actor.put_at_once(message, Some(&mut *ask)).is_some() {
+                if ask.in_place {
+                    let answer = Entry::of(actor).answer(message, ask.deadline);
+                    if message.is_none() {
+                        ask.answer = Some(Pending::Here(answer));
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                ask.wait = begin_ask(to, line)?;
+                if !line.is_near() && actor.put_at_once(message, Some(&mut *ask)) {
                     ask.take_turn(to);
                     return Poll::Ready(Ok(()));
                 }
-                match actor.poll_put(message, Some(&mut *ask), line, cx) {
+                match Entry::of(actor).poll_put(message, Some(&mut *ask), line, cx) {
                     Poll::Ready(Ok(_)) => {
                         ask.take_turn(to);
                         Poll::Ready(Ok(()))
@@ -193,7 +202,7 @@ impl<P> Destination<P> {
     {
         match self {
             Destination::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
-            Destination::Local(actor) => match actor.try_put(message, Some(ask)) {
+            Destination::Local(actor) => match Entry::of(actor).try_put(message, Some(ask)) {
                 Ok(_) => Ok(()),
                 Err(cause) => Err(at_end(actor.actor().0, cause)),
             },

@@ -10,8 +10,10 @@
 mod guarded;
 mod living;
 mod rest;
+mod resting;
 
 use std::future::{pending, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
@@ -188,9 +190,13 @@ impl<A: Handlers> Life<A> {
         alarm: &mut Option<Box<Alarm<Node>>>,
         task: &mut TaskContext<'_>,
     ) -> Poll<Option<Begun<A>>> {
-        let Life { actor: Some(actor), cell, cx, hand, .. } = self else {
+        let Life { actor: Some(actor), how, cell, cx, hand, .. } = self else {
             return Poll::Ready(None);
         };
+        if let Ending::Panicked(message) = how {
+            // A handler of an ask in place did.
+            resume_unwind(Box::new(message.to_string()));
+        }
         cx.done();
         // Lets other tasks run now and then, however much there is to do.
         ready!(coop::poll_proceed(task)).made_progress();
@@ -224,6 +230,7 @@ impl<A: Handlers> Life<A> {
                         Poll::Pending => {
                             cx.turn = 0;
                             cx.wait(task);
+                            self.rest();
                             return Poll::Pending;
                         }
                     }

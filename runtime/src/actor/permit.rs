@@ -7,7 +7,8 @@ use std::task::{Context, Poll, ready};
 use tokio::task::coop;
 
 use super::destination::{Destination, View, at_end};
-use super::port::{AskPort, Line, NearRoom, NewAsk, Port, UNSENT};
+use super::entry::Entry;
+use super::port::{AskPort, Line, NewAsk, Port, UNSENT};
 use super::remote_send;
 use super::sending::Heading;
 use crate::error::{Cause, TellError};
@@ -120,7 +121,7 @@ impl<P: Port<M>, M: Message> Kept<P, M> {
         // From here on the room is given back by itself.
         let Some(actor) = self.0.take() else { return Err(Cause::Stopped) };
         let room = Room::kept(actor.actor().0.intake());
-        actor.put(NearRoom(room), message, asked)
+        Entry::of(&actor).put(room, message, asked)
     }
 }
 

@@ -48,47 +48,22 @@ pub trait Port<M: Message>: Find {
     #[doc(hidden)]
     const TOLD: MessageForms;
 
-    /// Puts a message into the mailbox, as the ask `asked` if there is one; waits for room. Empties
-    /// `message` if and only if it was put.
+    /// Returns the place of the message in the actor's table.
     #[doc(hidden)]
-    fn poll_put(
-        &self,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<Self::Reply>>,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Fate, Cause>>;
+    fn route(&self) -> u16;
 
-    /// Puts a message into reserved room, as the ask `asked` if there is one. Empties `message` if
-    /// and only if it was put.
-    #[doc(hidden)]
-    fn put(
-        &self,
-        room: NearRoom<'_>,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<Self::Reply>>,
-    ) -> Result<Fate, Cause>;
-
-    /// Puts a message as [`put`](Self::put) does where there is room now, no other sender waits for
-    /// it, and nothing of a user is to run before. Returns `None` where it did nothing. (Mostly it
-    /// does it: it is compiled into all that sends, and so is little.)
+    /// Puts a message into the mailbox, as the ask `asked` if there is one, if there is room now,
+    /// no other sender waits for it, and no code of a user is to run before. Returns false where it
+    /// did nothing. (It is compiled into all that sends, and so is little.)
     #[inline]
     #[doc(hidden)]
     fn put_at_once(
         &self,
         _message: &mut Option<M>,
         _asked: Option<&mut NewAsk<Self::Reply>>,
-    ) -> Option<Fate> {
-        None
+    ) -> bool {
+        false
     }
-
-    /// As [`poll_put`](Self::poll_put), if there is room now and no other sender waits for it.
-    #[doc(hidden)]
-    fn try_put(
-        &self,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<Self::Reply>>,
-    ) -> Result<Fate, Cause>;
 }
 
 /// A port that answers.
@@ -103,9 +78,6 @@ pub struct AnyActor<'a>(pub(super) &'a dyn Resident);
 
 /// An actor of this node without its type, which is kept.
 pub struct SharedActor(pub(super) Arc<dyn Resident>);
-
-/// Room in a mailbox of this node.
-pub struct NearRoom<'a>(pub(super) Room<'a>);
 
 /// An ask that is to be sent. On this node its slot is made when there is room.
 pub struct NewAsk<'a, R> {
@@ -173,7 +145,7 @@ impl PendingFate {
 /// Where a send waits: for room in a mailbox of this node, or on the way to another one. Most
 /// sends wait nowhere: so this is small.
 #[derive(Default)]
-pub struct Line {
+pub(super) struct Line {
     pub(super) remote: Waiter,
     near: OutlinedOption<Box<NearLine>>,
 }
@@ -276,21 +248,10 @@ impl Line {
         self.near.is_some()
     }
 
-    /// Returns true if it has no turn in a mailbox of this node.
-    #[inline]
-    pub(super) fn has_no_turn(&self) -> bool {
-        self.turn().is_none()
-    }
-
     #[inline]
     fn turn(&self) -> Option<u64> {
         self.near.as_ref().and_then(|near| near.turn)
     }
-}
-
-/// Room in a mailbox of this node, if there is any now.
-pub(super) fn try_room(intake: &dyn Intake) -> Result<Room<'_>, Cause> {
-    intake.try_room().map_err(Cause::from)
 }
 
 impl From<NoRoom> for Cause {
@@ -304,6 +265,9 @@ impl From<NoRoom> for Cause {
 
 /// An answer that is on its way.
 pub(super) enum Pending<R> {
+    /// It is here; none if the handler has panicked.
+    #[doc(hidden)]
+    Here(Option<R>),
     /// From an actor of this node.
     #[doc(hidden)]
     Local(LocalAnswer<R>),
@@ -342,6 +306,7 @@ impl<R: Reply> Pending<R> {
     #[inline]
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         match self {
+            Pending::Here(answer) => Poll::Ready(answer.take().ok_or(AskCause::Panicked)),
             Pending::Local(LocalAnswer(asker)) => asker.poll(cx),
             Pending::Remote(remote) => {
                 let payload = ready!(remote.poll(cx))?;
@@ -355,6 +320,7 @@ impl<R: Reply> Pending<R> {
     /// Gives up. Of an actor of this node it is known whether it began the ask, or even answered.
     pub(super) fn give_up(self, expired: Expired) -> Result<R, AskCause> {
         match (self, expired) {
+            (Pending::Here(answer), _) => answer.ok_or(AskCause::Panicked),
             (Pending::Local(LocalAnswer(asker)), Expired::Deadline) => {
                 asker.give_up(NotBegun::Timeout, AskCause::Timeout)
             }

@@ -16,20 +16,17 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{AnyActor, AskPort, Find, Line, NearRoom, NewAsk, Port, SharedActor};
-use super::recipient::Entry;
+use super::port::{AnyActor, AskPort, Find, Port, SharedActor};
 use super::route::forms;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
 use super::{ActorRef, Ask, Handlers, Local, Reply};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
-use crate::fate::Fate;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Accepted, MessageForms};
@@ -82,11 +79,7 @@ pub trait Includes<M>: Protocol {
 
 /// A protocol that an actor of type `A` serves: it accepts all of its messages, and answers them
 /// so. Every such actor does; nothing has to be written.
-pub trait ServedBy<A: Handlers>: Protocol {
-    /// All of them are in the actor's table.
-    #[doc(hidden)]
-    const IN_TABLE: bool;
-}
+pub trait ServedBy<A: Handlers>: Protocol {}
 
 /// One message of a protocol.
 #[doc(hidden)]
@@ -110,14 +103,9 @@ impl Call {
     }
 }
 
-/// Has the compiler check that an actor serves a protocol.
+/// Compiles if an actor serves a protocol.
 #[doc(hidden)]
-pub const fn serves<P: ServedBy<A>, A: Handlers>() {
-    assert!(
-        P::IN_TABLE,
-        "what `boxed` takes is in no table of the actor's, so no `Ref` leads to it"
-    );
-}
+pub const fn serves<P: ServedBy<A>, A: Handlers>() {}
 
 /// Leads to some actor that serves the protocol `P`, of this node or of another, whatever its type.
 /// Three words in size and cheap to clone; equal to another when both lead to the same actor in the
@@ -294,13 +282,6 @@ impl<P: Protocol> Served<P> {
     pub(super) fn shared(&self) -> Arc<dyn Resident> {
         self.0.actor.clone()
     }
-
-    fn entry<M>(&self) -> Entry<'_>
-    where
-        P: Includes<M>,
-    {
-        Entry { actor: &*self.0.actor, route: self.0.routes[P::PLACE] }
-    }
 }
 
 /// Returns the first message of a protocol that is not among those an actor of another node
@@ -334,31 +315,8 @@ impl<P: Includes<M>, M: Message> Port<M> for Served<P> {
 
     const TOLD: MessageForms = forms::<M, Local<()>>();
 
-    fn put(
-        &self,
-        room: NearRoom<'_>,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<P::Reply>>,
-    ) -> Result<Fate, Cause> {
-        self.entry::<M>().put(room, message, asked)
-    }
-
-    fn poll_put(
-        &self,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<P::Reply>>,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Fate, Cause>> {
-        self.entry::<M>().poll_put(message, asked, line, cx)
-    }
-
-    fn try_put(
-        &self,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<P::Reply>>,
-    ) -> Result<Fate, Cause> {
-        self.entry::<M>().try_put(message, asked)
+    fn route(&self) -> u16 {
+        self.0.routes[P::PLACE]
     }
 }
 

@@ -2,24 +2,22 @@
 
 mod archived;
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::destination::Destination;
 use super::permit::Permit;
-use super::port::{self, AnyActor, AskPort, Find, Line, NearRoom, NewAsk, Port, SharedActor};
+use super::port::{AnyActor, AskPort, Find, Port, SharedActor};
 use super::route::forms;
 use super::tell::{Tell, try_tell};
 use super::time_limit::AskTimeout;
 use super::{Ask, Local, Reply};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
-use crate::fate::Fate;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::MessageForms;
@@ -154,58 +152,6 @@ impl<M, R> Row<M, R> {
     pub(super) fn shared(&self) -> Arc<dyn Resident> {
         self.actor.clone()
     }
-
-    fn entry(&self) -> Entry<'_> {
-        Entry { actor: &*self.actor, route: self.route }
-    }
-}
-
-/// An actor of this node without its type, and the place of a message in its table. A message comes
-/// as an `Option` of it, which is emptied if and only if it was put: what is here is compiled once
-/// for each type of an answer.
-pub(super) struct Entry<'a> {
-    pub(super) actor: &'a dyn Resident,
-    pub(super) route: u16,
-}
-
-impl Entry<'_> {
-    /// See [`Port::put`].
-    pub(super) fn put<R: Send + 'static>(
-        &self,
-        NearRoom(room): NearRoom<'_>,
-        message: &mut dyn Any,
-        asked: Option<&mut NewAsk<R>>,
-    ) -> Result<Fate, Cause> {
-        let Some(asked) = asked else {
-            return self.actor.put(room, self.route, message, None).map(|(fate, _called)| fate);
-        };
-        let (reply, ask) = asked.open();
-        let mut reply = Some(reply);
-        let (fate, called) = self.actor.put(room, self.route, message, Some((&mut reply, ask)))?;
-        asked.called = called;
-        Ok(fate)
-    }
-
-    /// See [`Port::poll_put`].
-    pub(super) fn poll_put<R: Send + 'static>(
-        &self,
-        message: &mut dyn Any,
-        asked: Option<&mut NewAsk<R>>,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Fate, Cause>> {
-        let room = ready!(line.poll_room(self.actor.intake(), self.actor.token(), cx))?;
-        Poll::Ready(self.put(NearRoom(room), message, asked))
-    }
-
-    /// See [`Port::try_put`].
-    pub(super) fn try_put<R: Send + 'static>(
-        &self,
-        message: &mut dyn Any,
-        asked: Option<&mut NewAsk<R>>,
-    ) -> Result<Fate, Cause> {
-        self.put(NearRoom(port::try_room(self.actor.intake())?), message, asked)
-    }
 }
 
 impl<M: Message, R: Send + 'static> Find for Row<M, R> {
@@ -230,31 +176,8 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
 
     const TOLD: MessageForms = forms::<M, Local<()>>();
 
-    fn put(
-        &self,
-        room: NearRoom<'_>,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<R>>,
-    ) -> Result<Fate, Cause> {
-        self.entry().put(room, message, asked)
-    }
-
-    fn poll_put(
-        &self,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<R>>,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Fate, Cause>> {
-        self.entry().poll_put(message, asked, line, cx)
-    }
-
-    fn try_put(
-        &self,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<R>>,
-    ) -> Result<Fate, Cause> {
-        self.entry().try_put(message, asked)
+    fn route(&self) -> u16 {
+        self.route
     }
 }
 

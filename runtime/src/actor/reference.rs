@@ -169,12 +169,6 @@ impl<A: Handlers> ActorRef<A> {
     where
         A: Accepts<M>,
     {
-        const {
-            assert!(
-                A::IN_TABLE,
-                "no `Recipient` leads to what `boxed` takes: it is in no table of the actor's"
-            );
-        }
         let recipient = match self.destination() {
             Destination::Local(near) => {
                 Recipient::local(near.shared(), near.cell().route(TypeId::of::<M>(), None))

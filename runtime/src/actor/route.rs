@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ringpost_transport::limits::ACCEPTED_MAX;
 use ringpost_transport::memory::{InvalidArchive, Payload};
 
-use super::{Accepts, Handlers, Reply, ReplyTo};
+use super::{Accepts, ErasedAnswer, Handlers, Reply, ReplyTo, answer};
 use crate::busy::Duty;
 use crate::error::Cause;
 use crate::message::Message;
@@ -20,6 +20,8 @@ use crate::waits::Asked;
 pub struct Route<A: Handlers> {
     pub(super) head: Head,
     pub(super) take: Take<A>,
+    /// Its handler, if it is neither `async` nor takes a `View` or a `ReplyTo`.
+    pub(super) answer: Option<ErasedAnswer<A>>,
 }
 
 /// The part of a route that does not name the actor: what reads it is compiled once, and not for
@@ -121,7 +123,11 @@ impl<A: Handlers> Route<A> {
             message: TypeId::of::<M>,
             reply: TypeId::of::<A::Reply>,
         };
-        Route { head, take: take::<A, M> }
+        let answer: Option<ErasedAnswer<A>> = match A::ANSWER {
+            Some(_) if A::Input::IS_MESSAGE => Some(answer::<A, M>),
+            _ => None,
+        };
+        Route { head, take: take::<A, M>, answer }
     }
 }
 
@@ -151,26 +157,28 @@ pub(super) fn place(at: HeadAt, message: TypeId, reply: Option<TypeId>) -> Optio
     heads(at).position(fits).map(|place| place as u16)
 }
 
-/// Returns the place of an `M` in the table of `A`, mostly: messages that stay on their node may
-/// have the same number. Known when it is compiled, to be [checked].
-pub(super) const fn place_of<A: Accepts<M>, M: Message>() -> u16 {
-    let mut place = 0;
+/// Returns the place of an `M` in the table of `A`.
+#[inline]
+pub(super) fn place_of<A: Accepts<M>, M: Message>() -> u16 {
+    match const { only_place::<A, M>() } {
+        Some(place) => place,
+        None => place(head_of::<A>, TypeId::of::<M>(), None).unwrap_or(u16::MAX),
+    }
+}
+
+/// Returns the place of an `M`, if no other message of `A` has its id (local ones may).
+const fn only_place<A: Accepts<M>, M: Message>() -> Option<u16> {
+    let (mut found, mut place) = (None, 0);
     while place < A::ROUTES.len() {
         if A::ROUTES[place].head.label.id == M::ID {
-            return place as u16;
+            if found.is_some() {
+                return None;
+            }
+            found = Some(place as u16);
         }
         place += 1;
     }
-    u16::MAX
-}
-
-/// Returns the place of the message with this type, which may be at `guess`; none where there is no
-/// message if it has none.
-pub(super) fn checked(guess: u16, at: HeadAt, message: TypeId) -> u16 {
-    match at(usize::from(guess)) {
-        Some(head) if (head.message)() == message => guess,
-        _ => place(at, message, None).unwrap_or(u16::MAX),
-    }
+    found
 }
 
 /// The row of no message.

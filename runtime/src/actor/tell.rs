@@ -24,6 +24,7 @@ use crate::message::Message;
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Tell<'a, P: Find, M> {
     sending: Outlined<Sending<'a, P, M>>,
+    limit: Option<Box<TimeLimit>>,
 }
 
 impl<'a, P: Find, M> Tell<'a, P, M> {
@@ -32,7 +33,7 @@ impl<'a, P: Find, M> Tell<'a, P, M> {
     }
 
     pub(super) fn of(sending: Sending<'a, P, M>) -> Self {
-        Tell { sending: Outlined::new(sending) }
+        Tell { sending: Outlined::new(sending), limit: None }
     }
 }
 
@@ -40,7 +41,7 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     /// Waits until the message's fate is known, too. To another node that takes at least a round
     /// trip; when the link is lost, until the next one or until the node is down.
     pub fn confirmed(self) -> Confirmed<'a, P, M> {
-        Confirmed { sending: self.sending, fate: None }
+        Confirmed { told: self, fate: None }
     }
 
     /// Waits for a link to the actor's node also while that is down, where a send fails at once
@@ -50,9 +51,11 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
         self
     }
 
-    /// Waits this long at most, from the first poll on; a year at most. Then nothing was sent.
-    pub fn timeout(self, timeout: Duration) -> TimedTell<'a, P, M> {
-        TimedTell { told: self, limit: TimeLimit::new(timeout) }
+    /// Waits this long at most to send, from the first poll on; a year at most. Then nothing was
+    /// sent, and the error is [`Cause::Timeout`], with the message.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limit = Some(Box::new(TimeLimit::new(timeout)));
+        self
     }
 
     /// Sends on a thread that is none of an async runtime's: one of the program's own, or one that
@@ -67,6 +70,19 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     pub fn blocking(self) -> Result<(), TellError<M>> {
         Sending::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
     }
+
+    /// Sends the message, and stores its fate, if known.
+    #[inline]
+    fn poll_told(
+        &mut self,
+        fate: Option<&mut Option<PendingFate>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), TellError<M>>> {
+        match &mut self.limit {
+            None => poll_tell(&mut self.sending, fate, cx),
+            Some(limit) => poll_limited(limit, &mut self.sending, fate, cx),
+        }
+    }
 }
 
 impl<P: Find, M> Unpin for Tell<'_, P, M> {}
@@ -76,62 +92,7 @@ impl<P: Port<M>, M: Message> Future for Tell<'_, P, M> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        poll_tell(&mut self.sending, None, cx)
-    }
-}
-
-/// A message on its way that is given up after a while: awaiting it waits for room and sends.
-///
-/// # Errors
-/// [`TellError`], with the message; [`Cause::Timeout`] when the time is over.
-///
-/// # Cancel safety
-/// As of [`Tell`].
-#[must_use = "nothing is sent until this is awaited"]
-pub struct TimedTell<'a, P: Find, M> {
-    told: Tell<'a, P, M>,
-    limit: TimeLimit,
-}
-
-impl<P: Port<M>, M: Message> TimedTell<'_, P, M> {
-    /// Waits for a link to the actor's node also while that is down: see [`Tell::wait_for_link`].
-    pub fn wait_for_link(mut self) -> Self {
-        self.told = self.told.wait_for_link();
-        self
-    }
-
-    /// Sends on a thread that is none of an async runtime's, as [`Tell::blocking`] does.
-    ///
-    /// # Errors
-    /// As of awaiting it.
-    ///
-    /// # Panics
-    /// In an async task.
-    pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.told.sending.heading.to.deadlines(), self)
-    }
-}
-
-impl<P: Find, M> Unpin for TimedTell<'_, P, M> {}
-
-impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
-    type Output = Result<(), TellError<M>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let TimedTell { told, limit } = &mut *self;
-        limit.start();
-        let deadlines = told.sending.heading.to.deadlines();
-        let mut ended = Pin::new(&mut *told).poll(cx);
-        if ended.is_pending()
-            && let Poll::Ready(expired) = limit.poll(deadlines, cx)
-        {
-            let message = told.sending.give_up().expect(UNSENT);
-            ended = Poll::Ready(Err(TellError { message, cause: unsent(expired) }));
-        }
-        if ended.is_ready() {
-            limit.leave();
-        }
-        ended
+        self.poll_told(None, cx)
     }
 }
 
@@ -144,7 +105,7 @@ impl<P: Port<M>, M: Message> Future for TimedTell<'_, P, M> {
 /// its fate goes untold.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Confirmed<'a, P: Find, M> {
-    sending: Outlined<Sending<'a, P, M>>,
+    told: Tell<'a, P, M>,
     fate: Option<PendingFate>,
 }
 
@@ -165,9 +126,9 @@ impl<P: Port<M>, M: Message> Confirmed<'_, P, M> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<&mut PendingFate, TellError<M>>> {
-        let Confirmed { sending, fate } = self;
+        let Confirmed { told, fate } = self;
         if fate.is_none() {
-            ready!(poll_tell(sending, Some(fate), cx))?;
+            ready!(told.poll_told(Some(fate), cx))?;
         }
         // A port that sends says what it knows of the fate.
         Poll::Ready(Ok(fate.get_or_insert(PendingFate::Known(Fate::Unknown))))
@@ -182,6 +143,27 @@ impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.poll_committed(cx))?.poll(cx).map(Ok)
     }
+}
+
+#[cold]
+fn poll_limited<P: Port<M>, M: Message>(
+    limit: &mut TimeLimit,
+    sending: &mut Sending<'_, P, M>,
+    fate: Option<&mut Option<PendingFate>>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), TellError<M>>> {
+    limit.start();
+    let mut ended = poll_tell(sending, fate, cx);
+    if ended.is_pending()
+        && let Poll::Ready(expired) = limit.poll(sending.heading.to.deadlines(), cx)
+    {
+        let message = sending.give_up().expect(UNSENT);
+        ended = Poll::Ready(Err(TellError { message, cause: unsent(expired) }));
+    }
+    if ended.is_ready() {
+        limit.leave();
+    }
+    ended
 }
 
 /// (A call, for this would be compiled into all that tells.)

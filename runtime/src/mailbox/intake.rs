@@ -3,7 +3,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use super::control::{Gate, Inside, NoRoom};
+use super::control::{Control, Gate, Inside, NoRoom};
 use super::{Closed, Depth, Phase, count_waited, wake};
 
 /// A mailbox, whatever its messages are: what senders of this node see, and what orders an end.
@@ -116,6 +116,18 @@ impl dyn Intake + '_ {
     /// Wakes the actor's task, whatever it waits for.
     pub(crate) fn wake(&self) {
         wake(self.within(|inside| inside.control.task.clone()));
+    }
+
+    /// Returns the waker of the actor's task.
+    pub(crate) fn task(&self) -> Option<Waker> {
+        self.within(|inside| inside.control.task.clone())
+    }
+
+    /// Returns true if the actor's task waits for messages, none has come, and no sender waits.
+    #[inline]
+    pub(crate) fn waits_alone(&self) -> bool {
+        let is_open = |control: &Control| control.phase == Phase::Open && control.senders() == 0;
+        self.within(|Inside { control, .. }| control.waits && is_open(control))
     }
 
     /// Forgets the actor's task.

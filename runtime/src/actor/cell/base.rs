@@ -32,7 +32,6 @@ use crate::waits::{Asked, Asker, Waits};
 /// beside the mailbox.
 #[repr(C)]
 pub(in crate::actor) struct Base {
-    waits: Mutex<Option<Box<Waits>>>,
     pub(super) name: Option<Arc<str>>,
     /// There from the first look on: for most actors no caller asks for it.
     rare: OnceLock<Box<Rare>>,
@@ -76,6 +75,7 @@ impl<W: Fn() -> bool + Send + Sync> Asked for FarAsk<W> {
 struct Rare {
     address: Address,
     tally: OnceLock<Arc<Tally>>,
+    waits: Mutex<Option<Box<Waits>>>,
 }
 
 impl Base {
@@ -85,15 +85,7 @@ impl Base {
         name: Option<Arc<str>>,
         course: Option<&Course>,
     ) -> Self {
-        Base {
-            waits: Mutex::new(None),
-            name,
-            rare: OnceLock::new(),
-            turn: Turn::new(),
-            ends: Ends::new(course),
-            key,
-            node,
-        }
+        Base { name, rare: OnceLock::new(), turn: Turn::new(), ends: Ends::new(course), key, node }
     }
 
     pub(in crate::actor) fn ends(&self) -> &Ends {
@@ -114,7 +106,7 @@ impl Base {
             let identity = Identity { incarnation, key: self.key };
             let node = self.node.shared_name().clone();
             let address = Address::of(node, identity, self.name.clone());
-            Box::new(Rare { address, tally: OnceLock::new() })
+            Box::new(Rare { address, tally: OnceLock::new(), waits: Mutex::new(None) })
         })
     }
 
@@ -143,13 +135,14 @@ impl Base {
     }
 
     pub(in crate::actor) fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
-        &self.waits
+        &self.rare().waits
     }
 
     /// Clears the waits of a handler that has ended: a task may still have its futures, but the
     /// handler waits for none of them (CH-2).
     pub(in crate::actor) fn end_waits(&self) {
-        let ended = match &mut *self.waits.lock() {
+        let Some(rare) = self.rare.get() else { return };
+        let ended = match &mut *rare.waits.lock() {
             Some(waits) if !waits.actors.is_empty() => std::mem::take(&mut waits.actors),
             _ => return,
         };
@@ -314,7 +307,7 @@ impl Base {
 
     /// See [`Resident::list`].
     pub(in crate::actor) fn list(&self) {
-        let mut waits = self.waits.lock();
+        let mut waits = self.waits().lock();
         let was_listed = std::mem::replace(&mut waits.get_or_insert_default().is_listed, true);
         drop(waits);
         if !was_listed {

@@ -7,9 +7,11 @@ use tokio::runtime::{Handle, Id};
 use tokio::task;
 use tokio::time::Instant;
 
+use super::Base;
 use super::turn::Turn;
 use crate::actor::asker_gone::apart;
-use crate::slot::first_is_fresh;
+use crate::mailbox::Intake;
+use crate::slot::{AskInPlace, first_is_fresh};
 use crate::waits::Hand;
 use crate::{limits, spans};
 
@@ -59,14 +61,25 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
 /// Runs the turn of an actor on this thread, or wakes its task if another thread polls it or it has
 /// ended. The actor was idle, and has an ask that was made just now.
 pub(super) fn run(turn: &Turn, task: Waker) {
+    if !visit(|| first_is_fresh(|| turn.run(&task))) {
+        task.wake();
+    }
+}
+
+/// Runs the handler of an ask on this thread: see [`Turn::answer`].
+pub(super) fn answer(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
+    visit(|| me.turn().answer(mailbox, ask));
+}
+
+/// Calls `act`, in which an actor takes a turn, as a caller that is no handler and in no span.
+fn visit<T>(act: impl FnOnce() -> T) -> T {
     let _within = Depth::enter();
     let began = is_measured().then(Instant::now);
-    if !spans::outside(|| apart(|| Hand::apart(|| first_is_fresh(|| turn.run(&task))))) {
-        return task.wake();
-    }
+    let done = spans::outside(|| apart(|| Hand::apart(act)));
     if began.is_some_and(|began| began.elapsed() > limits::IN_PLACE_TURN_MAX) {
         RESTS.set(limits::IN_PLACE_RESTS);
     }
+    done
 }
 
 /// Returns true for each eighth turn on this thread: a look at the clock costs as much as a short

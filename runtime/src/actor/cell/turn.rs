@@ -4,13 +4,14 @@
 //! - **TN-1 one at a time**: the life is polled by whoever has taken the turn, and by nobody else.
 //! - **TN-2 no wake-up lost**: a task that finds the turn taken is woken when it is given back.
 //! - **TN-3 seated**: the task's future, and the life in it, stay where they are while the turn is
-//!   taken: the drop of that future waits until it is given back.
+//!   taken: the drop of that future waits until it is given back. A life that waits for messages
+//!   says where it lies, which is forgotten before it is polled again.
 #![allow(unsafe_code, reason = "polls a life that lies in the task of its actor")]
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomPinned;
 use std::pin::Pin;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -18,6 +19,9 @@ use std::thread;
 use std::time::Duration;
 
 use stackfuture::StackFuture;
+
+use crate::mailbox::Intake;
+use crate::slot::AskInPlace;
 
 /// A life that lies in tokio's task: with as many bytes that takes 512, of which 32 are the two
 /// pointers here and the reference to the cell. Larger ones are boxed.
@@ -39,7 +43,23 @@ const LOOK: Duration = Duration::from_micros(50);
 
 /// The turn of an actor: where its life lies, and whether it is being polled. `W` is the machine's
 /// atomic, or loom's in a model.
-pub(in crate::actor) struct Turn<W = AtomicUsize>(W);
+pub(in crate::actor) struct Turn<W = AtomicUsize> {
+    word: W,
+    /// The life, while it waits for messages (TN-3). Used by whoever has the turn.
+    resting: UnsafeCell<Option<NonNull<dyn Resting>>>,
+}
+
+/// A life that waits for messages and for nothing else.
+pub(in crate::actor) trait Resting: Send {
+    /// Handles an ask, if it has a handler that answers at once. Returns true if the life is to be
+    /// polled then.
+    fn answer(&mut self, ask: &mut AskInPlace<'_>) -> bool;
+}
+
+// SAFETY: only one thread has the turn (TN-1) and uses the pointer to the life, which can be sent.
+unsafe impl<W: Send> Send for Turn<W> {}
+// SAFETY: as above.
+unsafe impl<W: Sync> Sync for Turn<W> {}
 
 /// An atomic word.
 pub(in crate::actor) trait Word {
@@ -79,23 +99,23 @@ impl<W: Word> Turn<W> {
     /// Takes the turn if it is free; returns the seat.
     #[inline]
     fn take(&self) -> Option<usize> {
-        let seat = self.0.load(Ordering::Relaxed);
+        let seat = self.word.load(Ordering::Relaxed);
         let is_free = seat != 0 && seat & (TAKEN | WANTED) == 0;
-        (is_free && self.0.replace(seat, seat | TAKEN)).then_some(seat)
+        (is_free && self.word.replace(seat, seat | TAKEN)).then_some(seat)
     }
 
     /// Takes the turn for the task that has the seat. Returns false if it is taken: whoever gives
     /// it back wakes the task (TN-2).
     fn take_or_want(&self, seat: usize) -> bool {
         loop {
-            let now = self.0.load(Ordering::Relaxed);
+            let now = self.word.load(Ordering::Relaxed);
             if now & WANTED != 0 {
                 return false;
             }
             // (Before the first poll the word is zero, and only the task comes here.)
             let (next, is_mine) =
                 if now & TAKEN == 0 { (seat | TAKEN, true) } else { (now | WANTED, false) };
-            if self.0.replace(now, next) {
+            if self.word.replace(now, next) {
                 return is_mine;
             }
         }
@@ -104,25 +124,55 @@ impl<W: Word> Turn<W> {
     /// Gives the turn back. Returns true if the task is to be woken.
     #[inline]
     fn give_back(&self, seat: usize) -> bool {
-        self.0.swap(seat) & WANTED != 0
+        self.word.swap(seat) & WANTED != 0
     }
 
     /// Ends the turn, if nobody has it.
     fn close(&self) -> bool {
-        let now = self.0.load(Ordering::Acquire);
-        now == 0 || now & TAKEN == 0 && self.0.replace(now, 0)
+        let now = self.word.load(Ordering::Acquire);
+        now == 0 || now & TAKEN == 0 && self.word.replace(now, 0)
     }
 }
 
 impl Turn {
     pub(in crate::actor) const fn new() -> Self {
-        Turn(AtomicUsize::new(0))
+        Turn { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) }
+    }
+
+    /// Notes where the life lies, which has the turn and waits for messages (TN-3).
+    ///
+    /// # Safety
+    /// The caller has the turn. The life stays there until it is polled again, and until then only
+    /// what this hands out refers to it.
+    #[inline]
+    pub(in crate::actor) unsafe fn rest(&self, life: NonNull<dyn Resting>) {
+        // SAFETY: the caller has the turn (TN-1).
+        unsafe { *self.resting.get() = Some(life) };
+    }
+
+    /// Runs the handler of an ask if the turn is free, the life waits for messages, and its mailbox
+    /// is empty.
+    #[inline]
+    pub(in crate::actor) fn answer(&self, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
+        let Some(seat) = self.take() else { return };
+        let taken = Taken { turn: self, seat, wakes: Wakes::TaskOf(mailbox) };
+        // SAFETY: the turn is taken (TN-1).
+        let Some(mut life) = (unsafe { *self.resting.get() }) else { return };
+        if !mailbox.waits_alone() {
+            return;
+        }
+        // SAFETY: it is there until it is polled (TN-3), which is done by who has the turn.
+        if unsafe { life.as_mut() }.answer(ask)
+            && let Some(task) = mailbox.task()
+        {
+            taken.poll(&task);
+        }
     }
 
     /// Returns true if there is a life, and nobody polls it now.
     #[inline]
     pub(in crate::actor) fn is_free(&self) -> bool {
-        let now = self.0.load(Ordering::Relaxed);
+        let now = self.word.load(Ordering::Relaxed);
         now != 0 && now & TAKEN == 0
     }
 
@@ -130,11 +180,33 @@ impl Turn {
     /// done nothing, if it is polled elsewhere or has ended.
     pub(in crate::actor) fn run(&self, task: &Waker) -> bool {
         let Some(seat) = self.take() else { return false };
-        let _taken = Taken { turn: self, seat, task: Some(task) };
-        let at = ptr::with_exposed_provenance::<()>(seat & !BITS);
+        Taken { turn: self, seat, wakes: Wakes::Task(task) }.poll(task);
+        true
+    }
+}
+
+/// A turn that is taken; given back when dropped.
+struct Taken<'a> {
+    turn: &'a Turn,
+    seat: usize,
+    wakes: Wakes<'a>,
+}
+
+/// The task to wake with the end of a turn, if it wants the turn.
+enum Wakes<'a> {
+    /// The task has the turn itself.
+    Nothing,
+    Task(&'a Waker),
+    TaskOf(&'a dyn Intake),
+}
+
+impl Taken<'_> {
+    /// Polls the life on this thread, as its task would, which `task` wakes.
+    fn poll(&self, task: &Waker) {
+        let at = ptr::with_exposed_provenance::<()>(self.seat & !BITS);
         // (With the asker's budget: what wants to let others run does.)
         let cx = &mut Context::from_waker(task);
-        let polled = if seat & LARGE == 0 {
+        let polled = if self.seat & LARGE == 0 {
             // SAFETY: the seat is there (TN-3), of a small life, and the turn is taken (TN-1).
             unsafe { poll_life(at.cast::<Seat<SmallLife>>(), cx) }
         } else {
@@ -145,25 +217,18 @@ impl Turn {
             // Its task sees the end.
             task.wake_by_ref();
         }
-        true
     }
-}
-
-/// A turn that is taken; given back when dropped.
-struct Taken<'a> {
-    turn: &'a Turn,
-    seat: usize,
-    /// Wakes the task, unless that has the turn itself.
-    task: Option<&'a Waker>,
 }
 
 impl Drop for Taken<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.turn.give_back(self.seat)
-            && let Some(task) = self.task
-        {
-            task.wake_by_ref();
+        if self.turn.give_back(self.seat) {
+            match self.wakes {
+                Wakes::Nothing => {}
+                Wakes::Task(task) => task.wake_by_ref(),
+                Wakes::TaskOf(mailbox) => mailbox.wake(),
+            }
         }
     }
 }
@@ -207,7 +272,10 @@ impl<F: Lives> Seat<F> {
 /// The seat is there and pinned, and the caller has the turn of its actor.
 unsafe fn poll_life<F: Lives>(seat: *const Seat<F>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller says that it is there.
-    let life = unsafe { &*seat }.life.get();
+    let seat = unsafe { &*seat };
+    // SAFETY: the caller has the turn (TN-1).
+    unsafe { *seat.whose.turn().resting.get() = None };
+    let life = seat.life.get();
     // SAFETY: the caller has the turn, so there is no other reference to the life (TN-1).
     let life = unsafe { &mut *life };
     let Some(running) = life else { return Poll::Ready(()) };
@@ -228,7 +296,7 @@ impl<F: Lives> Future for Seat<F> {
         if !turn.take_or_want(seat) {
             return Poll::Pending;
         }
-        let _taken = Taken { turn, seat, task: None };
+        let _taken = Taken { turn, seat, wakes: Wakes::Nothing };
         // SAFETY: it is pinned here, and has the turn.
         unsafe { poll_life(at, cx) }
     }

@@ -1,23 +1,16 @@
 //! The way into an actor of this node whose type is known.
 
-use std::any::TypeId;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
 
 use crate::actor::cell::{Cell, Letter};
-use crate::actor::port::{
-    self, AnyActor, AskPort, Find, Line, NearRoom, NewAsk, Port, SharedActor,
-};
-use crate::actor::recipient::Entry;
+use crate::actor::port::{AnyActor, AskPort, Find, NewAsk, Port, SharedActor};
 use crate::actor::route::{self, Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
 use crate::error::Cause;
-use crate::fate::Fate;
 use crate::message::Message;
 use crate::remote::MessageForms;
-use crate::resident::Resident;
 use crate::schema::Kind;
-use crate::slot::{OpenAsk, scoped};
+use crate::slot::scoped;
 use crate::spans::Scope;
 use crate::view::Input;
 
@@ -58,34 +51,8 @@ impl<A: Handlers> Near<A> {
         self.0.clone().shared()
     }
 
-    /// Returns the place of a message in the actor's table.
-    fn entry<M: Message>(&self) -> Entry<'_>
-    where
-        A: Accepts<M>,
-    {
-        let guess = const { route::place_of::<A, M>() };
-        let route = route::checked(guess, route::head_of::<A>, TypeId::of::<M>());
-        Entry { actor: self.cell(), route }
-    }
-
     pub(in crate::actor) fn downgrade(&self) -> WeakNear<A> {
         WeakNear(Arc::downgrade(&self.0))
-    }
-}
-
-/// Returns the way back of a message, and its ask as its actor sees it. Compiled once for each type
-/// of a reply.
-#[inline(always)]
-fn way_back<R: Send + 'static>(
-    asked: Option<&mut NewAsk<R>>,
-    scope: Option<Box<Scope>>,
-) -> (ReplyTo<R>, Option<Arc<dyn OpenAsk>>) {
-    match asked {
-        None => (ReplyTo::nobody(), scoped(None, scope)),
-        Some(asked) => {
-            let (reply, ask) = asked.open();
-            (reply, scoped(Some(ask), scope))
-        }
     }
 }
 
@@ -117,47 +84,9 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
 
     const TOLD: MessageForms = forms::<M, A::Reply>();
 
-    fn put(
-        &self,
-        room: NearRoom<'_>,
-        message: &mut Option<M>,
-        mut asked: Option<&mut NewAsk<A::Reply>>,
-    ) -> Result<Fate, Cause> {
-        if message.is_none() {
-            return Ok(Fate::NotSent);
-        }
-        // Through the table: what makes a letter of the message is compiled for that already.
-        if <A as Accepts<M>>::IN_TABLE {
-            return self.entry::<M>().put(room, message, asked);
-        }
-        let cell = self.cell();
-        let input = A::Input::take_local(message, cell.node())?;
-        let (reply, ask) = way_back(asked.as_deref_mut(), Scope::here());
-        let label = const { &Label::of::<A, M>() };
-        let letter = Letter { label, ask, envelope: Some(A::envelope(input, reply)).into() };
-        let (fate, called) = cell.commit(room.0, letter);
-        if let Some(asked) = asked {
-            asked.called = called;
-        }
-        Ok(fate)
-    }
-
-    fn poll_put(
-        &self,
-        message: &mut Option<M>,
-        asked: Option<&mut NewAsk<A::Reply>>,
-        line: &mut Line,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Fate, Cause>> {
-        if message.is_none() {
-            return Poll::Ready(Ok(Fate::NotSent));
-        }
-        if <A as Accepts<M>>::IN_TABLE {
-            return self.entry::<M>().poll_put(message, asked, line, cx);
-        }
-        let cell = self.cell();
-        let room = ready!(line.poll_room(cell.intake(), cell.token(), cx))?;
-        Poll::Ready(self.put(NearRoom(room), message, asked))
+    #[inline]
+    fn route(&self) -> u16 {
+        route::place_of::<A, M>()
     }
 
     #[inline(always)]
@@ -165,34 +94,25 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         &self,
         message: &mut Option<M>,
         mut asked: Option<&mut NewAsk<A::Reply>>,
-    ) -> Option<Fate> {
+    ) -> bool {
         if !A::Input::IS_MESSAGE || message.is_none() {
-            return None;
+            return false;
         }
         // Not under the mailbox's lock (SP-3).
         let scope = Scope::here();
-        let Ok(vacancy) = self.cell().mailbox().try_vacancy() else { return None };
-        // Before the message is taken: nothing is between that and the mailbox.
-        let (reply, ask) = way_back(asked.as_deref_mut(), scope);
-        let input = A::Input::take_at_once(message)?;
-        let label = const { &Label::of::<A, M>() };
-        let letter = Letter { label, ask, envelope: Some(A::envelope(input, reply)).into() };
-        let called = vacancy.fill(letter);
+        let Ok(vacancy) = self.cell().mailbox().try_vacancy() else { return false };
+        let Some(input) = A::Input::take_at_once(message) else { return false };
+        let (reply, ask) = match asked.as_deref_mut().map(NewAsk::open) {
+            Some((reply, ask)) => (reply, Some(ask)),
+            None => (ReplyTo::nobody(), None),
+        };
+        let (ask, label) = (scoped(ask, scope), const { &Label::of::<A, M>() });
+        let envelope = Some(A::envelope(input, reply)).into();
+        let called = vacancy.fill(Letter { label, ask, envelope });
         if let Some(asked) = asked {
             asked.called = called;
         }
-        Some(Fate::Delivered)
-    }
-
-    fn try_put(
-        &self,
-        message: &mut Option<M>,
-        mut asked: Option<&mut NewAsk<A::Reply>>,
-    ) -> Result<Fate, Cause> {
-        if let Some(fate) = self.put_at_once(message, asked.as_deref_mut()) {
-            return Ok(fate);
-        }
-        self.put(NearRoom(port::try_room(self.cell().intake())?), message, asked)
+        true
     }
 }
 

@@ -1,6 +1,7 @@
 //! The turn under loom: its code, with every order in which the task of an actor and two askers
 //! run.
 
+use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
 use loom::model::Builder;
@@ -20,8 +21,8 @@ struct Actor {
     turn: Turn<AtomicUsize>,
     /// Messages that wait.
     mail: AtomicU64,
-    /// Of whoever has the turn alone.
-    handled: Mutex<u64>,
+    /// How many messages were handled, and whether the life waits for one. Used in a turn only.
+    handled: Mutex<(u64, bool)>,
     /// Times that the task was woken and has not been polled since.
     woken: AtomicU64,
 }
@@ -29,11 +30,28 @@ struct Actor {
 impl Actor {
     fn live(&self) {
         let mail = self.mail.swap(0, Ordering::AcqRel);
-        *self.handled.try_lock().expect("nobody else has the turn") += mail;
+        let mut handled = self.handled.try_lock().expect("nobody else has the turn");
+        *handled = (handled.0 + mail, true);
+    }
+
+    /// As [`Turn::answer`]. Returns false where the asker is to do as every other sender.
+    fn answer(&self) -> bool {
+        let Some(seat) = self.turn.take() else { return false };
+        let mut handled = self.handled.try_lock().expect("nobody else has the turn");
+        let is_answered = handled.1 && self.mail.load(Ordering::Acquire) == 0;
+        handled.0 += u64::from(is_answered);
+        drop(handled);
+        if self.turn.give_back(seat) {
+            self.woken.fetch_add(1, Ordering::AcqRel);
+        }
+        is_answered
     }
 
     /// As [`Turn::run`].
-    fn ask(&self) {
+    fn ask(&self, in_place: bool) {
+        if in_place && self.answer() {
+            return;
+        }
         self.mail.fetch_add(1, Ordering::AcqRel);
         let Some(seat) = self.turn.take() else {
             self.woken.fetch_add(1, Ordering::AcqRel);
@@ -54,25 +72,25 @@ impl Actor {
     }
 }
 
-/// TN-1 and TN-2.
+/// TN-1 and TN-2. One asker sends to the mailbox; the other one asks in place if it can.
 #[test]
 fn model_of_turns_handles_each_message() {
     let mut model = Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
         let actor = Arc::new(Actor {
-            turn: Turn(AtomicUsize::new(0)),
+            turn: Turn { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) },
             mail: AtomicU64::new(0),
-            handled: Mutex::new(0),
+            handled: Mutex::new((0, false)),
             woken: AtomicU64::new(1),
         });
         // The first poll, before anything is sent.
         actor.poll();
-        let askers = (0..ASKERS).map(|_| {
+        let ask = |asker| {
             let actor = actor.clone();
-            thread::spawn(move || actor.ask())
-        });
-        let askers: Vec<_> = askers.collect();
+            thread::spawn(move || actor.ask(asker > 0))
+        };
+        let askers: Vec<_> = (0..ASKERS).map(ask).collect();
         actor.poll();
         for asker in askers {
             asker.join().unwrap();
@@ -80,7 +98,7 @@ fn model_of_turns_handles_each_message() {
         while actor.woken.load(Ordering::Acquire) > 0 {
             actor.poll();
         }
-        assert_eq!(*actor.handled.lock().unwrap(), ASKERS);
+        assert_eq!(actor.handled.lock().unwrap().0, ASKERS);
         assert!(actor.turn.close() && actor.turn.take().is_none());
     });
 }

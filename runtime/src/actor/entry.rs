@@ -1,0 +1,76 @@
+//! The one way into the mailbox of an actor of this node, without the types of actor and message.
+
+use std::any::Any;
+use std::task::{Context, Poll, ready};
+
+use tokio::time::Instant;
+
+use super::port::{Line, NewAsk, Port};
+use crate::error::Cause;
+use crate::fate::Fate;
+use crate::mailbox::Room;
+use crate::message::Message;
+use crate::resident::Resident;
+use crate::slot::AskInPlace;
+
+/// The place of a message in the table of an actor. The message comes as an `Option`, which is
+/// emptied if and only if it was put. Compiled once for each type of an answer.
+pub(super) struct Entry<'a> {
+    actor: &'a dyn Resident,
+    route: u16,
+}
+
+impl<'a> Entry<'a> {
+    #[inline]
+    pub(super) fn of<P: Port<M>, M: Message>(port: &'a P) -> Self {
+        Entry { actor: port.actor().0, route: port.route() }
+    }
+
+    /// Puts a message into reserved room, as the ask `asked` if there is one.
+    pub(super) fn put<R: Send + 'static>(
+        &self,
+        room: Room<'_>,
+        message: &mut dyn Any,
+        asked: Option<&mut NewAsk<R>>,
+    ) -> Result<Fate, Cause> {
+        let Some(asked) = asked else {
+            return self.actor.put(room, self.route, message, None).map(|(fate, _called)| fate);
+        };
+        let (reply, ask) = asked.open();
+        let mut reply = Some(reply);
+        let (fate, called) = self.actor.put(room, self.route, message, Some((&mut reply, ask)))?;
+        asked.called = called;
+        Ok(fate)
+    }
+
+    /// Waits for room, and puts a message into it.
+    pub(super) fn poll_put<R: Send + 'static>(
+        &self,
+        message: &mut dyn Any,
+        asked: Option<&mut NewAsk<R>>,
+        line: &mut Line,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Fate, Cause>> {
+        let room = ready!(line.poll_room(self.actor.intake(), self.actor.token(), cx))?;
+        Poll::Ready(self.put(room, message, asked))
+    }
+
+    /// Puts a message if there is room now and no other sender waits for it.
+    pub(super) fn try_put<R: Send + 'static>(
+        &self,
+        message: &mut dyn Any,
+        asked: Option<&mut NewAsk<R>>,
+    ) -> Result<Fate, Cause> {
+        self.put(self.actor.intake().try_room()?, message, asked)
+    }
+
+    /// Handles an ask on this thread and returns the answer, `None` if the handler panics. Leaves
+    /// the message if the actor does not wait for one, or its handler does not answer at once.
+    #[inline]
+    pub(super) fn answer<R: 'static>(&self, message: &mut dyn Any, deadline: Instant) -> Option<R> {
+        let mut answer = None::<R>;
+        let route = self.route;
+        self.actor.answer(&mut AskInPlace { route, message, answer: &mut answer, deadline });
+        answer
+    }
+}
