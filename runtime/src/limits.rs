@@ -19,9 +19,9 @@ pub const TURN_MESSAGES_MAX: u16 = 128;
 /// Most actors that take their turns within each other on one thread, each by the ask of the one
 /// before.
 pub const IN_PLACE_DEPTH_MAX: u8 = 4;
-/// The longest turn that an actor takes on the thread of an asker without consequences; each
-/// eighth turn of a thread is measured. After a longer one, the next [`IN_PLACE_RESTS`] asks of
-/// that thread wake their actors instead.
+/// The longest turn that an actor takes on the thread of an asker or link without consequences.
+/// Each eighth turn for an asker is measured, and each turn for a link. After a longer turn, the
+/// next [`IN_PLACE_RESTS`] asks of that thread wake their actors instead.
 pub const IN_PLACE_TURN_MAX: Duration = Duration::from_micros(50);
 /// See [`IN_PLACE_TURN_MAX`].
 pub const IN_PLACE_RESTS: u8 = 64;

@@ -52,17 +52,12 @@ fn sends_of_one_node_allocate_nothing_but_archives() {
     let asked = allocations!(runtime, "local ask recipient", {
         asker.ask(Count { by: 1 }).await.unwrap();
     });
-    let at_once = allocations!(runtime, "8 local asks at once", {
-        let ask = || actor.ask(Count { by: 1 });
-        let all = tokio::join!(ask(), ask(), ask(), ask(), ask(), ask(), ask(), ask());
-        assert!(all.0.is_ok() && all.7.is_ok());
-    });
     let view = allocations!(runtime, "local tell to a view handler", {
         actor.tell(Seen { by: 1 }).await.unwrap();
     });
     assert!(tell < 0.01 && erased < 0.01 && yielding < 0.01, "nothing");
     // (Where the thread was interrupted in a turn, some asks go the usual way.)
-    assert!(ask < 0.1 && asked < 0.1 && at_once < 0.8, "the handler answers in place");
+    assert!(ask < 0.1 && asked < 0.1, "the handler answers in place");
     assert!(view < 1.01, "one for the archive");
 }
 

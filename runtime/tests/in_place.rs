@@ -13,10 +13,16 @@ use tokio::task;
 
 use crate::actors::node;
 use crate::random::Dice;
+use crate::remote::{end, pair};
 
 #[message(local)]
 struct Row {
     asker: task::Id,
+}
+
+/// Returns the name of the task that calls.
+fn here() -> String {
+    format!("{:?}", task::try_id())
 }
 
 /// Says in which task its handlers run, and passes that on along a row of its kind.
@@ -28,13 +34,13 @@ struct Runner {
 #[handlers]
 impl Runner {
     #[handler]
-    fn task(&self) -> Local<Option<task::Id>> {
-        Local(task::try_id())
+    fn task(&self) -> String {
+        here()
     }
 
     #[handler]
-    async fn task_async(&self) -> Local<Option<task::Id>> {
-        Local(task::try_id())
+    async fn task_async(&self) -> String {
+        here()
     }
 
     /// Returns how many of the row are in this task, up to the first that is not.
@@ -74,8 +80,8 @@ impl Actor for Aloof {
 #[handlers]
 impl Aloof {
     #[handler]
-    fn own_task(&self) -> Local<Option<task::Id>> {
-        Local(task::try_id())
+    fn own_task(&self) -> String {
+        here()
     }
 }
 
@@ -83,7 +89,7 @@ impl Aloof {
 async fn runner(node: &Node, next: Option<ActorRef<Runner>>) -> ActorRef<Runner> {
     let runner = node.spawn_anonymous(Runner { next }).await.unwrap();
     // Until its own task has given the turn back.
-    while runner.task().await.unwrap().0 != task::try_id() {
+    while runner.task().await.unwrap() != here() {
         task::yield_now().await;
     }
     runner
@@ -100,16 +106,35 @@ async fn an_idle_actor_handles_an_ask_in_the_task_of_its_asker_unless_its_type_s
     in_a_task(async {
         let node = node().await;
         let near = runner(&node, None).await;
-        let own = task::try_id();
+        let own = here();
         // (Not each time, where this thread was interrupted in the turn before.)
-        while near.task_async().await.unwrap().0 != own {}
-        while near.asker::<Task>().ask(Task {}).await.unwrap().0 != own {}
+        while near.task_async().await.unwrap() != own {}
+        while near.asker::<Task>().ask(Task {}).await.unwrap() != own {}
         let aloof = node.spawn_anonymous(Aloof).await.unwrap();
         for _ in 0..8 {
-            assert_ne!(aloof.own_task().await.unwrap().0, own);
+            assert_ne!(aloof.own_task().await.unwrap(), own);
         }
     })
     .await;
+}
+
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ask_that_arrives_alone_is_handled_in_the_task_of_its_link() {
+    let (alpha, beta) = pair().await;
+    beta.spawn("one", Runner { next: None }).await.unwrap();
+    beta.spawn("two", Runner { next: None }).await.unwrap();
+    beta.spawn("aloof", Aloof).await.unwrap();
+    let one = alpha.actor::<Runner>("beta/one").await.unwrap();
+    let two = alpha.actor::<Runner>("beta/two").await.unwrap();
+    let aloof = alpha.actor::<Aloof>("beta/aloof").await.unwrap();
+    // (Not each time, where the thread of the link was interrupted in the turn before.)
+    let mut link = one.task().await.unwrap();
+    while two.task().await.unwrap() != link {
+        link = one.task().await.unwrap();
+    }
+    assert_ne!(aloof.own_task().await.unwrap(), link);
+    end([alpha, beta]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +154,7 @@ async fn an_actor_of_another_runtime_stays_there() {
             .await
             .unwrap();
         for _ in 0..8 {
-            assert_ne!(far.task().await.unwrap().0, task::try_id());
+            assert_ne!(far.task().await.unwrap(), here());
         }
         other.shutdown_background();
     })
@@ -163,7 +188,7 @@ async fn after_a_long_turn_a_thread_wakes_actors_for_a_while() {
         while woken < u32::from(IN_PLACE_RESTS) {
             slow.sleep(2 * IN_PLACE_TURN_MAX).await.unwrap();
             woken = 0;
-            while fast.task().await.unwrap().0 != task::try_id() {
+            while fast.task().await.unwrap() != here() {
                 woken += 1;
             }
         }

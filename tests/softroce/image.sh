@@ -9,7 +9,7 @@
 # Tools of the host that the guest has too.
 guest_tools=(
     bash ip rdma ibv_devinfo rping
-    ib_send_lat ib_send_bw ib_read_lat ib_read_bw ib_write_lat ib_atomic_lat
+    ib_send_lat ib_send_bw ib_read_lat ib_read_bw ib_write_lat ib_write_bw ib_atomic_lat
 )
 
 # Modules, without those that they ask for. Without crc32_generic no rxe link can be made.
@@ -106,8 +106,8 @@ new_guest() {
 # Gives the guest $1 the program $2 in the folder that its command starts in.
 give_program() {
     local file=$scratch/$1/tree/job/files/${2##*/}
-    # Without what only a debugger reads, which is most of it; scripts stay what they are.
-    strip --strip-debug -o "$file" "$2" 2>/dev/null || cp "$2" "$file"
+    # Without symbols, or all programs would not fit the guest's memory; scripts stay what they are.
+    strip -o "$file" "$2" 2>/dev/null || cp "$2" "$file"
     chmod +x "$file"
     add_libraries "$scratch/$1/tree" "$2"
 }

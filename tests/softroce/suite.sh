@@ -90,7 +90,7 @@ give_programs() {
     cp "$runtime_tests" "$scratch/runtime"
     cp "$node_tests" "$scratch/nodes"
     for program in "$scratch"/{runtime,nodes} "$node" "$correspondent" "$pace" "$reach" \
-        "$ringpost" "$programs"/{meet,ledger_v1,ledger_v2,examples/wordcount}; do
+        "$ringpost" "$programs"/{meet,ledger_v1,ledger_v2,hasty,examples/wordcount}; do
         give_program one "$program"
     done
 }

@@ -26,7 +26,6 @@ pub(super) enum Destination<P> {
     /// To an actor of this node.
     Local(P),
     /// To another node, or to no actor.
-    #[doc(hidden)]
     Elsewhere(Arc<Elsewhere>),
 }
 
@@ -67,16 +66,12 @@ impl<P> Destination<P> {
         }
     }
 
-    fn elsewhere(address: Address, way: Way) -> Self {
-        Destination::Elsewhere(Arc::new(Elsewhere { address, way }))
-    }
-
     pub(super) fn remote(address: Address, sender: RemoteSender, node: Node) -> Self {
-        Destination::elsewhere(address, Way::Remote(sender, node))
+        Destination::Elsewhere(Arc::new(Elsewhere { address, way: Way::Remote(sender, node) }))
     }
 
     pub(super) fn dead(address: Address, cause: Cause) -> Self {
-        Destination::elsewhere(address, Way::Dead(cause))
+        Destination::Elsewhere(Arc::new(Elsewhere { address, way: Way::Dead(cause) }))
     }
 
     /// Returns true if it leads to an actor of this node.
@@ -101,10 +96,7 @@ impl<P> Destination<P> {
     where
         P: Port<M>,
     {
-        match self {
-            Destination::Local(actor) if !line.is_near() => actor.put_at_once(message, None),
-            _ => false,
-        }
+        matches!(self, Destination::Local(it) if !line.is_near() && it.put_at_once(message, None))
     }
 
     /// Sends; empties `message` if and only if it was sent. Its fate, if the sender waits for it,

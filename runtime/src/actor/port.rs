@@ -118,7 +118,7 @@ impl<R: Send + 'static> NewAsk<'_, R> {
         let waker = if self.in_place { Waker::noop() } else { self.waker };
         let waiting = self.wait.as_ref().map(|wait| wait.asker().clone());
         let (asker, answerer, ask) = slot(self.deadline, waker.clone(), waiting);
-        self.answer = Some(Pending::Local(LocalAnswer(asker)));
+        self.answer = Some(Pending::Local(asker));
         (ReplyTo::local(answerer), ask)
     }
 }
@@ -126,10 +126,8 @@ impl<R: Send + 'static> NewAsk<'_, R> {
 /// The fate of a message that was sent, when it is known.
 pub(super) enum PendingFate {
     /// The fate is known.
-    #[doc(hidden)]
     Known(Fate),
     /// The other node will report the fate.
-    #[doc(hidden)]
     Remote(Confirmation),
 }
 
@@ -266,18 +264,12 @@ impl From<NoRoom> for Cause {
 /// An answer that is on its way.
 pub(super) enum Pending<R> {
     /// It is here; none if the handler has panicked.
-    #[doc(hidden)]
     Here(Option<R>),
     /// From an actor of this node.
-    #[doc(hidden)]
-    Local(LocalAnswer<R>),
+    Local(AskerEnd<R>),
     /// From an actor of another node.
-    #[doc(hidden)]
     Remote(RemoteAnswer),
 }
-
-/// An answer from this node.
-pub(super) struct LocalAnswer<R>(pub(super) AskerEnd<R>);
 
 /// An answer from another node, and the node it comes to.
 pub(super) struct RemoteAnswer {
@@ -307,7 +299,7 @@ impl<R: Reply> Pending<R> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         match self {
             Pending::Here(answer) => Poll::Ready(answer.take().ok_or(AskCause::Panicked)),
-            Pending::Local(LocalAnswer(asker)) => asker.poll(cx),
+            Pending::Local(asker) => asker.poll(cx),
             Pending::Remote(remote) => {
                 let payload = ready!(remote.poll(cx))?;
                 let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
@@ -321,10 +313,10 @@ impl<R: Reply> Pending<R> {
     pub(super) fn give_up(self, expired: Expired) -> Result<R, AskCause> {
         match (self, expired) {
             (Pending::Here(answer), _) => answer.ok_or(AskCause::Panicked),
-            (Pending::Local(LocalAnswer(asker)), Expired::Deadline) => {
+            (Pending::Local(asker), Expired::Deadline) => {
                 asker.give_up(NotBegun::Timeout, AskCause::Timeout)
             }
-            (Pending::Local(LocalAnswer(asker)), Expired::RuntimeGone) => {
+            (Pending::Local(asker), Expired::RuntimeGone) => {
                 asker.give_up(NotBegun::Stopped, AskCause::NoReply)
             }
             (Pending::Remote(mut remote), Expired::Deadline) => {

@@ -3,7 +3,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use super::control::{Control, Gate, Inside, NoRoom};
+use super::control::{Gate, Inside, NoRoom};
 use super::{Closed, Depth, Phase, count_waited, wake};
 
 /// A mailbox, whatever its messages are: what senders of this node see, and what orders an end.
@@ -126,8 +126,9 @@ impl dyn Intake + '_ {
     /// Returns true if the actor's task waits for messages, none has come, and no sender waits.
     #[inline]
     pub(crate) fn waits_alone(&self) -> bool {
-        let is_open = |control: &Control| control.phase == Phase::Open && control.senders() == 0;
-        self.within(|Inside { control, .. }| control.waits && is_open(control))
+        self.within(|Inside { control: it, .. }| {
+            it.waits && it.phase == Phase::Open && it.senders() == 0
+        })
     }
 
     /// Forgets the actor's task.

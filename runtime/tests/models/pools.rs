@@ -1,24 +1,16 @@
 //! A pool on one of three nodes, whose workers fail, stop and are killed while its size changes:
 //! senders of its node choose a worker themselves, those of others have a router do it.
 
-mod book;
-mod judge;
-mod play;
+pub(super) mod book;
+pub(super) mod judge;
+pub(super) mod play;
 mod sender;
 mod worker;
 
-use super::{check, repeats};
-
-/// As many as reach all states.
-const SEEDS: u64 = 150;
+use super::check;
 
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn workers_of_a_pool_are_sent_what_the_model_says() {
-    check(&judge::STATES, SEEDS, play::play);
-}
-
-#[test]
-fn a_scene_of_a_pool_is_repeatable() {
-    (0..6).for_each(|seed| repeats(&judge::STATES, seed, play::play));
+    check(&judge::STATES, 150, play::play);
 }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::Driver;
 use super::pipe::Pipe;
 use super::turn::Frame;
+use super::{Driver, Phase};
 use crate::cause::{Fate, Refusal, Violation};
 use crate::driver_signals::Dirty;
 use crate::host::{Deliveries, Delivery, Tells};
@@ -75,7 +75,7 @@ impl Driver {
                 }
             }
             Event::Delivered(confirm) => self.link.delivered(confirm),
-            Event::Confirmed => self.confirmed(),
+            Event::Confirmed => drop(self.phase.send_replace(Phase::Confirmed)),
             Event::Reply { waiter, code, body } => {
                 Counters::add(&self.link.counters().messages_received, 1);
                 let answer = match code {

@@ -8,9 +8,9 @@ use std::time;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
+use super::Driver;
 use super::pipe::{BATCHES_MAX, Pipe};
 use super::spin::{Next, SEAT};
-use super::{Driver, Phase};
 use crate::cause::LinkCause;
 use crate::fabric::{Completion, Status, Work};
 use crate::limits;
@@ -247,9 +247,5 @@ impl Driver {
         posted.map_err(|error| LinkCause::Fabric(Status::Refused(error)))?;
         pipe.proto.handle_dispatched();
         Ok(())
-    }
-
-    pub(super) fn confirmed(&self) {
-        self.phase.send_replace(Phase::Confirmed);
     }
 }

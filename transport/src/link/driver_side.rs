@@ -75,6 +75,8 @@ impl LinkHandle {
         let mut state = self.state.lock();
         let result = proto.handle_frame(frame, &mut state.send_queue, events, now);
         state.quiet = proto.is_quiet();
+        // The driver sends after it has acted on the frame: commits until then need not wake it.
+        state.awake = true;
         let returned = state.send_queue.take_returned();
         let gone = state.send_queue.open_asks.take_gone();
         let gone: Vec<_> = gone.iter().filter_map(|ask| state.for_given_up.remove(ask)).collect();

@@ -149,6 +149,8 @@ struct Open {
     /// Time at which the asker gives up.
     deadline: Option<Instant>,
     cancelled: bool,
+    /// Its answer waits to be written.
+    answered: bool,
     /// A task waits for the asker to give up.
     watched: bool,
 }
@@ -217,10 +219,16 @@ impl OpenAsks {
         self.find(correlation).is_none_or(wanted) || planted!(HandledAbandoned)
     }
 
+    /// Records that the ask is answered: the answer waits to be written.
+    pub(crate) fn answer(&mut self, correlation: u64) {
+        self.find(correlation).into_iter().for_each(|open| open.answered = true);
+    }
+
     /// Returns true if the ask is not answered, and its asker still waits at this time, as far as
     /// this side knows.
     pub(crate) fn is_awaited(&mut self, correlation: u64, now: Instant) -> bool {
-        self.find(correlation).is_some() && self.is_wanted(correlation, now)
+        self.find(correlation).is_some_and(|open| !open.answered)
+            && self.is_wanted(correlation, now)
     }
 
     /// Returns true if the asker has taken the ask back.

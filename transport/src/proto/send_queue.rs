@@ -302,6 +302,7 @@ impl<W> SendQueue<W> {
 
     /// Queues an answer: the archive, or a code.
     pub(crate) fn reply(&mut self, correlation: u64, code: u16, archive: &mut AlignedVec<16>) {
+        self.open_asks.answer(correlation);
         let kind = RecordKind::Reply;
         let entry =
             Entry { kind, mailbox: 0, ordinal: code, correlation, message: 0, deadline: None };

@@ -61,20 +61,27 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
 /// Runs the turn of an actor on this thread, or wakes its task if another thread polls it or it has
 /// ended. The actor was idle, and has an ask that was made just now.
 pub(super) fn run(turn: &Turn, task: Waker) {
-    if !visit(|| first_is_fresh(|| turn.run(&task))) {
+    if !visit(is_measured(), || first_is_fresh(|| turn.run(&task))) {
+        task.wake();
+    }
+}
+
+/// Runs the turn of an actor as [`run`] does, on the thread of a link: each of them is measured.
+pub(super) fn run_for_link(turn: &Turn, task: Waker) {
+    if !visit(true, || turn.run(&task)) {
         task.wake();
     }
 }
 
 /// Runs the handler of an ask on this thread: see [`Turn::answer`].
 pub(super) fn answer(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
-    visit(|| me.turn().answer(mailbox, ask));
+    visit(is_measured(), || me.turn().answer(mailbox, ask));
 }
 
 /// Calls `act`, in which an actor takes a turn, as a caller that is no handler and in no span.
-fn visit<T>(act: impl FnOnce() -> T) -> T {
+fn visit<T>(is_measured: bool, act: impl FnOnce() -> T) -> T {
     let _within = Depth::enter();
-    let began = is_measured().then(Instant::now);
+    let began = is_measured.then(Instant::now);
     let done = spans::outside(|| apart(|| Hand::apart(act)));
     if began.is_some_and(|began| began.elapsed() > limits::IN_PLACE_TURN_MAX) {
         RESTS.set(limits::IN_PLACE_RESTS);

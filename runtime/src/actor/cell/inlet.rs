@@ -1,6 +1,6 @@
 //! The side of a cell that links see: what arrives from other nodes.
 
-use super::{Base, Cell};
+use super::{Base, Cell, in_place};
 use crate::actor::Handlers;
 use crate::actor::arrival::Arrival;
 use crate::actor::route;
@@ -86,7 +86,17 @@ impl<A: Handlers> Inbox for Cell<A> {
         if run.is_empty() {
             return Ok(());
         }
-        self.mailbox.push_remote(run, Arrival::from).map_err(|_closed| Refusal::Closed)
+        // Where several came at once, the actor's task handles them while the driver goes on.
+        let is_alone = matches!(&**run, [Deliveries::One(one)] if one.replier.is_some());
+        let called = self.mailbox.push_remote(run, Arrival::from);
+        let mut called = called.map_err(|_closed| Refusal::Closed)?;
+        if is_alone
+            && self.is_idle()
+            && let Some(task) = called.take()
+        {
+            in_place::run_for_link(self.base.turn(), task);
+        }
+        Ok(())
     }
 
     fn signal(&self, signal: u16) {

@@ -19,7 +19,7 @@ use super::super::Scene;
 use super::book::{Act, Moment, NEVER, Pages, Seat, What};
 use super::line::Line;
 
-pub(super) const STATES: [&str; 16] = [
+pub(in crate::models) const STATES: [&str; 16] = [
     "a `try_broadcast` was missed",
     "a calm scene",
     "a line was told on several nodes",

@@ -83,7 +83,7 @@ struct Stage {
 ///
 /// # Panics
 /// When a rule was broken.
-pub(super) async fn play(scene: Scene) {
+pub(in crate::models) async fn play(scene: Scene) {
     let stage = Stage::new(scene).await;
     let group = stage.node(0).unwrap().spawn("group", Group::<Line>::new()).await.unwrap();
     for chair in 0..NODES.len() * CHAIRS {

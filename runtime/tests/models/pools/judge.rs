@@ -18,7 +18,7 @@ use ringpost::Address;
 use super::super::Scene;
 use super::book::{ASIDE, Begun, Fate, LATE, Pages, Sent};
 
-pub(super) const STATES: [&str; 21] = [
+pub(in crate::models) const STATES: [&str; 21] = [
     "a key changed its worker",
     "a key kept its worker when the size changed",
     "a pool was to have no workers",

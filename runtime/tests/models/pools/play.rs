@@ -40,7 +40,7 @@ struct Stage {
 ///
 /// # Panics
 /// When a rule was broken.
-pub(super) async fn play(scene: Scene) {
+pub(in crate::models) async fn play(scene: Scene) {
     let keyed = scene.one_in(2);
     let stage = Stage::new(scene, keyed).await;
     let scene = &stage.scene;

@@ -27,7 +27,7 @@ pub(super) const EXCHANGED: usize = 1;
 pub(super) const OWN: usize = 2;
 pub(super) const WRITTEN: usize = OWN + (WORDS - OWN) / 2;
 
-pub(super) const STATES: [&str; 16] = [
+pub(in crate::models) const STATES: [&str; 16] = [
     "a calm scene",
     "a user was killed at work",
     "added to the counter of all",

@@ -46,7 +46,7 @@ struct Stage {
 ///
 /// # Panics
 /// When a rule was broken.
-pub(super) async fn play(scene: Scene) {
+pub(in crate::models) async fn play(scene: Scene) {
     book::open();
     let (nodes, owned) = (RefCell::new(vec![None; NODES.len()]), RefCell::default());
     let stage = Stage { scene, nodes, owned, users: Cell::new(0) };

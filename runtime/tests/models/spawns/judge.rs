@@ -14,7 +14,7 @@ use super::super::Scene;
 use super::book::{How, Order, Outcome, Pages, Spawn, Told};
 use super::guest::LIVING_MAX;
 
-pub(super) const STATES: [&str; 24] = [
+pub(in crate::models) const STATES: [&str; 24] = [
     "a calm scene",
     "a name was taken",
     "a node was killed",

@@ -29,7 +29,7 @@ struct Stage {
 ///
 /// # Panics
 /// When a rule was broken.
-pub(super) async fn play(scene: Scene) {
+pub(in crate::models) async fn play(scene: Scene) {
     book::open();
     let (nodes, patrons) = Default::default();
     let stage = Stage { scene, nodes, patrons, made: Cell::new(0) };

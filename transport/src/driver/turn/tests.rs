@@ -224,7 +224,7 @@ impl Rig {
             growth: Growth::new(Arc::new(NoFabric), SLOT as u32, RING, budget),
             reports,
             closing: std::collections::VecDeque::new(),
-            phase: watch::channel(Phase::Opening).0,
+            phase: watch::channel(crate::driver::Phase::Opening).0,
             scratch: Scratch::default(),
             run: Run::default(),
             spin: Spin::new(Spins::Never, Duration::ZERO),
