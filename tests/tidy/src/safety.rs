@@ -161,7 +161,7 @@ mod tests {
             "runtime/src/node.rs:2: unsafe code outside capi/src/entry, capi/src/rdma/entries, \
              capi/src/rp, transport/src/fabric/verbs, transport/src/fabric/shm, \
              transport/src/memory, runtime/src/mailbox, \
-             runtime/src/actor/cell/turn",
+             runtime/src/actor/cell/turn, runtime/src/actor/life/resting",
         ];
         expect(super::map, &tree, &expected);
     }
