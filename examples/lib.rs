@@ -84,11 +84,6 @@ pub struct Readme;
 #[doc = include_str!("../docs/GUIDE.md")]
 pub struct Guide;
 
-/// The programs of the page on sends compile and run.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/SENDING.md")]
-pub struct Sending;
-
 /// The programs for newcomers from other libraries compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/COMING_FROM.md")]

@@ -15,7 +15,7 @@ use crate::tree::{File, Tree};
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 const CHANGES: &str = "CHANGELOG.md";
 /// What a reader expects to find.
-const REQUIRED: [&str; 14] = [
+const REQUIRED: [&str; 13] = [
     "README.md",
     CHANGES,
     "CONTRIBUTING.md",
@@ -25,7 +25,6 @@ const REQUIRED: [&str; 14] = [
     SEMANTICS,
     PITFALLS,
     "docs/GUIDE.md",
-    "docs/SENDING.md",
     "docs/COMING_FROM.md",
     "docs/WIRE.md",
     "docs/SAFETY.md",
