@@ -1,6 +1,7 @@
-//! The arguments of the attributes, parsed once into plain values; every error is at the argument.
+//! The arguments of the attributes, parsed once into plain values; each error points at its
+//! argument.
 //!
-//! Nothing outside of this module looks at attribute tokens of ours.
+//! No other module looks at the tokens of our attributes.
 
 use crate::spans::located;
 use crate::types::view_of;
@@ -45,7 +46,7 @@ impl ToTokens for Root {
 pub(crate) struct MessageOptions {
     pub(crate) root: Root,
     pub(crate) name: Option<LitStr>,
-    /// From 1; with its token for errors.
+    /// Starts at 1; with its token for errors.
     pub(crate) version: Option<(u64, Span)>,
     pub(crate) local: bool,
 }
@@ -145,9 +146,9 @@ impl Parse for HandlersItem {
 /// `#[handler(..)]` on a method.
 #[derive(Default)]
 pub(crate) struct HandlerOptions {
-    /// Of the generated message.
+    /// Name of the generated message.
     pub(crate) name: Option<Ident>,
-    /// What is inside `derive(..)`, for the generated message; each with its token for errors.
+    /// The derives of `derive(..)`, for the generated message; each with its token for errors.
     pub(crate) derives: Vec<Path>,
     /// The generated message never leaves its node.
     pub(crate) local: Option<Ident>,
@@ -192,7 +193,7 @@ impl HandlerOptions {
         self.name.as_ref().map(ToTokens::to_token_stream).or(self.about_own())
     }
 
-    /// Returns the first argument that only concerns a message that is written for this handler.
+    /// Returns the first argument that only concerns a message generated for this handler.
     pub(crate) fn about_own(&self) -> Option<TokenStream> {
         let derive = self.derives.first().map(ToTokens::to_token_stream);
         derive.or(self.local.as_ref().map(ToTokens::to_token_stream))
@@ -212,7 +213,7 @@ pub(crate) struct FieldOptions {
     pub(crate) layout: FieldLayout,
     /// The version of the message that gained it.
     pub(crate) since: Option<(u64, Span)>,
-    /// Its value in a message of an earlier version, unless that is `Default::default()`.
+    /// Its value in a message of an earlier version; `None` for `Default::default()`.
     pub(crate) default: Option<Expr>,
 }
 

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use syn::{Error, Result};
 
-/// No error yet, or several in the order they were found, each at its own token.
+/// The errors of one expansion in the order they were found, each at its own token.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
@@ -31,7 +31,7 @@ impl Errors {
         self.0.map_or(Ok(()), Err)
     }
 
-    /// One `compile_error!` per error; nothing when there is none.
+    /// Returns one `compile_error!` per error, and no tokens without an error.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0.map(|error| error.to_compile_error()).unwrap_or_default()
     }

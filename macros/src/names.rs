@@ -3,9 +3,9 @@
 use syn::{Error, Ident, Result, ext::IdentExt};
 
 /// Methods that every reference has, now or in a planned release. `ActorRef` dereferences to the
-/// generated client, and a method of the reference itself wins over one of the client without a
-/// word: a handler with one of these names could not be called, or would stop being called the day
-/// the planned method arrives.
+/// generated client, and a method of the reference itself silently takes precedence over a method
+/// of the client. A handler with one of these names could not be called, or not any more once the
+/// planned method is released.
 const REFERENCE_METHODS: &[&str] = &[
     "address",
     "ask",
@@ -47,8 +47,8 @@ const REFERENCE_METHODS: &[&str] = &[
     "with_ask_timeout",
 ];
 
-/// Types and traits that nearly every module uses without importing them one by one. A generated
-/// message of such a name would silently stand for it in the whole module.
+/// Types and traits that nearly every module imports with the prelude. A generated message of such
+/// a name would silently replace it in the whole module.
 const PRELUDE: &[&str] = &[
     "Accepts",
     "Access",

@@ -1,8 +1,8 @@
 //! `#[protocol]`: messages and their replies, apart from the actors that serve them.
 //!
-//! Each method of the trait is parsed into a [`Call`]. Written are, per method, the generated
-//! message, and per protocol the type of the trait's name, its client, and the impls that say which
-//! messages it includes and which actors serve it. The trait itself goes: it says what is sent, and
+//! Each method of the trait is parsed into a [`Call`]. It is written as its generated message, and
+//! the protocol as a type of the trait's name, its client, and the impls that say which messages it
+//! includes and which actors serve it. The trait itself is removed: it declares messages, and
 //! nothing implements it.
 
 use crate::attr::{HandlerOptions, Root};
@@ -72,7 +72,7 @@ impl Options {
     }
 }
 
-/// Returns the protocol as the owner of the messages that are made for its methods.
+/// Returns the protocol as the owner of the messages that are generated for its methods.
 fn owner(ident: &Ident, root: Root) -> Actor {
     Actor { root, ty: parse_quote!(#ident), ident: ident.clone(), generics: Generics::default() }
 }
@@ -91,11 +91,11 @@ fn check_trait(item: &ItemTrait) -> Result<()> {
     errors.into_result()
 }
 
-/// One method of a protocol, understood.
+/// A parsed method of a protocol.
 struct Call {
     ident: Ident,
     attributes: Vec<Attribute>,
-    /// The message that is made for it; `None` where its parameter is one.
+    /// The message generated for it; `None` if its parameter is the message.
     generated: Option<Generated>,
     message: Type,
     reply: Type,
@@ -154,8 +154,8 @@ impl Call {
         }
     }
 
-    /// Returns what leads from the protocol, and the place of this method in it, to the message
-    /// that was made for it.
+    /// Returns the impls through which the method's place in the protocol leads to its generated
+    /// message.
     fn method(&self, place: usize, protocol: &Ident, root: &Root) -> Option<TokenStream> {
         let Call { ident, message, reply, .. } = self;
         let generated = self.generated.as_ref()?;
@@ -192,7 +192,7 @@ impl Call {
         })
     }
 
-    /// Returns how the method is called, and its parameters: what its handler must say, too.
+    /// Returns the method's name and parameters, which its handler must have, too.
     fn signature(&self, private: &TokenStream) -> TokenStream {
         let (name, reply) = (self.ident.unraw().to_string(), &self.reply);
         let (message, parameters, types) = match &self.generated {
@@ -255,12 +255,12 @@ fn check_method(function: &TraitItemFn, options: &HandlerOptions) -> Result<()> 
     errors.into_result()
 }
 
-/// A protocol, written as its items.
+/// A protocol, which is written as its items.
 struct Protocol {
     owner: Actor,
     vis: Visibility,
     attributes: Vec<Attribute>,
-    /// An expression: the name that peers know it by.
+    /// An expression: the name by which peers know it.
     name: TokenStream,
     calls: Vec<Call>,
 }
@@ -375,7 +375,8 @@ impl Protocol {
                 __Actor: #private::Handlers #(+ #bounds)*,
             {
             }
-            // Evaluated here: a message that cannot cross nodes is an error of the protocol.
+            // Evaluated here, so that a message that cannot cross nodes is an error of the
+            // protocol.
             const _: &[#private::Call] = <#this as #private::Protocol>::CALLS;
         }
     }

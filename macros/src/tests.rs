@@ -130,7 +130,7 @@ fn nonsense_is_an_error_and_not_a_panic() {
     }
 }
 
-/// Neither of those that are written here, nor of a protocol's.
+/// Checked both for a message generated beside the actor and for a protocol's message.
 #[test]
 fn a_handler_of_whose_name_no_type_can_be_made_is_an_error_and_not_a_panic() {
     for method in [quote!(__), quote!(_2nd)] {

@@ -1,4 +1,4 @@
-//! Questions about a type as the user wrote it, and the one rewrite that moving it needs.
+//! Questions about a type as the user wrote it, and rewrites of it.
 
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
@@ -7,7 +7,7 @@ use syn::{
     parse_quote_spanned,
 };
 
-/// Returns the type's own name: `Worker` of `pool::Worker<T>`.
+/// Returns the type's own name: `Worker` for `pool::Worker<T>`.
 pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
     match ty {
         Type::Path(TypePath { qself: None, path }) => path.segments.last().map(|last| &last.ident),
@@ -26,15 +26,15 @@ pub(crate) fn reply_to_of(ty: &Type) -> Option<Type> {
     argument_of(ty, "ReplyTo")
 }
 
-/// Names of types that have a schema. They are words: a type of the user's that is called so has
-/// its own, or is refused where it is used.
+/// Names of types that have a schema. They are compared as words: a user's type of the same name
+/// has its own schema, or is refused where it is used.
 const STANDARD: &[&str] = &[
     "BTreeMap", "BTreeSet", "Box", "Duration", "HashMap", "HashSet", "Option", "String", "Uuid",
     "Vec", "VecDeque", "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "u128",
     "u16", "u32", "u64", "u8",
 ];
 
-/// Types that are as wide as their machine, and the ones to use in their place.
+/// Types whose width depends on the machine, each with its replacement.
 const MACHINE_WIDE: &[(&str, &str)] = &[
     ("usize", "u64"),
     ("isize", "i64"),
@@ -42,7 +42,7 @@ const MACHINE_WIDE: &[(&str, &str)] = &[
     ("NonZeroIsize", "NonZeroI64"),
 ];
 
-/// Types whose archive is made of those of their arguments.
+/// Types whose archive is made of the archives of their arguments.
 const HOLDERS: &[&str] = &[
     "Arc",
     "BTreeMap",
@@ -73,9 +73,9 @@ pub(crate) fn is_standard(ty: &Type) -> bool {
     !search.found
 }
 
-/// Refuses a type for other nodes that is as wide as its machine, or is made of such ones, and puts
-/// those to use in their place: so that all other code about it is compiled, too, and where it has
-/// to change is said in one build. (Where such a type has another name, it has no schema.)
+/// Refuses a type for other nodes that contains types of machine-dependent width, and replaces
+/// these by their replacements: so the other code about the type still compiles, and one build
+/// reports all such places. (If such a type has another name, it has no schema.)
 pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
     struct Fixed(Result<()>);
     impl VisitMut for Fixed {
@@ -100,7 +100,7 @@ pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
                     let [module, fixed] = [module, fixed].map(|one| Ident::new(one, name.span()));
                     *ty = parse_quote_spanned!(name.span()=> ::core::#module::#fixed);
                 }
-                // Its length is no part of what it holds.
+                // The type of its length is not archived.
                 Type::Array(array) => self.visit_type_mut(&mut array.elem),
                 Type::Tuple(_) | Type::Paren(_) | Type::Group(_) | Type::Slice(_) => {
                     visit_mut::visit_type_mut(self, ty);
@@ -114,9 +114,9 @@ pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
     fixed.0
 }
 
-/// Refuses a number of an opaque field that is never zero and as wide as its machine: its archive
-/// has 32 bits, and where those are zero there is no such number to be read back, so that reading
-/// it is undefined. Another one loses bits, for which an opaque field is trusted.
+/// Refuses a number of machine-dependent width that is never zero in an opaque field: its archive
+/// has 32 bits, and if they are zero, reading it back is undefined behavior. Other numbers only
+/// lose bits, for which an opaque field is trusted.
 pub(crate) fn refuse_wide_nonzero(ty: &Type) -> Result<()> {
     struct Wide {
         is_nonzero: bool,
@@ -233,7 +233,7 @@ pub(crate) fn impl_trait_in(ty: &Type) -> Option<Type> {
     first_in(ty, |ty| matches!(ty, Type::ImplTrait(_)))
 }
 
-/// Returns the first type inside of another that is wanted.
+/// Returns the first type inside of another that satisfies `wanted`.
 fn first_in(ty: &Type, wanted: fn(&Type) -> bool) -> Option<Type> {
     struct First(Option<Type>, fn(&Type) -> bool);
     impl VisitMut for First {
@@ -250,7 +250,7 @@ fn first_in(ty: &Type, wanted: fn(&Type) -> bool) -> Option<Type> {
     first.0
 }
 
-/// Writes `actor` for `Self`, so that the type means the same outside of the actor's `impl` block.
+/// Replaces `Self` by `actor`, so that the type means the same outside of the actor's `impl` block.
 pub(crate) fn without_self(ty: &Type, actor: &Type) -> Type {
     struct Named<'a>(&'a Type);
     impl VisitMut for Named<'_> {
@@ -310,7 +310,7 @@ mod tests {
             fixed(parse_quote!(HashMap<isize, (Option<[usize; 2]>, std::num::NonZeroUsize)>)),
             (text_of(&wanted), Some("isize".to_owned()))
         );
-        // Lengths, and arguments of types that may have any.
+        // Lengths may contain such types, and so may arguments of types that are not archived.
         same(parse_quote!(Vec<[u8; usize::MAX as usize - 1]>));
         same(parse_quote!(ActorRef<Ring<usize>>));
         same(parse_quote!(Local<usize>));
@@ -328,7 +328,7 @@ mod tests {
         );
         assert_eq!(said(parse_quote!(NonZeroIsize)).as_deref(), Some("NonZeroIsize"));
         assert_eq!(said(parse_quote!(Option<NonZero<usize>>)).as_deref(), Some("usize"));
-        // What holds none reads none back.
+        // Types without such a number cannot read one back.
         let allowed: [Type; 5] = [
             parse_quote!(usize),
             parse_quote!(NonZeroU64),

@@ -1,4 +1,4 @@
-//! Where an actor is: its node, and its identity or its name there.
+//! Addresses of actors: a node, and the actor's identity or name on it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::limits;
 use crate::registry::Key;
 use crate::schema::{FORMAT, Hash, Schema};
 
-/// Where an actor is. Two addresses are equal when they lead to the same actor in the same way: by
-/// identity, whatever the name, or by name.
+/// The address of an actor. Two addresses are equal if they lead to the same actor in the same way:
+/// by identity, whatever the name, or by name.
 #[derive(Clone)]
 pub struct Address {
     node: Arc<str>,
@@ -26,7 +26,7 @@ pub struct Address {
     name: Option<Arc<str>>,
 }
 
-/// Exactly one actor of one run of a node.
+/// The identity of exactly one actor in one run of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) incarnation: Incarnation,
@@ -34,12 +34,12 @@ pub(crate) struct Identity {
 }
 
 impl Address {
-    /// Exactly this actor.
+    /// Creates the address of exactly this actor.
     pub(crate) fn of(node: Arc<str>, identity: Identity, name: Option<Arc<str>>) -> Self {
         Address { node, identity: Some(identity), name }
     }
 
-    /// The actor that has this name when it is needed.
+    /// Creates the address of whichever actor has this name when the address is used.
     pub(crate) fn by_name(node: Arc<str>, name: Arc<str>) -> Self {
         Address { node, identity: None, name: Some(name) }
     }
@@ -49,7 +49,7 @@ impl Address {
         &self.node
     }
 
-    /// Returns the actor's name; `None` when it has none.
+    /// Returns the actor's name, or `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -63,10 +63,10 @@ impl Address {
     }
 }
 
-/// Shows an address to people: an actor without a name by its type and number.
+/// Displays an address for people: an actor without a name by its type and number.
 pub(crate) struct Shown<'a> {
     pub(crate) address: &'a Address,
-    /// The name of its type; empty where that is not known.
+    /// The name of its type; empty if it is not known.
     pub(crate) kind: &'static str,
 }
 
@@ -135,8 +135,8 @@ pub(crate) fn check_name(name: &str) -> Result<Arc<str>, InvalidActorName> {
     Ok(name.into())
 }
 
-/// What the names of the runtime's own actors start with. No user can give such a name, send to it
-/// or have it in a message.
+/// First character of the names of the runtime's own actors. A user cannot give such a name, send
+/// to it or put it into a message.
 pub(crate) const RESERVED: char = '#';
 
 fn check(name: &str) -> Result<(), InvalidActorName> {
@@ -147,14 +147,14 @@ fn check(name: &str) -> Result<(), InvalidActorName> {
     Ok(())
 }
 
-/// An [`Address`] in an archive. Its names are such as actors and nodes have: bytes in which they
-/// are not are no archive of it, so no log and no table of this node has others.
+/// An [`Address`] in an archive. Its check accepts only valid names of actors and nodes, so no
+/// invalid name reaches a log or a table of this node.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(transparent)]
 pub struct ArchivedAddress(Inspected<Place>);
 
-/// A generation of 0 says "by name", an empty name "none".
+/// A generation of 0 means "by name", an empty name means "no name".
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
@@ -184,7 +184,7 @@ impl Inspect for Place {
     }
 }
 
-/// Why an address that another node wrote is none.
+/// The reason why bytes of another node are not an address.
 #[derive(Debug, thiserror::Error)]
 enum InvalidAddress {
     #[error(transparent)]
@@ -199,7 +199,7 @@ impl ArchivedAddress {
         &self.0.0.node
     }
 
-    /// Returns the actor's name; `None` when it has none.
+    /// Returns the actor's name, or `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         Some(self.0.0.name.as_str()).filter(|name| !name.is_empty())
     }
@@ -214,7 +214,7 @@ impl ArchivedAddress {
     }
 }
 
-/// Where the two texts of an [`ArchivedAddress`] were written.
+/// The positions of the two names of an [`ArchivedAddress`].
 pub struct AddressResolver {
     node: StringResolver,
     name: StringResolver,
@@ -270,7 +270,7 @@ mod tests {
     use crate::archive;
     use crate::node::Node;
 
-    /// Names that no actor and no node of this version has, as a peer may write them.
+    /// Checks names that are invalid in this version, as a peer may write them.
     // Promised in docs/SEMANTICS.md.
     #[tokio::test]
     async fn an_address_with_names_that_are_none_is_no_archive() {

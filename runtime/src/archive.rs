@@ -1,4 +1,4 @@
-//! How archives are written, checked and read back: the rkyv strategies behind every message.
+//! Writing, checking and reading archives: the rkyv strategies behind every message.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -20,8 +20,8 @@ use rkyv::{Archive, Archived, Deserialize, Place, Portable, Serialize};
 use crate::node::Node;
 use crate::schema::Schema;
 
-/// Where an archive is written. A type of its own, so that the bound on messages does not name the
-/// buffer.
+/// The output of an archive. It is a type of its own, so that the bound on messages does not name
+/// the buffer.
 pub struct Sink<'a> {
     buffer: &'a mut AlignedVec<16>,
 }
@@ -40,7 +40,7 @@ impl Writer<Error> for Sink<'_> {
     }
 }
 
-/// Archives a `PhantomData`, of whatever, as nothing.
+/// Archives any `PhantomData` as nothing.
 #[doc(hidden)]
 pub struct Phantom;
 
@@ -64,16 +64,16 @@ impl<T: ?Sized, D: Fallible + ?Sized> DeserializeWith<(), PhantomData<T>, D> for
 }
 
 /// Archives a field through which a type contains itself, unchanged, and counts the levels. Too
-/// many levels are an error; the thread that writes them would run out of stack.
+/// many levels are an error, because the writing thread would run out of stack.
 #[doc(hidden)]
 pub struct Level;
 
 thread_local! {
-    /// Fields of such types that this thread is writing, each inside the one before.
+    /// Number of nested fields of such types that this thread is writing.
     static LEVELS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// One more level, until it is dropped.
+/// Guard of one level, which ends when this is dropped.
 struct Entered;
 
 impl Level {
@@ -126,7 +126,7 @@ pub type Check<'a> = rkyv::api::high::HighValidator<'a, Error>;
 /// Reads archives back.
 pub type De<'a> = Strategy<Unarchiver<'a, Node>, Error>;
 
-/// A deserialiser that knows the node it works for, and so can bind references to actors.
+/// A deserializer that knows its node, and so can bind references to actors.
 #[diagnostic::on_unimplemented(
     message = "a reference to an actor can only be deserialised by a node",
     note = "use `View::to_owned` or `Context::own` instead of `rkyv::deserialize` or \
@@ -151,11 +151,11 @@ where
     with_serializer(out, &Value(value))
 }
 
-/// What writes an archive, before it is a [`Ser`].
+/// The serializer that [`Ser`] wraps.
 type Serial<'a> = Serializer<Sink<'a>, ArenaHandle<'a>, Share>;
 
-/// A value without its type, whose archive is to be written. (A closure would be compiled twice for
-/// each message of a program: a pointer to one can also call it once.)
+/// A value of any type, to be archived. (A closure would be compiled twice per message type of a
+/// program, because a pointer to a closure can also call it as `FnOnce`.)
 trait Root {
     fn write(&self, serializer: &mut Serial<'_>) -> Result<(), Error>;
 }
@@ -174,15 +174,15 @@ impl<T: for<'a> Serialize<Ser<'a>>> Root for Value<'_, T> {
     }
 }
 
-/// Not generic: it is compiled once, and not for each message of a program.
+/// Writes `root`. It is not generic, so it is compiled once and not per message type of a program.
 fn with_serializer(out: &mut AlignedVec<16>, root: &dyn Root) -> Result<(), Error> {
     rkyv::util::with_arena(|arena| {
         root.write(&mut Serializer::new(Sink { buffer: out }, arena.acquire(), Share::new()))
     })
 }
 
-/// Checks the archive of a `T` that is to be sent, as its reader does. Only types that may be deep
-/// need it, and those are not read in place (SH-5).
+/// Checks the archive of a `T` to be sent, as its reader does. Only types that may be deep need
+/// this check, and those are not read in place (SH-5).
 pub(crate) fn check_written<T: Schema, A>(bytes: &[u8]) -> Result<(), Error>
 where
     A: Portable + for<'a> CheckBytes<Check<'a>>,
@@ -194,7 +194,7 @@ where
 /// calls it.
 ///
 /// # Errors
-/// Of a field that cannot be archived.
+/// Returns an error if a field cannot be archived.
 pub fn write_as<T, F>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
 where
     T: Schema,
@@ -209,7 +209,7 @@ where
 /// gained fields calls it.
 ///
 /// # Errors
-/// [`InvalidArchive`] when the bytes are not an archive of that form.
+/// Returns [`InvalidArchive`] if the bytes are not an archive of that form.
 pub fn read_as<T, F>(payload: &Payload, node: &dyn Any) -> Result<T, InvalidArchive>
 where
     F: ArchiveWith<T> + for<'a> DeserializeWith<F::Archived, T, De<'a>>,
@@ -226,7 +226,7 @@ pub(crate) fn read<T>(payload: &Payload, node: &Node) -> Result<T, InvalidArchiv
 where
     T: Archive<Archived: Portable + for<'a> CheckBytes<Check<'a>> + for<'a> Deserialize<T, De<'a>>>,
 {
-    // Written out, for this is compiled for each message of a program.
+    // Written without combinators, because this is compiled for each message type of a program.
     match Checked::<Archived<T>>::look(payload) {
         Ok(archive) => match own::<T>(archive, node) {
             Ok(value) => Ok(value),

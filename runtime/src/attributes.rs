@@ -1,9 +1,9 @@
-//! The attribute macros, each with an example. The input they accept is described at each macro.
+//! The attribute macros, each with an example. Each macro documents the input that it accepts.
 
 /// Makes a struct or enum a message.
 ///
-/// One that refers to itself, as a tree does, may be up to 127 levels deep: a deeper one is not
-/// taken by another node, which would need stack for each level.
+/// A message that contains itself, like a tree, may be up to 127 levels deep. Other nodes refuse a
+/// deeper one, because reading it needs stack for each level.
 ///
 /// ```
 /// use ringpost::prelude::*;
@@ -16,8 +16,7 @@
 ///     pub cents: u64,
 /// }
 ///
-/// /// Generic, with a foreign type that rkyv can archive, and one that it archives through a
-/// /// wrapper.
+/// /// Generic, with a foreign type that rkyv can archive and another that needs a wrapper of rkyv.
 /// #[message(name = "bank.Import", version = 2)]
 /// pub struct Import<T> {
 ///     pub from: IpAddr,
@@ -29,7 +28,7 @@
 ///     pub path: std::path::PathBuf,
 /// }
 ///
-/// /// Gained a field: nodes of the build before take it without, and are understood.
+/// /// Gained a field: nodes of the previous build still understand it, without the field.
 /// #[message(version = 2)]
 /// pub struct Withdraw {
 ///     pub account: String,
@@ -51,7 +50,7 @@
 ///     Folder(#[message(recursive)] Box<Folder>),
 /// }
 ///
-/// /// Stays on its node, so that anything `Send` can be in it.
+/// /// Stays on its node, so its fields may have any type that is `Send`.
 /// #[message(local)]
 /// pub struct Attach {
 ///     pub sink: std::sync::mpsc::Sender<u64>,
@@ -157,7 +156,7 @@ pub use ringpost_macros::handlers;
 ///         self.cents
 ///     }
 ///
-///     /// The parameters are the fields of a message made for it: `Withdraw { cents, note }`.
+///     /// The parameters are the fields of a generated message: `Withdraw { cents, note }`.
 ///     #[handler(name = Withdraw, derive(Clone, Debug))]
 ///     pub fn take_out(
 ///         &mut self,
@@ -195,12 +194,13 @@ pub use ringpost_macros::handlers;
 /// ```
 pub use ringpost_macros::handler;
 
-/// Makes messages and their replies a protocol, apart from the actors that serve it.
+/// Turns messages and their replies into a protocol, which is independent of the actors that serve
+/// it.
 ///
 /// ```
 /// use ringpost::prelude::*;
 ///
-/// /// What client and server share: no actor is in it.
+/// /// Shared by client and server, without any actor.
 /// mod bank {
 ///     use ringpost::prelude::*;
 ///
@@ -215,12 +215,12 @@ pub use ringpost_macros::handler;
 ///         /// Makes `struct Balance { account: String }`.
 ///         fn balance(account: String) -> Option<u64>;
 ///
-///         /// Takes a message that is there already.
+///         /// Takes an existing message.
 ///         fn deposit(msg: Deposit);
 ///     }
 /// }
 ///
-/// /// What only the server has.
+/// /// Used by the server only.
 /// mod server {
 ///     use std::collections::HashMap;
 ///
@@ -246,7 +246,7 @@ pub use ringpost_macros::handler;
 ///             *self.cents.entry(msg.account.to_string()).or_default() += msg.cents.to_native();
 ///         }
 ///
-///         /// One that the protocol does not know.
+///         /// A handler that the protocol does not have.
 ///         #[handler]
 ///         fn accounts(&self) -> u64 {
 ///             self.cents.len() as u64

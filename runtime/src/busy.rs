@@ -1,9 +1,9 @@
 //! The work of the threads of this process, so that the log can name the handlers that block a
 //! runtime.
 //!
-//! - **BZ-1 noted, not measured**: a thread notes in a place of its own what it begins to run and
-//!   that it has ended: a few plain stores for each message, without a lock, an allocation or a
-//!   look at a clock. A reader of the places from outside may find one a moment old.
+//! - **BZ-1 noted, not measured**: a thread notes in its own place when it begins to run a handler
+//!   and when it ends. That takes a few plain stores per message, without a lock, an allocation or
+//!   a look at a clock. Other threads may read a slightly outdated note.
 
 #[cfg(test)]
 mod tests;
@@ -35,16 +35,17 @@ pub(crate) struct Running {
     pub(crate) token: usize,
     /// Its number on its node.
     pub(crate) id: u64,
-    /// When the asker of the message in hand gives up.
+    /// Deadline of the asker of the message in hand.
     pub(crate) deadline: Option<tokio::time::Instant>,
 }
 
-/// The known facts of the message that a handler handles. Owned by what runs the handler.
+/// The known facts about the message that a handler handles. Owned by the code that runs the
+/// handler.
 #[derive(Default)]
 pub(crate) struct InHand {
-    /// When its asker gives up.
+    /// Deadline of its asker.
     pub(crate) deadline: Option<tokio::time::Instant>,
-    /// The ask, if a handler waits for its answer, and with it for the asks that this one makes.
+    /// The ask, if a handler waits for its answer; asks of this handler belong to the same chain.
     pub(crate) asked: Option<Arc<dyn Asked>>,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct InHand {
 #[derive(Clone, Copy)]
 struct Facts {
     deadline: Option<tokio::time::Instant>,
-    /// The thread has its [`Hand`] meanwhile.
+    /// The thread holds the handler's [`Hand`].
     has_hand: bool,
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn is_running(token: usize) -> bool {
     running().is_some_and(|running| running.token == token)
 }
 
-/// Returns the actor whose handler or hook the caller is.
+/// Returns the actor whose handler or hook is the caller.
 #[inline]
 pub(crate) fn running() -> Option<Running> {
     let Facts { deadline, .. } = IN_HAND.get()?;
@@ -70,22 +71,22 @@ pub(crate) fn running() -> Option<Running> {
     Some(Running { token, id, deadline })
 }
 
-/// Notes that the handler or hook that the caller is begins to wait for an actor, and that the
-/// thread has its [`Hand`].
+/// Notes that the calling handler or hook begins to wait for an actor, and that the thread has its
+/// [`Hand`].
 pub(crate) fn note_wait() {
     WAITS.set(true);
     IN_HAND.set(IN_HAND.get().map(|facts| Facts { has_hand: true, ..facts }));
 }
 
-/// Returns true if that was noted on this thread since the last call.
+/// Returns true if [`note_wait`] was called on this thread since the last call of this.
 #[inline]
 pub(crate) fn take_wait() -> bool {
     WAITS.replace(false)
 }
 
 pin_project! {
-    /// A future that notes, whenever it is polled, what the thread is busy with (BZ-1), and is in
-    /// its scope.
+    /// A future that notes at every poll that the thread is busy with it (BZ-1), and runs in its
+    /// scope.
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
         deadline: Option<tokio::time::Instant>,
@@ -96,8 +97,8 @@ pin_project! {
     }
 }
 
-/// Runs `future`, a handler of a message or a hook, within [`enter_actor`], and in a scope of its
-/// own if it has one.
+/// Wraps `future`, a handler of a message or a hook, to run within [`enter_actor`], and in its own
+/// scope if it has one.
 pub(crate) fn on_duty<F: Future>(
     duty: &'static Duty,
     in_hand: InHand,
@@ -108,8 +109,8 @@ pub(crate) fn on_duty<F: Future>(
     OnDuty { duty, deadline, hand: Hand::of(asked), scope, future }
 }
 
-/// Notes that the task of the actor with this token and number is polled on this runtime, until
-/// what this returns is dropped.
+/// Notes that the task of the actor with this token and number is being polled on this runtime,
+/// until the result is dropped.
 pub(crate) fn enter_actor((token, id): (usize, u64), runtime: Id) -> Polled {
     let place = PLACE.get().unwrap_or_else(take_place);
     let is_within = ACTOR.get() != NO_ACTOR;
@@ -119,7 +120,8 @@ pub(crate) fn enter_actor((token, id): (usize, u64), runtime: Id) -> Polled {
     polled
 }
 
-/// The task of an actor is polled; within that of another one, if what is noted of that is here.
+/// Guard of a poll of an actor's task. It restores the notes of the task that this poll is nested
+/// in, if any.
 pub(crate) struct Polled(Option<Outer>);
 
 impl Drop for Polled {
@@ -138,15 +140,15 @@ pub(crate) enum Turn {
     /// No handler or hook waits, or has waited and ended.
     #[default]
     Idle,
-    /// One has ended that may have waited.
+    /// A handler or hook that may have waited has ended.
     Ended,
-    /// One waits; true if it is another one than before.
+    /// A handler or hook waits; true if another one waited before.
     Waits(&'static Duty, bool),
-    /// One waits, and is not to be told of, however long it does.
+    /// A handler or hook waits on purpose: the log never reports it, however long it waits.
     Rests,
 }
 
-/// Waits for `future` in a handler that is meant to: the log does not tell of it.
+/// Waits for `future` in a handler that waits on purpose: the log does not report it.
 pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let rests = poll_fn(|cx| {
@@ -159,14 +161,14 @@ pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
     rests.await
 }
 
-/// Returns what came of the last poll of an actor's task on this thread.
+/// Returns the outcome of the last poll of an actor's task on this thread.
 #[inline]
 pub(crate) fn take_turn() -> Turn {
     TURN.take()
 }
 
-/// The notes of an actor within whose poll another one is polled: it asked that one, or runs a
-/// runtime of its own on its thread.
+/// The notes about an actor during whose poll another actor is polled: the first one asked the
+/// other, or runs a runtime of its own on its thread.
 struct Outer {
     place: &'static Place,
     actor: (usize, u64),
@@ -179,7 +181,7 @@ struct Outer {
 }
 
 impl Outer {
-    /// Notes it again.
+    /// Restores the notes.
     #[cold]
     fn resume(mut self) {
         let (place, (token, id)) = (self.place, self.actor);
@@ -195,7 +197,7 @@ impl Outer {
     }
 }
 
-/// Notes what the thread is busy with, within [`enter_actor`], until what this returns is dropped
+/// Notes that the thread is busy with `duty`, within [`enter_actor`], until the result is dropped
 /// (BZ-1).
 #[inline]
 pub(crate) fn note<'a>(
@@ -238,7 +240,7 @@ fn note_polled(duty: &'static Duty, is_next: bool, is_ready: bool) {
     TURN.with(|cell| cell.set(turn));
 }
 
-/// A note of what a thread is busy with. Dropping it takes the note back.
+/// A note that a thread is busy. Dropping it removes the note.
 pub(crate) struct Noted<'a> {
     place: &'static Place,
     hand: &'a mut Hand,
@@ -247,7 +249,7 @@ pub(crate) struct Noted<'a> {
 impl Drop for Noted<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Mostly the thread has none: then no more is looked at.
+        // Most handlers have no hand; then this is the only check.
         if let Some(Facts { has_hand: true, .. }) = IN_HAND.take() {
             self.hand.swap();
         }
@@ -255,12 +257,12 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Where a thread notes what it is busy with. Written by that thread only.
+/// The notes of one thread, which only this thread writes.
 struct Place {
     duty: AtomicCell<Option<&'static Duty>>,
-    /// Whose thread it is: where an actor's task was polled last.
+    /// The runtime on which the thread last polled an actor's task.
     runtime: AtomicCell<Option<Id>>,
-    /// When, by the coarse clock.
+    /// Start of the current poll, by the coarse clock.
     since: AtomicU64,
     /// The actor whose task was polled last: its token and its number.
     token: AtomicUsize,
@@ -287,7 +289,7 @@ impl Place {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// Takes back what is noted of an actor within which another one is polled.
+    /// Moves out the notes of an actor during whose poll another one is polled.
     #[cold]
     fn leave(&'static self) -> Outer {
         Outer {
@@ -315,12 +317,12 @@ pub(crate) struct Held {
     /// The actor, as in [`Running`].
     pub(crate) token: usize,
     pub(crate) id: u64,
-    /// When this poll of it began, by the coarse clock.
+    /// Start of the current poll of it, by the coarse clock.
     pub(crate) since: u64,
 }
 
-/// Returns what the threads of a runtime run now, and moves the coarse clock on: what begins from
-/// now on began at another time.
+/// Returns the handlers that the threads of a runtime run now, and advances the coarse clock, so
+/// that later polls have a later start.
 pub(crate) fn held(runtime: Id) -> Vec<Held> {
     let held = places(runtime, |place, duty| Held {
         duty,
@@ -332,12 +334,12 @@ pub(crate) fn held(runtime: Id) -> Vec<Held> {
     held
 }
 
-/// Returns when this thread began its last poll of a handler or hook, by the coarse clock.
+/// Returns the start of this thread's last poll of a handler or hook, by the coarse clock.
 pub(crate) fn began() -> u64 {
     PLACE.get().map_or(0, |place| place.since.load(Ordering::Relaxed))
 }
 
-/// Returns how long ago a time of the coarse clock was: up to as much more as that clock is late.
+/// Returns the age of a time of the coarse clock. It may be too high by the delay of that clock.
 pub(crate) fn age(since: u64) -> Duration {
     START.elapsed().saturating_sub(Duration::from_millis(since))
 }
@@ -354,8 +356,9 @@ fn tick() {
     CLOCK.fetch_max(START.elapsed().as_millis() as u64, Ordering::Relaxed);
 }
 
-/// The places of all threads that ran an actor. Those of threads that have ended are used again: so
-/// there are no more than threads lived at one time, and none is ever freed.
+/// The places of all threads that ran an actor. A new thread reuses the place of an ended thread:
+/// so there are at most as many places as threads lived at one time, and no place is ever freed.
+/// freed.
 static PLACES: Mutex<Places> = Mutex::new(Places { all: Vec::new(), free: Vec::new() });
 
 struct Places {
@@ -363,10 +366,10 @@ struct Places {
     free: Vec<&'static Place>,
 }
 
-/// The place of threads that gave theirs back, for their notes; no task reads it.
+/// The place of threads that have returned theirs; no task reads it.
 static NOWHERE: Place = Place::new();
 
-/// A thread's place. Dropped at the thread's end, the place is for the next one.
+/// A thread's place. When the thread ends, this is dropped and the next thread gets the place.
 struct Owned(&'static Place);
 
 impl Drop for Owned {
@@ -377,18 +380,18 @@ impl Drop for Owned {
     }
 }
 
-/// The token and the number of none.
+/// Token and number if no actor is polled.
 const NO_ACTOR: (usize, u64) = (0, 0);
 
 thread_local! {
     /// The actor whose task is polled: its token and its number.
     static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
-    /// The message that its handler or hook has in hand, while one runs.
+    /// The facts of the message that the running handler or hook has in hand.
     static IN_HAND: Cell<Option<Facts>> = const { Cell::new(None) };
-    /// A handler or hook has begun to wait for an actor, and that was not looked at.
+    /// A handler or hook has begun to wait for an actor, and [`take_wait`] has not reported it yet.
     static WAITS: Cell<bool> = const { Cell::new(false) };
     static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };
-    /// The thread's place, from its first note on.
+    /// The thread's place, since its first note.
     static PLACE: Cell<Option<&'static Place>> = const { Cell::new(None) };
     static OWNED: Owned = {
         let mut places = PLACES.lock();
@@ -409,11 +412,12 @@ fn take_place() -> &'static Place {
     place
 }
 
-/// Milliseconds since the first look, moved on by each watcher of a runtime.
+/// Milliseconds since the first look, advanced by each watcher of a runtime.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Returns the work of a runtime's threads now, and for how long about; the longest first.
+/// Returns the handlers that a runtime's threads run now, each with its approximate time so far,
+/// longest first.
 fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
     let now = CLOCK.load(Ordering::Relaxed);
     let mut duties = places(runtime, |place, duty| {
@@ -424,11 +428,11 @@ fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
     duties
 }
 
-/// Logs when a node's runtime is blocked, once each time, and when it goes on.
+/// Logs when a node's runtime is blocked and when it runs again, once each time.
 pub(crate) struct Watch {
     node: String,
     runtime: Id,
-    /// How long it has been blocked, since that was logged.
+    /// Duration of the blockage so far, after it was logged.
     blocked: Mutex<Option<Duration>>,
 }
 
@@ -437,8 +441,8 @@ impl Watch {
         Watch { node, runtime, blocked: Mutex::new(None) }
     }
 
-    /// Records how late a task is that the runtime was to run at once. To be called several times a
-    /// second.
+    /// Records the delay of a task that the runtime should have run at once. Call this several
+    /// times a second.
     pub(crate) fn liveness(&self, late: Duration) {
         tick();
         let gauge = "ringpost_runtime_lateness_seconds";
@@ -457,7 +461,7 @@ impl Watch {
         }
     }
 
-    /// Returns for how long the runtime has run no task, if that is too long.
+    /// Returns how long the runtime has not run a task, if that is too long.
     pub(crate) fn blocked(&self) -> Option<Duration> {
         *self.blocked.lock()
     }

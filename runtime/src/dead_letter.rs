@@ -1,8 +1,8 @@
 //! Dead letters: messages that were accepted and reached no handler.
 //!
-//! - **DL-1 nothing vanishes**: a message that was accepted (its `tell` was `Ok`) and of which this
-//!   node knows, or must fear, that no handler saw it, is counted here once, with its cause.
-//!   An ask is never counted: its asker is told instead.
+//! - **DL-1 nothing vanishes**: this counts each accepted message (its `tell` returned `Ok`) once,
+//!   with its cause, if this node knows or must assume that no handler saw it. An ask is never
+//!   counted: its asker gets an error instead.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use crate::address::Address;
 use crate::limits;
 
-/// Why a message that was accepted reached no handler.
+/// The reason why an accepted message reached no handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DeadLetterCause {
@@ -23,8 +23,8 @@ pub enum DeadLetterCause {
     InvalidArchive,
     /// The link ended before the message arrived: it was certainly not handled.
     NotSent,
-    /// The link was lost after the message left, and the other node did not report what became of
-    /// it: it may have been handled.
+    /// The link was lost after the message left, and the other node did not report its fate: it may
+    /// have been handled.
     Unknown,
     /// The other node refused it: the actor had ended or was draining.
     Refused,
@@ -41,7 +41,7 @@ impl DeadLetterCause {
 }
 
 impl DeadLetterCause {
-    /// In a word, for metrics.
+    /// Returns one word for metrics.
     fn label(self) -> &'static str {
         match self {
             DeadLetterCause::Stopped => "stopped",
@@ -70,11 +70,11 @@ impl fmt::Display for DeadLetterCause {
 pub struct DeadLetter {
     /// The actor it was for.
     pub to: Address,
-    /// Which message: [`Message::ID`](crate::Message::ID).
+    /// Identity of the message: [`Message::ID`](crate::Message::ID).
     pub message: u128,
-    /// Its name, where this node has it.
+    /// Its name, if this node knows it.
     pub name: Option<&'static str>,
-    /// Why it reached no handler.
+    /// The reason why it reached no handler.
     pub cause: DeadLetterCause,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for DeadLetter {
     }
 }
 
-/// The dead letters of a node: counted by cause, and told to each subscriber.
+/// The dead letters of a node: counted by cause, and sent to each subscriber.
 #[derive(Debug)]
 pub struct DeadLetters {
     counts: Mutex<[u64; DeadLetterCause::ALL.len()]>,
@@ -102,22 +102,23 @@ impl DeadLetters {
         }
     }
 
-    /// Dead letters from now on. An observer that falls behind is told how many it missed.
+    /// Subscribes to dead letters from now on. An observer that falls behind is told how many it
+    /// missed.
     pub fn subscribe(&self) -> broadcast::Receiver<DeadLetter> {
         self.observers.subscribe()
     }
 
-    /// How many there were, of one cause.
+    /// Returns the number of dead letters with this cause.
     pub fn count(&self, cause: DeadLetterCause) -> u64 {
         self.counts.lock()[cause as usize]
     }
 
-    /// How many there were.
+    /// Returns the number of all dead letters.
     pub fn total(&self) -> u64 {
         self.counts.lock().iter().sum()
     }
 
-    /// How many there were, by cause.
+    /// Returns the number of dead letters by cause.
     pub fn by_cause(&self) -> impl Iterator<Item = (DeadLetterCause, u64)> {
         let counts = *self.counts.lock();
         DeadLetterCause::ALL.into_iter().zip(counts)
@@ -125,7 +126,7 @@ impl DeadLetters {
 
     pub(crate) fn bury(&self, letter: DeadLetter) {
         self.counts.lock()[letter.cause as usize] += 1;
-        // An error only says that there is no observer.
+        // An error only means that there is no observer.
         drop(self.observers.send(letter.clone()));
         let cause = letter.cause.label();
         shield::run(|| {

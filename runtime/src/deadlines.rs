@@ -1,12 +1,12 @@
-//! The deadlines of a node's waiting asks, and of tells with a time-out: one table and one timer
-//! for all of them.
+//! The deadlines of a node's waiting asks, and of tells with a time-out, in one table with one
+//! timer.
 //!
-//! An ask touches the table only when it has to wait, and leaves it when it ends. Most leave long
-//! before their deadline, so only what is due soon is kept in order: what is due later lies
-//! unordered, and is put in order when its time comes near. A task that asks again and again takes
-//! one place for many asks: see [`leave`]. A task on the node's runtime sleeps until the earliest
-//! deadline and wakes the asks that are due; so an ask may be polled anywhere, also outside tokio.
-//! When that task ends, with its runtime, every ask that waits is woken and told.
+//! An ask touches the table only when it has to wait, and leaves it when it ends. Most asks leave
+//! long before their deadline, so the table sorts only deadlines in the near future: later ones are
+//! unordered, and are sorted when their time comes near. A task that asks repeatedly uses one place
+//! for many asks: see [`leave`]. A task on the node's runtime sleeps until the earliest deadline
+//! and wakes the asks that are due, so an ask may be polled anywhere, even outside of tokio. When
+//! that task ends with its runtime, it wakes all waiting asks, which then fail.
 
 #[cfg(test)]
 mod model;
@@ -28,13 +28,13 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// How far ahead the table is in order.
+/// Time span ahead in which deadlines are sorted.
 const AHEAD: Duration = Duration::from_millis(500);
-/// Most asks that are woken under one turn of the lock.
+/// Maximum number of asks woken per acquisition of the lock.
 const WOKEN_AT_ONCE: usize = 64;
 
 /// The deadlines of a node's waiting asks, and of tells with a time-out. Owned by the node; its
-/// references lead sends to it.
+/// references give sends access to it.
 pub struct Deadlines {
     table: Arc<Table>,
     timer: AbortHandle,
@@ -42,38 +42,39 @@ pub struct Deadlines {
     ask_timeout: Duration,
 }
 
-/// The place of one waiting ask in the table. The ask gives it to [`leave`] when it ends before its
+/// The place of one waiting ask in the table. The ask passes it to [`leave`] if it ends before its
 /// deadline.
 pub(crate) struct Place<P: Primitives = Native> {
     table: Arc<Table<P>>,
     key: Key,
-    /// Whose waker is in the table.
+    /// The task whose waker is in the table.
     task: TaskId,
-    /// It is in the table as long as the table's own number is this one.
+    /// Value of the table's `cleared` counter at the last check: this place is in the table while
+    /// it is unchanged.
     cleared: u64,
 }
 
-/// Tells one waker from another, as [`Waker::will_wake`] does.
+/// Identity of a waker, by the same rule as [`Waker::will_wake`].
 type TaskId = (usize, usize);
 
 fn task_of(waker: &Waker) -> TaskId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
-/// Places that asks have left on a thread, for the next ones of the same tasks. They are given up
+/// Places that asks have left on a thread, for the next asks of the same tasks. They are cancelled
 /// when the thread ends.
 struct Left<P: Primitives = Native>(VecDeque<Box<Place<P>>>);
 
 impl<P: Primitives> Left<P> {
-    /// Keeps a place; returns the oldest one where there are too many.
+    /// Keeps a place. Returns the oldest place if there are too many.
     fn keep(&mut self, place: Box<Place<P>>) -> Option<Box<Place<P>>> {
         let oldest = if self.0.len() >= LEFT_MAX { self.0.pop_front() } else { None };
         self.0.push_back(place);
         oldest
     }
 
-    /// Returns a place of this task in this table that is due no later than `deadline`: when it is
-    /// due before, the task looks again.
+    /// Returns a place of this task in this table that is due no later than `deadline`. If it is
+    /// due earlier, the task is woken and takes another place.
     #[inline]
     fn take(
         &mut self,
@@ -87,7 +88,7 @@ impl<P: Primitives> Left<P> {
                 && Arc::ptr_eq(&place.table, table)
         };
         if fits(self.0.back()?) {
-            // Mostly: the task that asked last asks again.
+            // The common case: the task that asked last asks again.
             return self.0.pop_back();
         }
         let at = self.0.iter().rposition(|place| fits(place))?;
@@ -105,22 +106,22 @@ thread_local! {
     static LEFT: RefCell<Left> = const { RefCell::new(Left(VecDeque::new())) };
 }
 
-/// Most places that a thread keeps.
+/// Maximum number of places that a thread keeps.
 const LEFT_MAX: usize = 8;
 
-/// Longest time-out of an ask whose place a thread keeps: with it, it keeps the memory of a task
-/// that may have ended.
+/// Longest time-out of an ask whose place a thread keeps: the place keeps the memory of a task
+/// alive, which may have ended.
 const LEFT_FOR_MAX: Duration = Duration::from_secs(60);
 
-/// Gives up a place that was taken for an ask with this time-out. The thread keeps the last ones
-/// that were left for the next asks of the same tasks: most tasks that ask do so again, and then
-/// neither the table nor the waker is touched.
+/// Gives up the place of an ask with this time-out. The thread keeps the last places for the next
+/// asks of the same tasks: most tasks that ask will ask again, and then touch neither the table nor
+/// the waker.
 pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
     if time_out > LEFT_FOR_MAX {
         return place.cancel();
     }
     let mut place = Some(place);
-    // While the thread ends there is no next ask.
+    // A thread that is ending has no next ask.
     let keep = |left: &RefCell<Left>| {
         place = place.take().and_then(|place| left.borrow_mut().keep(place));
     };
@@ -131,39 +132,39 @@ pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
 }
 
 impl<P: Primitives> Place<P> {
-    /// Returns true if it is certain that it is still in the table, with the waker of this task.
+    /// Returns true if the place is certainly still in the table with the waker of this task.
     #[inline]
     fn is_held_by(&self, task: TaskId) -> bool {
         self.task == task && self.cleared == self.table.shared.cleared(Ordering::Acquire)
     }
 
-    /// Gives it up.
+    /// Removes the place from the table.
     fn cancel(&self) {
         let waker = self.table.shared.lock().remove(&self.key);
         drop(waker);
     }
 }
 
-/// A wait's place in the order: by its deadline, then by its arrival.
+/// The position of a wait in the order: by deadline, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     deadline: Instant,
     number: u64,
-    /// Where it lies among the late ones, as long as it does.
+    /// Index in `late` while the wait is there.
     at: usize,
 }
 
-/// Why an ask waits no longer.
+/// The reason why an ask stops waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expired {
     /// Its deadline has passed.
     Deadline,
-    /// The node's runtime is gone, and with it all that could answer.
+    /// The node's runtime has ended, so nothing on it can answer.
     RuntimeGone,
 }
 
-/// The wait of one task for the earliest of several deadlines, which may change. It leaves the
-/// table when it is dropped.
+/// The wait of one task for the earliest of several deadlines, which may change. Dropping it
+/// removes it from the table.
 pub(crate) struct Alarm<D: AsRef<Deadlines>> {
     deadlines: D,
     set: Option<Box<Place>>,
@@ -174,8 +175,8 @@ impl<D: AsRef<Deadlines>> Alarm<D> {
         Alarm { deadlines, set: None }
     }
 
-    /// Waits for `deadline`, in place of an earlier one; for ever, if there is none or no timer any
-    /// more.
+    /// Waits for `deadline`, which replaces an earlier one; waits forever if there is none, or no
+    /// timer any more.
     pub(crate) fn poll(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         if self.set.as_ref().map(|set| set.key.deadline) != deadline {
             self.cancel();
@@ -207,24 +208,24 @@ impl AsRef<Deadlines> for Deadlines {
 
 struct Table<P: Primitives = Native> {
     shared: P,
-    /// Notified when a deadline is earlier than what the timer sleeps for.
+    /// Notified about a deadline that is earlier than the end of the timer's sleep.
     earlier: Notify,
 }
 
-/// The part of a table that the tasks and the timer share, by the primitives of the machine, or in
-/// a model by those of loom.
+/// The part of a table that tasks and the timer share, with native primitives or, in a model, those
+/// from loom.
 pub(crate) trait Primitives: Send + Sync + 'static {
     fn new(state: State) -> Self;
     fn lock(&self) -> impl DerefMut<Target = State>;
-    /// Returns how often the timer has cleared places. Written under the lock, before a task is
-    /// woken for its own: a task that still finds the old number is about to be woken, and looks
-    /// again.
+    /// Returns how often the timer has cleared places. It is written under the lock before a task
+    /// is woken for its own place: a task that still sees the old number is about to be woken, and
+    /// looks again.
     fn cleared(&self, order: Ordering) -> u64;
     /// Counts that the timer has cleared places.
     fn count_cleared(&self, order: Ordering);
 }
 
-/// The primitives of the machine.
+/// The native primitives.
 pub(crate) struct Native {
     state: Mutex<State>,
     cleared: AtomicU64,
@@ -249,43 +250,43 @@ impl Primitives for Native {
     }
 }
 
-/// No waker is woken or dropped under the lock.
+/// The waits of a table. No waker is woken or dropped under its lock.
 pub(crate) struct State {
-    /// All that are due before `ahead`, and maybe others, ordered by deadline and then by arrival.
+    /// All waits due before `ahead`, and possibly others, ordered by deadline and then by arrival.
     near: BTreeMap<Key, Waker>,
     /// Due at `ahead` or later, in no order.
     late: Slab<(Key, Waker)>,
     ahead: Instant,
     next: u64,
-    /// When the timer looks next; `None` when it waits to be notified.
+    /// Time at which the timer looks next; `None` while it waits for a notification.
     look: Option<Instant>,
     /// The timer has ended.
     ended: bool,
 }
 
 impl Deadlines {
-    /// Starts the timer on `runtime`; it ends when this is dropped. `ask_timeout` is how long an
-    /// ask waits that does not say otherwise.
+    /// Starts the timer on `runtime`; it ends when this is dropped. `ask_timeout` is the time-out
+    /// of asks that set none.
     pub(crate) fn start(runtime: &Handle, ask_timeout: Duration) -> Self {
         let table = Table::new();
-        // Made before its task: a runtime that is shutting down drops that unpolled.
+        // Created before its task, because a runtime that is shutting down drops the task unpolled.
         let timer = Timer(table.clone());
         let task = runtime.spawn(async move { timer.run().await });
         Deadlines { table, timer: task.abort_handle(), runtime: runtime.clone(), ask_timeout }
     }
 
-    /// Returns how long an ask waits that does not say otherwise.
+    /// Returns the time-out of asks that set none.
     pub(crate) fn ask_timeout(&self) -> Duration {
         self.ask_timeout
     }
 
-    /// Returns the runtime of its node, which keeps the time.
+    /// Returns the runtime of its node, whose clock counts.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Waits for `deadline`. The first call, with `place` empty, takes a place in the table; each
-    /// later one keeps the place and renews the waker. When this is ready the place is given up.
+    /// Waits for `deadline`. The first call, with an empty `place`, takes a place in the table;
+    /// later calls keep the place and renew the waker. When this is ready, the place is given up.
     pub(crate) fn poll(
         &self,
         place: &mut Option<Box<Place>>,
@@ -306,7 +307,7 @@ impl<P: Primitives> Table<P> {
         Arc::new(Table { shared: P::new(State::new()), earlier: Notify::new() })
     }
 
-    /// As [`Deadlines::poll`], without a look at the places that were left.
+    /// Like [`Deadlines::poll`], but does not reuse places that asks have left.
     #[inline]
     fn poll(
         self: &Arc<Self>,
@@ -321,7 +322,7 @@ impl<P: Primitives> Table<P> {
         self.poll_locked(place, deadline, cx)
     }
 
-    /// As [`poll`](Self::poll), with a look under the lock.
+    /// Slow path of [`poll`](Self::poll), under the lock.
     fn poll_locked(
         self: &Arc<Self>,
         place: &mut Option<Box<Place<P>>>,
@@ -329,8 +330,8 @@ impl<P: Primitives> Table<P> {
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
         let waker = cx.waker().clone();
-        // Of the one that stays: one that was lent for this poll alone may be at the place of
-        // another task's the next time.
+        // Identifies the clone, which lives as long as the place: a waker lent for this poll may
+        // later share its address with the waker of another task.
         let task = task_of(&waker);
         let mut state = self.shared.lock();
         if let Some(known) = place {
@@ -342,7 +343,7 @@ impl<P: Primitives> Table<P> {
                 drop(old);
                 return Poll::Pending;
             }
-            // One that another ask had left may have been due too early for this one.
+            // A place left by an earlier ask may be due before this ask is.
             let is_due = deadline <= known.key.deadline || deadline <= Instant::now();
             *place = None;
             if is_due {
@@ -381,7 +382,7 @@ impl State {
         }
     }
 
-    /// Returns the place, and whether the timer has to be told.
+    /// Returns the place, and true if the timer must be notified.
     fn insert(&mut self, deadline: Instant, waker: Waker) -> (Key, bool) {
         let number = self.next;
         self.next += 1;
@@ -416,7 +417,7 @@ impl State {
         self.near.remove(key)
     }
 
-    /// Puts in order what is due within [`AHEAD`] of `now`, and says when to look again.
+    /// Sorts the waits due within [`AHEAD`] of `now`, and sets the time of the next look.
     fn look_ahead(&mut self, now: Instant) {
         if self.ahead <= now {
             self.ahead = now + AHEAD;
@@ -439,7 +440,7 @@ impl State {
     }
 }
 
-/// The task that wakes the asks that are due.
+/// The task that wakes asks that are due.
 struct Timer<P: Primitives = Native>(Arc<Table<P>>);
 
 impl<P: Primitives> Timer<P> {
@@ -457,8 +458,8 @@ impl<P: Primitives> Timer<P> {
         }
     }
 
-    /// Wakes all that are due. Returns the next deadline. `due` is empty between calls and kept for
-    /// its memory.
+    /// Wakes all waits that are due. Returns the next deadline. `due` is empty between calls and
+    /// only keeps its allocation.
     fn wake_due(&self, due: &mut Vec<Waker>) -> Option<Instant> {
         let now = Instant::now();
         loop {

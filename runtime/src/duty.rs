@@ -10,12 +10,12 @@ pub(crate) struct Duty {
 }
 
 impl Duty {
-    /// An actor of this type handles this message.
+    /// Returns the work of an actor of this type that handles this message.
     pub(crate) const fn handles(actor: &'static str, message: &'static str) -> Self {
         Duty { actor, does: "handles", what: message }
     }
 
-    /// An actor of this type runs this hook.
+    /// Returns the work of an actor of this type that runs this hook.
     pub(crate) const fn runs(actor: &'static str, hook: &'static str) -> Self {
         Duty { actor, does: "runs", what: hook }
     }

@@ -1,359 +1,401 @@
-//! The orders of others to an actor's task, and the tasks that wait for its end.
+//! The stage of an actor, the orders of others to its task, and the tasks that wait for its end.
 //!
-//! - **EN-1 one end**: an actor ends once; each task that waits for that is told once, and one that
-//!   comes later at once. A restart is no end.
-//! - **EN-2 orders last**: an order that came before the actor's task looked is seen when it looks.
-//!   An order to end for good is never taken back.
+//! - **EN-1 one end**: an actor ends once; each task that waits for the end is told once, and a
+//!   task that comes later is told at once. A restart is not an end.
+//! - **EN-2 orders last**: an order given before the actor's task looks is seen when it looks. An
+//!   order to end permanently is never withdrawn.
 
 mod links;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::child::Course;
+use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::link_end::LinkEnd;
 use crate::remote::{CloseNotice, reason_of};
-use crate::resident::Resident;
 use crate::rest::Pause;
 use crate::state::ActorState;
 use links::tell_links;
 
-/// End now: drop the running handler.
-const KILL: u16 = 1;
-/// The same, as a failure that somebody else had.
-const FAIL: u16 = 2;
-/// Never begin anew.
-const FINAL: u16 = 4;
-/// Rest when this incarnation has ended.
-const PAUSE: u16 = 8;
-/// The incarnation is over, and no other one has begun: a failure of others is not its own any
-/// more.
-const OVER: u16 = 16;
-/// It is restarted also after a stop.
-const REVIVED: u16 = 32;
-/// The incarnation has started.
-const STARTED: u16 = 64;
-/// It rests, or is about to say so, or ends.
-const RESTS: u16 = 128;
-/// The incarnation ends in order, and ends its children: their failures are not its own.
-const CLOSES: u16 = 256;
-
-/// The orders of others to an actor's task, and the tasks that wait for its end.
-pub(super) struct Ends {
-    /// Written under the lock only, with what goes with an order; so nothing that is decided under
-    /// it is about another moment. Looks without it save the way to it: before each message. They
-    /// are relaxed, as an order is followed by a turn of the mailbox's lock, which wakes the task.
-    orders: AtomicU16,
-    state: Mutex<State>,
+/// The stage of an actor, the orders of others to its task, and the tasks that wait for its end.
+/// (A stop and a drain are orders to its mailbox.)
+pub(crate) struct Ends {
+    /// Mirrors [`Status::urgency`] for the checks before each message and each poll. Relaxed,
+    /// because each order is followed by taking the mailbox's lock, which wakes the task.
+    urgency: AtomicU8,
+    status: Mutex<Status>,
 }
 
-enum State {
-    /// Without a box no task waits.
-    Living(Option<Box<Living>>),
-    Ended(Box<ActorExit>),
+/// The stage of an actor. It advances from each stage to the next one; from `Resting` it goes to
+/// `Starting` with the next incarnation, or to `Ended`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// `on_start` runs, or is about to.
+    Starting,
+    /// It handles messages.
+    Running,
+    /// The incarnation ends in order, and ends its children: their failures do not fail it any
+    /// more.
+    Closing,
+    /// The incarnation has ended. Failures of others do not fail it any more.
+    Over,
+    /// The actor rests until the next incarnation, or is about to end.
+    Resting,
+    Ended,
 }
 
-#[derive(Default)]
-struct Living {
-    notices: Vec<CloseNotice>,
-    /// The tasks that wait for the end, in the order they came.
-    waiting: BTreeMap<u64, Waker>,
-    next: u64,
-    /// Why it is to fail.
-    reason: Option<Arc<str>>,
-    pause: Option<Pause>,
-    /// By the token of what it is linked to.
-    links: BTreeMap<usize, LinkEnd>,
-    /// It does not fail with what it is linked to.
-    traps: bool,
+/// The kinds of ends after which an actor is restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Revival {
+    Never,
+    AfterFailures,
+    /// After a stop or a drain, too.
+    Always,
 }
 
-/// Why an incarnation ends before it would by itself.
+/// The reason to end an incarnation early.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Forced {
+pub(crate) enum Forced {
     Kill,
     Fail(Arc<str>),
 }
 
-impl Ends {
-    /// Of an actor that is restarted as `course` says; of one without nothing ever begins anew.
-    pub(super) fn new(course: Option<&Course>) -> Self {
-        let orders = match course {
-            None => FINAL,
-            Some(course) if course.is_revived() => REVIVED,
-            Some(_) => 0,
-        };
-        Ends { orders: AtomicU16::new(orders), state: Mutex::new(State::Living(None)) }
+/// The urgency of the orders to an incarnation.
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+enum Urgency {
+    None = 0,
+    /// No other message may begin.
+    Halt = 1,
+    /// The running handler is dropped.
+    Force = 2,
+}
+
+struct Status {
+    stage: Stage,
+    revival: Revival,
+    /// The order to end now. Outside of `more`, because it needs no memory.
+    is_killed: bool,
+    /// Created with the first order with a value, the first link or the first waiting task.
+    more: Option<Box<More>>,
+}
+
+/// The part of a status that few actors need.
+#[derive(Default)]
+struct More {
+    /// The order to fail, with the reason; the first one is valid.
+    fail: Option<Arc<str>>,
+    /// The order to rest when this incarnation has ended.
+    pause: Option<Pause>,
+    notices: Vec<CloseNotice>,
+    /// The tasks that wait for the end, in the order of their arrival.
+    waiting: BTreeMap<u64, Waker>,
+    next: u64,
+    /// Links by the token of the other actor.
+    links: BTreeMap<usize, LinkEnd>,
+    /// The actor does not fail when linked actors fail.
+    traps: bool,
+    /// Set when the actor has ended.
+    exit: Option<ActorExit>,
+}
+
+impl Status {
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
     }
 
-    /// Takes back that the actor is restarted after a stop or a drain. When it is drained then, it
-    /// handles its accepted messages, restarts for these if it fails, and ends.
-    pub(super) fn dismiss(&self) {
-        let _locked = self.state.lock();
-        self.take_back(REVIVED);
+    /// Returns the part for tasks, links and orders, unless the actor has ended.
+    fn living(&mut self) -> Option<&mut More> {
+        (self.stage != Stage::Ended).then(|| self.more())
     }
 
-    pub(super) fn is_revived(&self) -> bool {
-        self.orders() & REVIVED != 0
+    /// Returns this part if it exists and the actor has not ended.
+    fn kept(&mut self) -> Option<&mut More> {
+        self.more.as_deref_mut().filter(|_| self.stage != Stage::Ended)
     }
 
-    /// The incarnation has started.
-    pub(super) fn started(&self) {
-        let _locked = self.state.lock();
-        self.order(STARTED);
+    /// Orders a failure, if there is an incarnation that can fail.
+    fn fail(&mut self, reason: Arc<str>) {
+        if matches!(self.stage, Stage::Starting | Stage::Running) {
+            self.more().fail.get_or_insert(reason);
+        }
     }
 
-    /// Returns what the actor does now, as far as its mailbox has not said so.
-    pub(super) fn stage(&self) -> ActorState {
-        let orders = self.orders();
+    fn has_failed(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.fail.is_some())
+    }
+
+    fn is_to_rest(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.pause.is_some())
+    }
+
+    fn take_pause(&mut self) -> Option<Pause> {
+        self.more.as_mut()?.pause.take()
+    }
+
+    /// Forgets the orders to this incarnation except a kill.
+    fn forget_failure(&mut self) {
+        if let Some(more) = &mut self.more {
+            more.fail = None;
+        }
+    }
+
+    /// Returns how an actor that has ended did so.
+    fn exit(&mut self) -> &ActorExit {
+        self.more().exit.get_or_insert(ActorExit::Killed)
+    }
+
+    fn urgency(&self) -> Urgency {
         match () {
-            () if orders & OVER != 0 && orders & FINAL != 0 => ActorState::Stopping,
-            () if orders & OVER != 0 => ActorState::Resting,
-            () if orders & (KILL | FAIL) != 0 => ActorState::Killed,
-            () if orders & PAUSE != 0 => ActorState::Stopping,
-            () if orders & STARTED == 0 => ActorState::Starting,
-            () => ActorState::Running,
+            () if self.is_killed || self.has_failed() => Urgency::Force,
+            () if self.is_to_rest() => Urgency::Halt,
+            () => Urgency::None,
+        }
+    }
+}
+
+impl Ends {
+    pub(crate) fn new(revival: Revival) -> Self {
+        let status = Status { stage: Stage::Starting, revival, is_killed: false, more: None };
+        Ends { urgency: AtomicU8::new(Urgency::None as u8), status: Mutex::new(status) }
+    }
+
+    /// Changes the status. No value of a user may be dropped inside.
+    fn change<T>(&self, change: impl FnOnce(&mut Status) -> T) -> T {
+        let mut status = self.status.lock();
+        let changed = change(&mut status);
+        self.urgency.store(status.urgency() as u8, Ordering::Relaxed);
+        changed
+    }
+
+    /// Notes that the incarnation has started.
+    pub(crate) fn started(&self) {
+        self.change(|status| status.stage = Stage::Running);
+    }
+
+    /// Notes that the incarnation ends in order.
+    pub(crate) fn close_incarnation(&self) {
+        self.change(|status| status.stage = Stage::Closing);
+    }
+
+    /// Notes that the incarnation has ended.
+    pub(crate) fn leave_incarnation(&self) {
+        self.change(|status| {
+            status.stage = Stage::Over;
+            status.forget_failure();
+        });
+    }
+
+    /// Forgets the orders to the last incarnation: a kill from now on is for the resting actor. If
+    /// the actor must rest with others, returns the sender for its report that it rests.
+    pub(crate) fn rest(&self) -> Option<Pause> {
+        self.change(|status| {
+            (status.stage, status.is_killed) = (Stage::Resting, false);
+            status.forget_failure();
+            status.take_pause()
+        })
+    }
+
+    /// Begins the next incarnation of an actor that rested. Returns false if it was killed before.
+    pub(crate) fn begin_anew(&self) -> bool {
+        self.change(|status| {
+            if !status.is_killed {
+                status.stage = Stage::Starting;
+            }
+            !status.is_killed
+        })
+    }
+
+    /// Returns the actor's current state, without orders to its mailbox.
+    pub(crate) fn state(&self) -> ActorState {
+        let status = self.status.lock();
+        match (status.stage, status.urgency()) {
+            (Stage::Over | Stage::Resting | Stage::Ended, _) => match status.revival {
+                Revival::Never => ActorState::Stopping,
+                _ => ActorState::Resting,
+            },
+            (_, Urgency::Force) => ActorState::Killed,
+            (_, Urgency::Halt) => ActorState::Stopping,
+            (Stage::Starting, Urgency::None) => ActorState::Starting,
+            (Stage::Running | Stage::Closing, Urgency::None) => ActorState::Running,
         }
     }
 
-    /// The incarnation is over.
-    pub(super) fn leave_incarnation(&self) {
-        let _locked = self.state.lock();
-        self.take_back(FAIL | STARTED);
-        self.order(OVER);
+    /// Ends the incarnation now: drops the running handler.
+    pub(crate) fn kill(&self) {
+        self.change(|status| status.is_killed = true);
     }
 
-    /// The incarnation ends in order.
-    pub(super) fn close_incarnation(&self) {
-        let _locked = self.state.lock();
-        self.order(CLOSES);
+    /// Kills an actor that must rest but does not rest yet. (A resting actor may have been ordered
+    /// to rest again with others, and not have reported it yet.)
+    pub(crate) fn kill_unless_resting(&self) {
+        self.change(|status| {
+            status.is_killed |= status.is_to_rest() && status.stage != Stage::Resting;
+        });
     }
 
-    pub(super) fn kill(&self) {
-        let _locked = self.state.lock();
-        self.order(KILL);
+    /// Ends this incarnation as a failure; the first reason is valid.
+    pub(crate) fn fail(&self, reason: Arc<str>) {
+        self.change(|status| status.fail(reason));
     }
 
-    /// Kills an actor that is to rest and does not yet. (One that rests may have been told to
-    /// again, with others, and not have said so.)
-    pub(super) fn kill_unless_resting(&self) {
-        let _locked = self.state.lock();
-        if self.orders() & (PAUSE | RESTS) == PAUSE {
-            self.order(KILL);
-        }
+    /// Orders the actor to rest when this incarnation has ended. An actor that has ended drops
+    /// `pause`.
+    pub(crate) fn pause(&self, pause: Pause) {
+        let unkept = self.change(|status| match status.living() {
+            Some(living) => living.pause.replace(pause),
+            None => Some(pause),
+        });
+        drop(unkept);
     }
 
-    /// Never begins anew.
-    pub(super) fn retire(&self) {
-        let _locked = self.state.lock();
-        self.order(FINAL);
+    /// Forbids further restarts.
+    pub(crate) fn retire(&self) {
+        self.change(|status| status.revival = Revival::Never);
     }
 
-    /// Called under the lock.
-    fn order(&self, orders: u16) {
-        self.orders.store(self.orders() | orders, Ordering::Relaxed);
-    }
-
-    /// Orders a failure, if there is an incarnation to fail. Called under the lock.
-    fn order_failure(&self) {
-        if self.orders() & (OVER | CLOSES) == 0 {
-            self.order(FAIL);
-        }
-    }
-
-    /// Called under the lock.
-    fn take_back(&self, orders: u16) {
-        self.orders.store(self.orders() & !orders, Ordering::Relaxed);
+    /// Forbids restarts after a stop or a drain. If the actor is then drained, it handles its
+    /// accepted messages, restarts for these if it fails, and ends.
+    pub(crate) fn dismiss(&self) {
+        self.change(|status| {
+            if status.revival == Revival::Always {
+                status.revival = Revival::AfterFailures;
+            }
+        });
     }
 
     #[inline]
-    fn orders(&self) -> u16 {
-        self.orders.load(Ordering::Relaxed)
+    pub(crate) fn is_forced(&self) -> bool {
+        self.urgency.load(Ordering::Relaxed) == Urgency::Force as u8
     }
 
-    /// Ends this incarnation as a failure; the first reason counts.
-    pub(super) fn fail(&self, reason: Arc<str>) {
-        if let State::Living(living) = &mut *self.state.lock() {
-            living.get_or_insert_default().reason.get_or_insert(reason);
-            self.order_failure();
-        }
-    }
-
-    /// Has the actor rest when this incarnation has ended. An actor that has ended drops `pause`.
-    pub(super) fn pause(&self, pause: Pause) {
-        if let State::Living(living) = &mut *self.state.lock() {
-            living.get_or_insert_default().pause = Some(pause);
-            self.order(PAUSE);
-        }
-    }
-
+    /// Returns true if no other message may begin, because this incarnation ends or must rest.
     #[inline]
-    pub(super) fn is_forced(&self) -> bool {
-        self.orders() & (KILL | FAIL) != 0
+    pub(crate) fn is_halted(&self) -> bool {
+        self.urgency.load(Ordering::Relaxed) != Urgency::None as u8
     }
 
-    pub(super) fn is_killed(&self) -> bool {
-        self.orders() & KILL != 0
-    }
-
-    pub(super) fn is_final(&self) -> bool {
-        self.orders() & FINAL != 0
-    }
-
-    /// Returns true if no other message is to begin: this incarnation ends, or is to rest.
-    #[inline]
-    pub(super) fn is_halted(&self) -> bool {
-        self.orders() & (KILL | FAIL | PAUSE) != 0
-    }
-
-    /// Returns true if an actor that rests has to look what else it is to do.
-    pub(super) fn is_ordered(&self) -> bool {
-        self.orders() & (FINAL | PAUSE | KILL) != 0
-    }
-
-    /// Returns what ends the incarnation now.
+    /// Returns the reason to end the incarnation now, if any.
     #[cold]
-    pub(super) fn forced(&self) -> Option<Forced> {
-        if !self.is_forced() {
-            return None;
-        }
-        let mut state = self.state.lock();
-        if self.is_killed() {
-            return Some(Forced::Kill);
-        }
-        let reason = match &mut *state {
-            State::Living(Some(living)) => living.reason.take(),
-            _ => None,
-        };
-        Some(Forced::Fail(reason.unwrap_or_else(|| "no reason".into())))
+    pub(crate) fn forced(&self) -> Option<Forced> {
+        self.change(|status| match status.is_killed {
+            true => Some(Forced::Kill),
+            false => status.more.as_mut()?.fail.clone().map(Forced::Fail),
+        })
     }
 
-    /// Returns true if it is to rest when this incarnation has ended.
-    pub(super) fn is_to_rest(&self) -> bool {
-        self.orders() & PAUSE != 0
+    pub(crate) fn is_killed(&self) -> bool {
+        self.status.lock().is_killed
     }
 
-    pub(super) fn take_pause(&self) -> Option<Pause> {
-        let mut state = self.state.lock();
-        self.take_back(PAUSE);
-        match &mut *state {
-            State::Living(Some(living)) => living.pause.take(),
-            _ => None,
-        }
+    pub(crate) fn revival(&self) -> Revival {
+        self.status.lock().revival
     }
 
-    /// Forgets what ended the last incarnation: a kill that comes now is one of an actor that
-    /// rests. Returns where it is to say that it does, if it is to rest with others.
-    pub(super) fn rest(&self) -> Option<Pause> {
-        let mut state = self.state.lock();
-        self.take_back(KILL | FAIL | PAUSE);
-        self.order(RESTS);
-        let State::Living(Some(living)) = &mut *state else { return None };
-        living.reason = None;
-        living.pause.take()
+    pub(crate) fn is_final(&self) -> bool {
+        self.revival() == Revival::Never
     }
 
-    /// Has an actor that rested begin anew; a failure of others that it was to share is forgotten.
-    /// Returns false when it was killed first.
-    pub(super) fn begin_anew(&self) -> bool {
-        let mut state = self.state.lock();
-        if self.is_killed() {
-            return false;
-        }
-        self.take_back(FAIL | OVER | RESTS | CLOSES);
-        if let State::Living(Some(living)) = &mut *state {
-            living.reason = None;
-        }
-        true
+    /// Returns true if the actor is restarted even after a stop or a drain.
+    pub(crate) fn is_revived(&self) -> bool {
+        self.revival() == Revival::Always
     }
 
-    pub(super) fn has_ended(&self) -> bool {
-        matches!(*self.state.lock(), State::Ended(_))
+    /// Returns true if it must rest when this incarnation has ended.
+    pub(crate) fn is_to_rest(&self) -> bool {
+        self.status.lock().is_to_rest()
     }
 
-    /// Tells the links how the actor ended; the tasks that wait are told by [`tell`](Self::tell).
-    pub(super) fn close(&self, exit: &ActorExit) {
-        let notices = match &mut *self.state.lock() {
-            State::Living(Some(living)) => std::mem::take(&mut living.notices),
-            _ => Vec::new(),
-        };
-        if !notices.is_empty() {
-            let reason = reason_of(exit);
-            notices.into_iter().for_each(|notice| notice.close(reason.clone()));
-        }
+    /// Returns true if there is an order for a resting actor.
+    pub(crate) fn is_ordered(&self) -> bool {
+        let status = self.status.lock();
+        status.revival == Revival::Never || status.is_killed || status.is_to_rest()
     }
 
-    /// Tells all that are linked to `me`, the actor, and then all that wait for the end (EN-1): a
-    /// shutdown does, and ends the ties when no actor has anything to tell them any more.
-    pub(super) fn tell(&self, exit: ActorExit, me: &dyn Resident) {
-        let reason = reason_of(&exit);
+    pub(crate) fn take_pause(&self) -> Option<Pause> {
+        self.change(Status::take_pause)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.status.lock().stage == Stage::Ended
+    }
+
+    /// Tells the links of nodes how the actor ended; [`tell`](Self::tell) tells the waiting tasks.
+    pub(crate) fn close(&self, exit: &ActorExit) {
+        let take = |more: &mut More| std::mem::take(&mut more.notices);
+        let notices = self.change(|status| status.kept().map(take));
+        let reason = reason_of(exit);
+        notices.into_iter().flatten().for_each(|notice| notice.close(reason.clone()));
+    }
+
+    /// Tells the actors linked to `me`, and then all tasks that wait for the end (EN-1). In this
+    /// order, because a shutdown is such a task, and ends the ties when no actor needs them any
+    /// more.
+    pub(crate) fn tell(&self, exit: ActorExit, me: &Address) {
         self.end_links(me, &exit);
-        let ended = State::Ended(Box::new(exit.clone()));
-        let old = std::mem::replace(&mut *self.state.lock(), ended);
-        if let State::Living(Some(living)) = old {
-            // Notices and links that came since the others were told.
-            let Living { waiting, notices, links, .. } = *living;
+        let old = self.change(|status| {
+            status.stage = Stage::Ended;
+            status.more.replace(Box::new(More { exit: Some(exit.clone()), ..More::default() }))
+        });
+        if let Some(old) = old {
+            // Notices and links that were added since the others were told.
+            let More { waiting, notices, links, .. } = *old;
+            let reason = reason_of(&exit);
             notices.into_iter().for_each(|notice| notice.close(reason.clone()));
             waiting.into_values().for_each(Waker::wake);
             tell_links(links, me, &exit);
         }
     }
 
-    /// Keeps a notice until the end.
-    pub(super) fn on_close(&self, notice: CloseNotice) {
-        let mut state = self.state.lock();
-        let unkept: Vec<_> = match &mut *state {
-            State::Living(living) => {
-                let notices = &mut living.get_or_insert_default().notices;
-                // Those of links that ended: a peer that relinks gives a new one each time.
-                let stale = notices.extract_if(.., |notice| notice.is_stale()).collect();
+    /// Keeps a notice until the actor ends.
+    pub(crate) fn on_close(&self, notice: CloseNotice) {
+        let kept = self.change(|status| match status.living() {
+            Some(living) => {
+                let notices = &mut living.notices;
+                // Notices of links that have ended: a peer that links again gives a new notice each
+                // time.
+                let stale: Vec<_> = notices.extract_if(.., |notice| notice.is_stale()).collect();
                 notices.push(notice);
-                stale
+                Ok(stale)
             }
-            State::Ended(exit) => {
-                let reason = reason_of(exit);
-                drop(state);
-                return notice.close(reason);
-            }
-        };
-        drop(state);
-        drop(unkept);
+            None => Err((notice, status.exit().clone())),
+        });
+        if let Err((notice, exit)) = kept {
+            notice.close(reason_of(&exit));
+        }
     }
 
-    /// Waits for the end. Give the same `place` to each poll of the same wait, and call
-    /// [`leave`](Self::leave) with what is left in it.
-    pub(super) fn poll(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit> {
-        let mut state = self.state.lock();
-        let living = match &mut *state {
-            State::Living(living) => living.get_or_insert_default(),
-            State::Ended(exit) => {
-                *place = None;
-                return Poll::Ready(ActorExit::clone(exit));
+    /// Waits for the end. Pass the same `place` to each poll of the same wait. If the wait is given
+    /// up, pass the number in it to [`leave`](Self::leave).
+    pub(crate) fn poll(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit> {
+        let waker = cx.waker().clone();
+        let replaced = self.change(|status| match status.living() {
+            Some(living) => {
+                let number = *place.get_or_insert_with(|| {
+                    living.next += 1;
+                    living.next
+                });
+                Ok(living.waiting.insert(number, waker))
             }
-        };
-        let number = *place.get_or_insert_with(|| {
-            living.next += 1;
-            living.next
+            None => Err((waker, status.exit().clone())),
         });
-        let old = living.waiting.insert(number, cx.waker().clone());
-        drop(state);
-        drop(old);
-        Poll::Pending
+        match replaced {
+            Ok(_old) => Poll::Pending,
+            Err((_waker, exit)) => {
+                *place = None;
+                Poll::Ready(exit)
+            }
+        }
     }
 
     /// Gives up a wait.
-    pub(super) fn leave(&self, place: u64) {
-        let mut state = self.state.lock();
-        let old = match &mut *state {
-            State::Living(Some(living)) => living.waiting.remove(&place),
-            _ => None,
-        };
-        drop(state);
+    pub(crate) fn leave(&self, place: u64) {
+        let old = self.change(|status| status.kept()?.waiting.remove(&place));
         drop(old);
     }
 }

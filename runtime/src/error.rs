@@ -1,4 +1,4 @@
-//! The errors, one type for each verb; each says what happened and what can be done.
+//! The errors, one type per operation; each says what happened and what can be done.
 
 mod allocate;
 mod region;
@@ -20,39 +20,40 @@ pub use region::{RegionError, WriteAndTellError};
 pub use remote_spawn::{OfferError, RemoteSpawnCause, RemoteSpawnError};
 pub use too_few_answers::TooFewAnswers;
 
-/// An error of the user's, passed on as it is.
+/// An error of the user, passed on unchanged.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a message was not sent. A failed `tell` or `try_send` returns the message beside it; an
-/// `ask` that was awaited has dropped its message. [`is_retryable`](Cause::is_retryable) says
-/// whether trying again can help.
+/// The reason why a message was not sent. A failed `tell` or `try_send` returns the message with
+/// it; an `ask` drops its message. [`is_retryable`](Cause::is_retryable) says whether trying again
+/// can help.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The mailbox has no room. Only from `try_tell` and `try_send`, and from a `tell` of an actor
-    /// to itself.
+    /// The mailbox has no room. Only returned from `try_tell` and `try_send`, and from a `tell` of
+    /// an actor to itself.
     #[error(
         "the mailbox is full: try again later; `tell` waits for room, except in an actor that \
         tells itself"
     )]
     MailboxFull,
-    /// The actor has stopped or is stopping. (One of this node while that shuts down: `Shutdown`.)
+    /// The actor has stopped or is stopping. (For an actor of this node while that shuts down:
+    /// `Shutdown`.)
     #[error(
         "the actor has stopped: look its name up again if another one may have taken its place"
     )]
     Stopped,
-    /// There is no actor of this name or identity.
+    /// There is no actor with this name or identity.
     #[error("there is no such actor: it ended, was never started, or its node was restarted")]
     NoSuchActor,
-    /// The actor is of another type than the reference.
+    /// The actor has another type than the reference.
     #[error(
         "the actor is a `{found}`, not a `{asked}`: check the name, and that both programs take \
         the type from the same crate or give it `#[actor(name = ..)]`"
     )]
     WrongActorType {
-        /// The name of the type that was asked for: [`Actor::NAME`](crate::Actor::NAME).
+        /// The type's name in the reference: [`Actor::NAME`](crate::Actor::NAME).
         asked: &'static str,
-        /// The name of the type that the actor has. From another node, its first 128 bytes.
+        /// The name of the actor's type. From another node, its first 128 bytes.
         found: Arc<str>,
     },
     /// The actor's node is down: it could not be reached, or left, and was not linked since.
@@ -66,9 +67,8 @@ pub enum Cause {
         "the actor is on another node, and this one reaches none: start it with `listen` or `seeds`"
     )]
     NoNetwork,
-    /// The actor's node was built with another layout of this message or its reply, and not with
-    /// one of a version before fields were gained, as [`#[message]`](macro@crate::message) declares
-    /// them.
+    /// The actor's node was built with another layout of this message or its reply, which is not an
+    /// earlier version that [`#[message]`](macro@crate::message) declares.
     #[error("the actor's node was built with another layout of this message: build both alike")]
     SchemaMismatch,
     /// The actor has no handler for this message.
@@ -81,10 +81,11 @@ pub enum Cause {
         archive_bytes_max(u32::try_from(*.limit).unwrap_or(u32::MAX))
     )]
     TooLarge {
-        /// Bytes of the archive: those of the user, and what lengths, pointers and padding add.
+        /// Bytes of the archive: the user's data, and the overhead of lengths, pointers and
+        /// padding.
         bytes: usize,
-        /// `message_bytes_max` of the node that takes less, in bytes of the user; an archive may
-        /// have 256 and a thousandth more.
+        /// The smaller `message_bytes_max` of the two nodes, in bytes of the user; an archive may
+        /// be larger by 256 bytes and a thousandth.
         limit: usize,
     },
     /// The message or its reply cannot leave its node, and the actor is on another one.
@@ -96,7 +97,7 @@ pub enum Cause {
     /// The archive could not be written.
     #[error("the message could not be archived: {0}")]
     Archive(String),
-    /// The actor is being looked up on its node, which the first send over a link has done
+    /// The first send over a link looks the actor up on its node, and this has not finished yet
     /// (`try_tell`, `try_send`).
     #[error("the actor is being looked up on its node: try again in a moment; `tell` waits")]
     Opening,
@@ -107,8 +108,8 @@ pub enum Cause {
     /// An actor asked itself, and would have waited for its own answer.
     #[error("an actor cannot wait for its own answer: call the method, or tell it the message")]
     SelfAsk,
-    /// An actor asked an actor that waits for its answer, directly or through others, on any
-    /// nodes: all of them would wait for a time-out. The text names them.
+    /// An actor asked an actor that waits for its answer, directly or through others, on any nodes:
+    /// all of them would wait for a time-out. The text names them.
     #[error(
         "actors would wait for each other ({0}): have one of them answer later (`ReplyTo`), or \
         send from a task of its own (`Context::spawn_task`)"
@@ -117,31 +118,30 @@ pub enum Cause {
     /// There was no room, or no link, before the time-out of the `tell` or `ask`.
     #[error("it could not be sent within its time-out: try again later")]
     Timeout,
-    /// As many asks of that node are pending as a link keeps.
+    /// The maximum number of asks of that node is pending on a link.
     #[error("too many asks of the actor's node are pending: wait for some answers first")]
     TooManyAsks,
-    /// The actor's node is shutting down: it has said so, or takes leave. Another run of it may
-    /// take the message.
+    /// The actor's node is shutting down: it has announced this, or is closing its links. Another
+    /// run of it may accept the message.
     #[error(
         "the actor's node is shutting down: try again by the actor's name when the node is back, \
         or elsewhere"
     )]
     Leaving,
-    /// This node is shutting down, or its runtime is gone: nothing more is sent from it.
+    /// This node is shutting down, or its runtime has ended: it sends nothing any more.
     #[error("this node is shutting down: nothing more is sent from it")]
     Shutdown,
 }
 
 impl Cause {
-    /// Returns true if the message may be accepted later: by the same actor, by another one that
+    /// Returns true if the message may be accepted later: by the same actor, by another actor that
     /// has its name then, or by the next run of its node. The message was certainly not handled, so
-    /// that trying again never has it handled twice. A reference that is bound to one actor stays
-    /// with it: after `Stopped`, `NoSuchActor` and `Leaving` try again by the name, or look it up
-    /// anew.
+    /// no retry can make it handled twice. A reference that is bound to one actor stays bound:
+    /// after `Stopped`, `NoSuchActor` and `Leaving`, retry by the name, or look the name up again.
     ///
-    /// False for what this program cannot get past by trying again, although nothing was sent then
-    /// either. So a program that tries again ends when its own node shuts down: what is sent to an
-    /// actor of that node that has ended, or over a link that says goodbye, is `Shutdown` then.
+    /// Returns false if a retry of this program cannot help, although nothing was sent in this case
+    /// either. So a program that retries ends when its own node shuts down: then sends to an ended
+    /// actor of that node, or over a link that says goodbye, fail with `Shutdown`.
     pub fn is_retryable(&self) -> bool {
         match self {
             Cause::MailboxFull
@@ -167,15 +167,15 @@ impl Cause {
     }
 }
 
-/// A message was not sent. It comes back with the cause.
+/// A message that was not sent, with the cause.
 ///
-/// To pass the error on with `?` where the message is not `Sync`, or would be in the way, drop the
+/// To pass the error on with `?` if the message is not `Sync`, or not wanted there, drop the
 /// message: `actor.tell(m).await.map_err(TellError::without_message)?`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TellError<M> {
     /// The message, untouched.
     pub message: M,
-    /// Why it was not sent.
+    /// The reason why it was not sent.
     pub cause: Cause,
 }
 
@@ -190,7 +190,7 @@ impl<M> TellError<M> {
         self.map(drop)
     }
 
-    /// Makes something else of the message.
+    /// Maps the message to another value.
     pub fn map<N>(self, f: impl FnOnce(M) -> N) -> TellError<N> {
         TellError { message: f(self.message), cause: self.cause }
     }
@@ -208,10 +208,10 @@ impl<M> Error for TellError<M> {
     }
 }
 
-/// An ask got no answer: which one, and why.
+/// An ask that got no answer, with its cause.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AskError {
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub cause: AskCause,
     asked: Box<Asked>,
 }
@@ -220,7 +220,7 @@ pub struct AskError {
 struct Asked {
     actor: Address,
     message: &'static str,
-    /// Its time was over, and its node was never linked: the text says so.
+    /// It timed out, and its node was never linked: the text says so.
     is_node_unknown: bool,
 }
 
@@ -229,18 +229,18 @@ impl AskError {
         AskError { cause, asked: Box::new(Asked { actor, message, is_node_unknown: false }) }
     }
 
-    /// Returns the same error, which says that no node of that name has been linked.
+    /// Returns the same error with the remark that no node of that name has been linked.
     pub(crate) fn of_unknown_node(mut self) -> Self {
         self.asked.is_node_unknown = true;
         self
     }
 
-    /// Returns true if no node of that name has been linked.
+    /// Returns true if the error remarks that no node of that name has been linked.
     pub(crate) fn is_of_unknown_node(&self) -> bool {
         self.asked.is_node_unknown
     }
 
-    /// Returns where the actor is that was asked.
+    /// Returns the address of the asked actor.
     pub fn actor(&self) -> &Address {
         &self.asked.actor
     }
@@ -250,8 +250,8 @@ impl AskError {
         self.asked.message
     }
 
-    /// Returns true if asking again can help and can never have the message handled twice. After
-    /// [`NotBegun::Stopped`] that is asking by the name, or after a new look at it.
+    /// Returns true if asking again can help and cannot make the message handled twice. After
+    /// [`NotBegun::Stopped`], ask by the name, or look the name up again.
     pub fn is_retryable(&self) -> bool {
         self.cause.is_retryable()
     }
@@ -267,7 +267,7 @@ impl fmt::Display for AskError {
     }
 }
 
-/// Writes that no node of this name has been linked: it may be misspelt.
+/// Writes that no node of this name has been linked: the name may be misspelt.
 fn write_unknown(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     write!(f, "; no node `{name}` has been linked yet: check the name, and the seeds")
 }
@@ -278,10 +278,10 @@ impl Error for AskError {
     }
 }
 
-/// Why an ask got no answer.
+/// The reason why an ask got no answer.
 ///
-/// [`NotSent`](AskCause::NotSent) and [`NotBegun`](AskCause::NotBegun) say that the message was
-/// certainly never handled. All others leave that open, or say that it was.
+/// [`NotSent`](AskCause::NotSent) and [`NotBegun`](AskCause::NotBegun) mean that the message was
+/// certainly never handled. After all others it was, or may have been.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskCause {
@@ -289,24 +289,24 @@ pub enum AskCause {
     #[error("not sent: {0}")]
     NotSent(#[source] Cause),
     /// The message was sent, and the actor certainly never begins it: asking again, or asking
-    /// another actor, cannot have it handled twice.
+    /// another actor, cannot make it handled twice.
     #[error("sent, but never begun: {0}")]
     NotBegun(#[source] NotBegun),
-    /// No answer came in time. On this node the handler had begun, and may go on; on another node
-    /// the message may be handled, may have been handled, or may never be.
+    /// No answer came in time. On this node the handler had begun, and may still run; on another
+    /// node the message may have been handled, may be handled later, or never.
     #[error(
         "no answer came in time: the message may have been handled, or may be later; a longer \
         `timeout` waits longer"
     )]
     Timeout,
-    /// The handler began, and the way back ([`ReplyTo`](crate::ReplyTo)) was lost in a panic: of
-    /// the handler, or of the task or the other handler that it was passed on to.
+    /// The handler began, and its [`ReplyTo`](crate::ReplyTo) was lost in a panic: of the handler,
+    /// or of a task or another handler that got it.
     #[error("the handler, or what it passed the ask on to, panicked before there was an answer")]
     Panicked,
-    /// The handler began and there is no answer: its actor was killed or failed, or ended with the
-    /// [`ReplyTo`](crate::ReplyTo) that it had kept, that was dropped, or the actor that the ask
-    /// was forwarded to did not answer (one that certainly never begins it is
-    /// [`NotBegun`](AskCause::NotBegun)).
+    /// The handler began, but gave no answer: its actor was killed, failed, or ended while it kept
+    /// the [`ReplyTo`](crate::ReplyTo); or the `ReplyTo` was dropped; or the actor that the ask was
+    /// forwarded to did not answer. (If that actor certainly never begins it, the cause is
+    /// [`NotBegun`](AskCause::NotBegun).)
     #[error(
         "the handler began and gave no answer, because its actor ended, its `ReplyTo` was dropped, \
         or the actor that the ask was forwarded to did not answer: where an actor ended or did not \
@@ -314,16 +314,16 @@ pub enum AskCause {
         leaves no line there)"
     )]
     NoReply,
-    /// The link was lost; whether the message was handled is unknown.
+    /// The link was lost; it is unknown if the message was handled.
     #[error("the link to the actor's node was lost ({0}): the message may have been handled")]
     LinkDown(LinkCause),
-    /// The message was handled, and the reply is larger than one of the two nodes takes.
+    /// The message was handled, but the reply is larger than one of the two nodes accepts.
     #[error(
         "the reply is larger than one of the two nodes takes: raise `message_bytes_max` in both \
         profiles, or ask for less"
     )]
     ReplyTooLarge,
-    /// The message was handled, and the reply could not be archived, or its archive is invalid.
+    /// The message was handled, but the reply could not be archived, or its archive is invalid.
     #[error(
         "the reply could not be archived, or is no archive where it arrived: the log of the \
         actor's node says why, or that of this one"
@@ -332,11 +332,11 @@ pub enum AskCause {
 }
 
 impl AskCause {
-    /// Returns true if asking again can help and can never have the message handled twice. After
-    /// [`NotBegun::Stopped`] that is asking by the name, or after a new look at it.
+    /// Returns true if asking again can help and cannot make the message handled twice. After
+    /// [`NotBegun::Stopped`], ask by the name, or look the name up again.
     ///
-    /// False where the message was handled or may have been: only the program knows whether it may
-    /// be handled again then.
+    /// Returns false if the message was handled or may have been: only the program knows whether it
+    /// may be handled again.
     pub fn is_retryable(&self) -> bool {
         match self {
             AskCause::NotSent(cause) => cause.is_retryable(),
@@ -351,20 +351,20 @@ impl AskCause {
     }
 }
 
-/// Why an actor never begins an ask that was sent to it.
+/// The reason why an actor never begins an ask that was sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotBegun {
-    /// The actor ended while the message waited in its mailbox, or was on its way there; or the
-    /// actor to which it was forwarded had ended, or its node was out of reach.
+    /// The actor ended while the message waited in its mailbox or was on its way there; or the
+    /// actor that it was forwarded to had ended, or the node of that actor was out of reach.
     #[error(
         "the actor stopped first: look its name up again if another one may have taken its place, \
         and ask that"
     )]
     Stopped,
-    /// The actor had not begun the message when the time-out of the ask passed, or there was no
-    /// link to the one to which it was forwarded, or no room in time. An asker on another node
-    /// mostly gets [`AskCause::Timeout`]: it does not wait for that node to say so.
+    /// The actor had not begun the message when the ask timed out; or an actor that it was
+    /// forwarded to had no link or no room in time. An asker on another node mostly gets
+    /// [`AskCause::Timeout`], because it does not wait for that node to report this.
     #[error(
         "the actor did not come to it within the time-out of the ask: ask again later, or with a \
         longer `timeout`"
@@ -385,14 +385,14 @@ impl NotBegun {
     }
 }
 
-/// An actor was not spawned.
+/// The reason why an actor was not spawned.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// An actor of this name lives on the node.
+    /// An actor with this name lives on the node.
     #[error("the name `{0}` is taken: choose another, or stop the actor that has it")]
     NameTaken(String),
-    /// The actor that has the name is of another type (`actor_or_spawn`).
+    /// The actor with this name has another type (`actor_or_spawn`).
     #[error(transparent)]
     WrongType(LookupError),
     /// The text cannot be a name.
@@ -410,13 +410,13 @@ pub enum SpawnError {
     /// The node is shutting down.
     #[error("this node is shutting down")]
     Shutdown,
-    /// The supervisor that was to start it did not answer
+    /// The supervisor that should start it did not answer
     /// ([`start_child`](crate::ActorRef::start_child)).
     #[error("no supervisor: {0}")]
     NoSupervisor(#[source] AskError),
 }
 
-/// An actor was not found.
+/// The reason why an actor was not found.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
@@ -426,17 +426,16 @@ pub enum LookupError {
     /// The part after the `/` is not an actor's name.
     #[error(transparent)]
     InvalidName(#[from] InvalidActorName),
-    /// There is none, it is of another type, or its node cannot be reached.
+    /// There is no such actor, it has another type, or its node cannot be reached.
     #[error("{path}: {cause}")]
     NotFound {
         /// The path that was looked up, with its node.
         path: String,
-        /// Why it was not found.
+        /// The reason why it was not found.
         #[source]
         cause: Cause,
     },
-    /// There is one, and it does not serve the protocol
-    /// ([`reference`](crate::Node::reference)).
+    /// The actor does not serve the protocol ([`reference`](crate::Node::reference)).
     #[error(
         "{path} does not serve the protocol `{protocol}`, for its message `{message}`: {cause}"
     )]
@@ -445,9 +444,9 @@ pub enum LookupError {
         path: String,
         /// The protocol's name.
         protocol: &'static str,
-        /// The first of its messages that the actor does not take.
+        /// The first message of the protocol that the actor does not accept.
         message: &'static str,
-        /// Why not: [`NotAccepted`](Cause::NotAccepted) or
+        /// The reason: [`NotAccepted`](Cause::NotAccepted) or
         /// [`SchemaMismatch`](Cause::SchemaMismatch).
         #[source]
         cause: Box<Cause>,
@@ -465,12 +464,12 @@ ringpost_transport::debug_by_display!(
 );
 
 impl LookupError {
-    /// Returns true if looking again can help: the node may be back, or the actor spawned, later.
+    /// Returns true if another look-up can help: the node may be back, or the actor spawned, later.
     pub fn is_retryable(&self) -> bool {
         self.cause().is_some_and(Cause::is_retryable)
     }
 
-    /// Why the actor was not found; `None` when the path itself is wrong.
+    /// Returns the reason why the actor was not found, or `None` if the path itself is wrong.
     pub fn cause(&self) -> Option<&Cause> {
         match self {
             LookupError::NotFound { cause, .. } => Some(cause),

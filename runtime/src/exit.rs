@@ -1,32 +1,31 @@
-//! How an actor ended.
+//! The end of an actor.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How an actor ended, as far as this node knows.
+/// The way in which an actor ended, as far as this node knows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ActorExit {
     /// It was stopped or drained.
     Stopped,
-    /// It could not start, or it was restarted too often, or a child of it was; the text says
-    /// which.
+    /// It could not start, or it or a child of it was restarted too often; the text says which.
     Failed(Arc<str>),
     /// It panicked; the text is the panic's message.
     Panicked(Arc<str>),
     /// It was killed.
     Killed,
-    /// There was no such actor when this node looked: it never was, or it ended while there was no
-    /// link to its node, and no node knows any more how.
+    /// There was no such actor when this node looked: it never existed, or it ended while there was
+    /// no link to its node, and no node remembers how.
     NoActor,
-    /// Its node is down; [`Node::peers`](crate::Node::peers) says why. Where that was only silent,
-    /// or cut off, the actor may live on: a watcher that wants to know of its end watches it again
-    /// when the node is linked again.
+    /// Its node is down; [`Node::peers`](crate::Node::peers) says why. If the node is only silent
+    /// or cut off, the actor may still live: to learn of its end, watch it again when the node is
+    /// linked again.
     NodeDown,
 }
 
 impl ActorExit {
-    /// Returns true if it ended otherwise than by being stopped or drained.
+    /// Returns true unless it was stopped or drained.
     pub fn is_failure(&self) -> bool {
         *self != ActorExit::Stopped
     }

@@ -6,21 +6,21 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fate {
-    /// It was queued in its actor's mailbox. (An actor that is stopped or killed leaves what waits
-    /// there; those are dead letters of its own node.)
+    /// It was queued in its actor's mailbox. (If the actor is then stopped or killed before it
+    /// handles the message, the message becomes a dead letter of the actor's node.)
     Delivered,
-    /// It certainly was not: its link ended before it arrived.
+    /// It was certainly not delivered: its link ended before it arrived.
     NotSent,
-    /// Its actor's node refused it: the actor had ended or was draining. On this node only where
-    /// the actor was stopped in the moment in which the message got the room that was kept for it.
+    /// Its actor's node refused it: the actor had ended or was draining. On this node, only if the
+    /// actor was stopped at the moment when the message got the room reserved for it.
     Refused,
-    /// The link was lost, and the other node did not come back to say: it may have been handled.
+    /// The link was lost, and the other node did not report the fate: it may have been handled.
     Unknown,
 }
 
 impl Fate {
-    /// Returns true if the message was certainly not handled, so that telling it again, by the
-    /// actor's name, never has it handled twice.
+    /// Returns true if the message was certainly not handled. Then telling it again, by the actor's
+    /// name, cannot make it handled twice.
     pub fn is_retryable(self) -> bool {
         match self {
             Fate::NotSent | Fate::Refused => true,

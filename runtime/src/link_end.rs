@@ -1,4 +1,4 @@
-//! One end of a link between two actors, as the actor has it that is there.
+//! One end of a link between two actors, on the node of the actor at this end.
 
 use std::sync::Arc;
 
@@ -6,8 +6,11 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
 
-/// One end of a link: what an actor has while it is linked to another one. The link is told once,
-/// when it ends here.
+/// The name of the actors that stand in for linked actors of other nodes.
+pub(crate) const TIE: &str = "ringpost::Tie";
+
+/// One end of a link, which an actor has while it is linked to another one. The other end is told
+/// once, when the link ends here.
 pub(crate) struct LinkEnd {
     /// The other end.
     pub(crate) to: Address,
@@ -15,7 +18,7 @@ pub(crate) struct LinkEnd {
     pub(crate) tell: Box<dyn FnOnce(Option<Arc<str>>) + Send>,
 }
 
-/// Returns why an actor fails that is linked to one that ended so.
+/// Returns the failure text of an actor that is linked to `peer`, which ended with `exit`.
 pub(crate) fn linked_to(peer: &Address, exit: &ActorExit) -> Arc<str> {
     linked_text(&match exit {
         ActorExit::Failed(why) => format!("linked to {peer}, which failed: {why}"),
@@ -27,7 +30,7 @@ pub(crate) fn linked_to(peer: &Address, exit: &ActorExit) -> Arc<str> {
     })
 }
 
-/// Shortens such a text: each of a long row of links adds to it.
+/// Shortens such a text, because each link of a long chain adds to it.
 pub(crate) fn linked_text(text: &str) -> Arc<str> {
     if text.len() <= limits::LINKED_TEXT_BYTES_MAX {
         return text.into();

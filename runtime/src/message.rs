@@ -1,4 +1,4 @@
-//! The traits of messages: `Message`, and `Wire`, of those that can cross nodes.
+//! The traits of messages: `Message`, and `Wire` for types that can cross nodes.
 
 use ringpost_transport::memory::{InvalidArchive, Payload};
 use rkyv::bytecheck::CheckBytes;
@@ -10,7 +10,7 @@ use crate::archive::{self, Check, De, Ser};
 use crate::node::Node;
 use crate::schema::Schema;
 
-/// Anything an actor can be told. Written by `#[message]`.
+/// A value that actors can receive. Implemented by `#[message]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a message",
     label = "not a message",
@@ -21,15 +21,15 @@ use crate::schema::Schema;
 pub trait Message: Sized + Send + 'static {
     /// Its name, for people.
     const NAME: &'static str;
-    /// Which message it is, on every node: a hash of its name and of its arguments. (One that never
-    /// leaves its node is known by its type there, and its arguments are in no hash.)
+    /// Identity of the message on every node: a hash of its name and of its arguments. (A message
+    /// that never leaves its node is identified by its type there; its arguments are in no hash.)
     const ID: u128;
-    /// How it crosses nodes; `None` for `#[message(local)]`.
+    /// Its codec; `None` for `#[message(local)]`.
     const CODEC: Option<Codec<Self>>;
 }
 
-/// Everything a type needs to cross nodes. Every type with a [`Schema`] and rkyv's three derives
-/// has it.
+/// Everything a type needs to cross nodes. Implemented for every type with a [`Schema`] and rkyv's
+/// three derives.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross nodes",
     label = "not archivable with a known layout",
@@ -70,23 +70,24 @@ impl<T> Wire for T where
 {
 }
 
-/// How a type is written and read: a value, so that a type that stays on its node can have none.
+/// The functions that write and read a type: a value, so that a type that stays on its node has
+/// none.
 pub struct Codec<T> {
-    /// Of its forms, newest first.
+    /// The layouts of its forms, newest first.
     pub(crate) layouts: &'static [u128],
     pub(crate) encode: Encode<T>,
     pub(crate) decode: Decode<T>,
 }
 
-/// Writes the archive of a value, in the form that has this place among its layouts, into an empty
-/// buffer.
+/// Writes the archive of a value into an empty buffer, in the form with this index among its
+/// layouts.
 pub(crate) type Encode<T> = fn(&T, u8, &mut AlignedVec<16>) -> Result<(), Error>;
 
-/// Reads a value back from its archive in the form that has this place among its layouts.
+/// Reads a value back from its archive in the form with this index among its layouts.
 pub(crate) type Decode<T> = fn(&Payload, &Node, u8) -> Result<T, InvalidArchive>;
 
 impl<T: Wire> Codec<T> {
-    /// The codec of a type that can cross nodes.
+    /// Returns the codec of a type that can cross nodes.
     pub const fn of() -> Self {
         const {
             assert!(
@@ -98,7 +99,7 @@ impl<T: Wire> Codec<T> {
     }
 }
 
-/// Writes the archive of `value` in the form that has this place among its layouts.
+/// Writes the archive of `value` in the form with this index among its layouts.
 fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
     if form != 0 {
         return value.write_earlier(form, out);
@@ -107,7 +108,7 @@ fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<
     archive::check_written::<T, T::Archived>(out)
 }
 
-/// Checks the bytes and reads the value back from the form that has this place among its layouts.
+/// Checks the bytes and reads the value back from the form with this index among its layouts.
 fn read_form<T: Wire>(payload: &Payload, node: &Node, form: u8) -> Result<T, InvalidArchive> {
     if form == 0 { archive::read(payload, node) } else { T::read_earlier(form, payload, node) }
 }

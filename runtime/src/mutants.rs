@@ -1,6 +1,5 @@
-//! Planted bugs: each is switched on alone, by an environment variable, to show that the tests
-//! would catch it. Compiled in only with the feature `mutants`; without it [`planted!`] is the
-//! constant `false`.
+//! Planted bugs: an environment variable switches one of them on, to show that the tests catch it.
+//! Compiled only with the feature `mutants`; without it [`planted!`] is the constant `false`.
 
 #[cfg(feature = "mutants")]
 pub use switch::Mutant;
@@ -33,50 +32,50 @@ mod switch {
     /// A planted bug.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Mutant {
-        /// An actor that failed begins anew at once.
+        /// An actor that failed is restarted without a pause.
         NoRest,
-        /// No restart counts.
+        /// Restarts are not counted.
         UncountedRestarts,
-        /// An actor that failed too often does not have its parent fail.
+        /// An actor that failed too often does not make its parent fail.
         SilentChild,
         /// An actor that was stopped while its last handler failed is restarted.
         RevivedAfterStop,
-        /// The state of an actor lives on over a restart.
+        /// The state of an actor survives a restart.
         SurvivingState,
         /// The oldest child is ended first.
         OldestFirst,
-        /// A child that failed has those before it restarted, and not those after.
+        /// A failed child restarts the children before it instead of those after it.
         RestBeforeOne,
-        /// An end is told before the last messages of the actor that ended.
+        /// An actor's end is reported before its last messages.
         EarlyDown,
-        /// A timer that is set anew fires at the old time, too.
+        /// A timer that is set again fires at the old time, too.
         OldTimer,
-        /// A link lasts when an actor is restarted, and the other one is not told.
+        /// A link survives the restart of an actor, and the other actor is not told.
         SurvivingLink,
-        /// A message of a group passes those that wait for its member.
+        /// A message of a group overtakes messages that already wait for its member.
         PassedLane,
-        /// A member that leaves its group stays one.
+        /// A member that leaves its group remains a member.
         KeptMember,
-        /// A message of a group is archived for each member of another node.
+        /// A message of a group is archived once per member on another node.
         ArchivedEach,
-        /// A message with a key goes to a worker by turns.
+        /// A message with a key is routed round-robin.
         StrayKey,
-        /// An ask that is handed on loses its chain.
+        /// A forwarded ask loses its chain.
         ForgottenAsker,
-        /// An ask of another node comes without its chain.
+        /// An ask of another node arrives without its chain.
         ChainLeftBehind,
         /// Workers that are removed from a pool do not handle their accepted messages.
         StoppedWorkers,
-        /// An actor whose watcher has gone stays held.
+        /// An actor whose watcher has gone is never released.
         HeldForEver,
-        /// Actors that other nodes have a node spawn are not counted.
+        /// Actors that other nodes spawn on a node are not counted.
         UncountedSpawns,
-        /// A spawn that fails is watched all the same.
+        /// A spawn that fails is still watched.
         KeptWatch,
     }
 
     impl Mutant {
-        /// All of them.
+        /// All planted bugs.
         pub const ALL: [Mutant; 20] = [
             Mutant::NoRest,
             Mutant::UncountedRestarts,
@@ -101,7 +100,7 @@ mod switch {
         ];
     }
 
-    /// The bug that the environment names; bugs of other crates have other names.
+    /// The bug that the environment variable names; bugs of other crates have other names.
     static PLANTED: LazyLock<Option<Mutant>> = LazyLock::new(|| {
         let name = std::env::var("RINGPOST_PLANTED").ok()?;
         Mutant::ALL.into_iter().find(|bug| format!("{bug:?}") == name)

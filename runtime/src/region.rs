@@ -1,9 +1,10 @@
-//! Regions: memory of a node that tasks of other nodes read and write without a task of it.
+//! Regions: memory of a node that tasks of other nodes read and write without involving a task of
+//! the node.
 //!
 //! - **MR-1 plain**: elements are plain data without padding, so any bytes that a peer writes are
-//!   some elements. Memory that a peer may write is never borrowed: it is copied in and out.
-//! - **MR-2 shares**: a region keeps its shares, and ends them with itself. A [`RemoteRegion`] that
-//!   is given away keeps nothing alive.
+//!   valid elements. Memory that a peer may write is never borrowed, but copied in and out.
+//! - **MR-2 shares**: a region keeps its shares, and ends them when it is dropped. A
+//!   [`RemoteRegion`] that was given away keeps no memory alive.
 
 mod archived;
 mod handed;
@@ -43,18 +44,18 @@ pub use slice::RegionSlice;
 pub use view::RegionView;
 pub use writer::{RegionDraft, RegionWriter};
 
-/// Bytes of the largest region, so that no number of bytes wraps around: half of what there may be
-/// in one allocation.
+/// Maximum bytes of a region, so that no computation with bytes overflows: half of the maximum of
+/// one allocation.
 const BYTES_MAX: usize = isize::MAX as usize / 2;
 
-/// An array of `T` in this node's memory that other nodes are given access to by
-/// [`share`](Region::share). Made by [`Node::region`].
+/// An array of `T` in this node's memory that other nodes can access after
+/// [`share`](Region::share). Created by [`Node::region`].
 ///
-/// Its owner reads and writes it by copies, too, at any time. A word, 8 bytes whose place is a
-/// multiple of 8, never tears: a read finds what one write left in it. Of longer pieces a reader
-/// may find some words from before a write and others from after it. What the owner writes to a
-/// word and what peers do to it by [`fetch_add`](RemoteRegion::fetch_add) and
-/// [`compare_exchange`](RemoteRegion::compare_exchange) is not atomic with each other.
+/// Its owner can read and write it by copies at any time, too. A word, which is 8 bytes at a
+/// multiple of 8, never tears: a read returns all of one write to it. In longer pieces a reader may
+/// find some words from before a write and others from after it. The owner's writes to a word are
+/// not atomic with [`fetch_add`](RemoteRegion::fetch_add) and
+/// [`compare_exchange`](RemoteRegion::compare_exchange) of peers.
 pub struct Region<T> {
     node: Node,
     memory: Arc<Words>,
@@ -63,17 +64,17 @@ pub struct Region<T> {
     _elements: PhantomData<fn() -> T>,
 }
 
-/// A share that a region keeps: until nothing reaches the memory by it any more, so that each
-/// revocation waits for that.
+/// A share that a region keeps until nothing can access the memory through it any more, so that
+/// each revocation waits for that.
 struct Kept {
     share: Arc<Share>,
-    /// `None` when it has ended.
+    /// `None` when the share has ended.
     shared: Option<Shared>,
 }
 
 /// The things that end with a share.
 struct Shared {
-    /// The tasks that would end it are done when these are dropped.
+    /// Dropping these senders stops the tasks that would end the share.
     tasks: Vec<oneshot::Sender<()>>,
     _counted: Counted,
 }
@@ -95,7 +96,7 @@ impl Node {
     /// Returns a region of these elements.
     ///
     /// # Errors
-    /// As of [`region`](Node::region).
+    /// As for [`region`](Node::region).
     pub fn region_of<T: Pod>(&self, elements: &[T]) -> Result<Region<T>, AllocateError> {
         let region = self.region(elements.len())?;
         let copied = region.memory.write(0, bytemuck::cast_slice(elements));
@@ -133,9 +134,9 @@ impl<T: Pod> Region<T> {
         self.write(at, &[element])
     }
 
-    /// Returns the elements, to read and write them where they lie; `None` while the region is
-    /// shared, or a task of this node uses it by a share that has ended.
-    /// [`revoke_all`](Self::revoke_all) waits for that.
+    /// Returns the elements, for access without copies; `None` while the region is shared, or while
+    /// a task of this node still uses it through a share that has ended.
+    /// [`revoke_all`](Self::revoke_all) waits for both.
     pub fn try_local_mut(&mut self) -> Option<&mut [T]> {
         let (len, memory) = (self.len, Arc::get_mut(&mut self.memory)?);
         Some(bytemuck::cast_slice_mut(&mut memory.as_mut_bytes()[..len * size_of::<T>()]))
@@ -153,7 +154,7 @@ impl<T: Pod> Region<T> {
         Ok(elements)
     }
 
-    /// Copies these elements to `into`, which has room for just them.
+    /// Copies these elements to `into`, which must have exactly their length.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`] and [`RegionError::LengthMismatch`].
@@ -169,7 +170,7 @@ impl<T: Pod> Region<T> {
         copied.map_err(|_| out_of_range(range, self.len))
     }
 
-    /// Returns these elements, to read and write them by numbers of their own.
+    /// Returns a view of these elements, in which they are counted from 0.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`].
@@ -177,7 +178,7 @@ impl<T: Pod> Region<T> {
         RegionSlice::new(self, range::elements(range, self.len))
     }
 
-    /// Copies `elements` to those from `at` on.
+    /// Copies `elements` to the elements from `at` on.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`]; nothing is written then.
@@ -188,10 +189,10 @@ impl<T: Pod> Region<T> {
         copied.map_err(|_| out_of_range(range, self.len))
     }
 
-    /// Returns a [`RemoteRegion`] that gives each of its holders this access to the whole region:
-    /// a value that is a field of messages, as an [`ActorRef`](crate::ActorRef) is. The access
-    /// lasts until it is [revoked](Region::revoke) or the region is dropped: share once, and clone
-    /// what this returns, where the access is to end for all at one time.
+    /// Returns a [`RemoteRegion`] that gives each of its holders this access to the whole region.
+    /// It is a value that can be a field of messages, like an [`ActorRef`](crate::ActorRef). The
+    /// access lasts until it is [revoked](Region::revoke) or the region is dropped. To end the
+    /// access of all holders together, share once and clone the result.
     ///
     /// A node without a network shares with its own tasks.
     ///
@@ -201,11 +202,11 @@ impl<T: Pod> Region<T> {
         self.share_range(.., access)
     }
 
-    /// Shares these elements, as [`share`](Region::share) does: of the others the holders know
-    /// nothing.
+    /// Shares these elements like [`share`](Region::share). The holders have no access to other
+    /// elements.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRange`], and [`RegionError::Unaligned`] where the first one does not
+    /// [`RegionError::OutOfRange`], and [`RegionError::Unaligned`] if the first element does not
     /// begin at a multiple of 8 bytes.
     pub fn share_range(
         &self,
@@ -235,23 +236,24 @@ impl<T: Pod> Region<T> {
         Ok(RemoteRegion::bind(&self.node, place))
     }
 
-    /// Begins to share it for a time, or for the life of an actor: see [`Lease`].
+    /// Prepares a share with a limited time, or for the life of an actor: see [`Lease`].
     pub fn lease(&self, access: Access) -> Lease<'_, T> {
         Lease::new(self, access)
     }
 
-    /// Takes back what [`share`](Region::share) gave: at the call, whatever becomes of the future
-    /// that it returns. When that is ready no operation reaches the memory by it any more; one that
-    /// was under way has ended, or ends with an error. A node that does not answer is waited for,
-    /// for up to 2 seconds ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)), and a device that
-    /// is just registering the memory until it has. Returns true if it was shared until now: false
-    /// for what was revoked before, the end of which it waits for, too, or is of another region.
+    /// Revokes access given by [`share`](Region::share). The revocation takes effect at the call,
+    /// even if the returned future is never polled. When the future is ready, no operation accesses
+    /// the memory through this share any more; pending operations have ended, or end with an error.
+    /// It waits up to 2 seconds ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) for a node
+    /// that does not answer, and until the end for a device that is registering the memory. Returns
+    /// true if this call revoked it, and false if it was revoked before (then this waits for the
+    /// same end) or belongs to another region.
     ///
-    /// An actor that is not to wait in its turn has [`Context::pipe`](crate::Context::pipe) do it,
-    /// and goes on when it is done.
+    /// An actor that should not wait in its turn passes the future to
+    /// [`Context::pipe`](crate::Context::pipe), and continues when it is ready.
     ///
     /// # Cancel safety
-    /// When the future is dropped it is revoked all the same.
+    /// If the future is dropped, the revocation still happens.
     pub fn revoke(&self, shared: &RemoteRegion<T>) -> impl Future<Output = bool> + use<T> {
         let share = ShareId(shared.share());
         let (was_shared, ended) = lease::end(&self.shares, Some(share));
@@ -261,10 +263,10 @@ impl<T: Pod> Region<T> {
         }
     }
 
-    /// Takes back all that [`share`](Region::share) gave, as [`revoke`](Region::revoke) does.
+    /// Revokes all access given by [`share`](Region::share), like [`revoke`](Region::revoke).
     ///
     /// # Cancel safety
-    /// When the future is dropped all are revoked all the same.
+    /// If the future is dropped, the revocation still happens.
     pub fn revoke_all(&self) -> impl Future<Output = ()> + use<T> {
         let (_, ended) = lease::end(&self.shares, None);
         async move { drop(join_all(ended).await) }

@@ -1,9 +1,9 @@
 //! The occupants of this node: a table of places, and the names that lead to them.
 //!
-//! - **RG-1 one per name**: a name leads to at most one occupant; of two that want it at once, one
+//! - **RG-1 one per name**: a name leads to at most one occupant; if two want it at once, only one
 //!   gets it. The name is free again when the occupant is removed.
-//! - **RG-2 generations**: a place is never given twice under the same generation, so an identity
-//!   is never mistaken for a later one.
+//! - **RG-2 generations**: a place is never given twice with the same generation, so an old
+//!   identity never leads to a later occupant.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::RwLock;
 
-/// The place that there is not.
+/// Index of no place.
 const NO_PLACE: u32 = u32::MAX;
 
-/// A place in the table, and which of its occupants is meant.
+/// The identity of an occupant: a place in the table, and a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) index: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns it as one number, by which other nodes know it.
+    /// Returns the key as one number, by which other nodes know it.
     pub(crate) fn id(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -34,7 +34,7 @@ impl Key {
     }
 }
 
-/// Why an occupant was not admitted.
+/// The reason why an occupant was not admitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The name is taken.
@@ -45,23 +45,24 @@ pub(crate) enum Refused {
 
 /// Occupants by place and by name.
 pub(crate) struct Registry<T: ?Sized> {
-    /// A name's entry is held while its place is given, so never locked after the table.
+    /// A name's entry is locked while its place is given, so it must never be locked after the
+    /// table.
     names: DashMap<Arc<str>, Key>,
     table: RwLock<Table<T>>,
 }
 
 struct Table<T: ?Sized> {
     places: Vec<Place<T>>,
-    /// The place that became free last; [`NO_PLACE`] if all are taken.
+    /// The place that was freed last; [`NO_PLACE`] if all are taken.
     free: u32,
     closed: bool,
 }
 
 struct Place<T: ?Sized> {
     generation: u32,
-    /// Of a free one: the place that became free before it. So an end allocates nothing: a list
-    /// that grows while a million actors end would lie above all the memory that they give back,
-    /// and keep the allocator from returning it.
+    /// For a free place: the place that was freed before it. With this list, an end allocates
+    /// nothing: a vector of free places that grows while a million actors end would lie above all
+    /// the memory that they free, and keep the allocator from returning it.
     next: u32,
     occupant: Option<Arc<T>>,
 }
@@ -72,7 +73,7 @@ impl<T: ?Sized> Registry<T> {
         Registry { names: DashMap::new(), table: RwLock::new(table) }
     }
 
-    /// Gives a place to what `make` builds; `make` runs under the table's lock.
+    /// Adds the occupant that `make` builds; `make` runs under the table's lock.
     pub(crate) fn insert(
         &self,
         name: Option<Arc<str>>,
@@ -99,9 +100,9 @@ impl<T: ?Sized> Registry<T> {
         Ok(made)
     }
 
-    /// Frees a place and its occupant's name (RG-1). The caller drops what is returned.
+    /// Frees a place and its occupant's name (RG-1). The caller drops the result.
     pub(crate) fn remove(&self, key: Key, name: Option<&str>) -> Option<Arc<T>> {
-        // The name first: one that leads to no occupant is not taken.
+        // The name first: a name that leads to no occupant is not taken.
         if let Some(name) = name {
             self.names.remove_if(name, |_, named| *named == key);
         }
@@ -120,7 +121,7 @@ impl<T: ?Sized> Registry<T> {
         self.at(key)
     }
 
-    /// From now on no occupant is admitted.
+    /// Refuses further occupants from now on.
     pub(crate) fn close(&self) {
         self.table.write().closed = true;
     }
@@ -137,7 +138,7 @@ impl<T: ?Sized> Registry<T> {
 }
 
 impl<T: ?Sized> Table<T> {
-    /// Returns a place that is free, a new one if none is.
+    /// Returns a free place, or a new one if none is free.
     fn take_free(&mut self) -> u32 {
         let index = self.free;
         if let Some(place) = self.places.get(index as usize) {
@@ -154,7 +155,7 @@ impl<T: ?Sized> Table<T> {
             return None;
         }
         let left = place.occupant.take()?;
-        // A place whose generations are used up is not given again (RG-2).
+        // A place whose generations are used up is not reused (RG-2).
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
             place.next = self.free;

@@ -1,7 +1,7 @@
 //! The way to other nodes: the only module that uses the transport's endpoint.
 //!
 //! Outward, a [`RemoteSender`] leads to one actor of another node. Inward, a [`Directory`] finds
-//! the actor that a peer opens, and what arrives goes to its [`Inbox`].
+//! the actor that a peer opens, and messages for it go to its [`Inbox`].
 
 mod host;
 mod sender;
@@ -51,7 +51,7 @@ pub(crate) use sender::{
     cause_of, closed, code_of, fate, find, lost, reason_of, signal, try_signal,
 };
 
-/// This node's place in the network.
+/// This node in the network.
 pub(crate) struct Remote {
     endpoint: Endpoint,
     host: Arc<host::Residents>,
@@ -84,7 +84,7 @@ impl Remote {
         Box::pin(self.endpoint.ready(count))
     }
 
-    /// Returns the refusal of a seed at which another live node has the name of this one.
+    /// Returns the refusal by a seed that knows another live node with the name of this one.
     pub(crate) fn refusal(&self) -> Option<ConnectError> {
         self.endpoint.refusal()
     }
@@ -113,12 +113,12 @@ impl Remote {
         self.endpoint.view()
     }
 
-    /// Returns true if it has closed, or lost the runtime of its links.
+    /// Returns true if the network has closed, or has lost the runtime of its links.
     pub(crate) fn is_closed(&self) -> bool {
         self.endpoint.is_closed()
     }
 
-    /// Returns for how long this node's runtime has run no task, if that is too long.
+    /// Returns how long this node's runtime has not run a task, if that is too long.
     pub(crate) fn blocked(&self) -> Option<Duration> {
         self.host.blocked()
     }
@@ -157,7 +157,7 @@ impl Remote {
         self.endpoint.ring_growth_bytes()
     }
 
-    /// Returns a way to the actor at `address`, of the type `kind`; `None` when no actor can have
+    /// Returns a way to the actor at `address` with the type `kind`, or `None` if no actor can have
     /// the address.
     pub(crate) fn sender(&self, address: &Address, kind: Kind) -> Option<RemoteSender> {
         let peer = NodeName::new(address.node()).ok()?;

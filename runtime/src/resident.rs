@@ -1,4 +1,4 @@
-//! An actor of this node, seen without its type: by links, by lookups, by recipients, by shutdown.
+//! An actor of this node, seen without its type: by links, look-ups, recipients and the shutdown.
 
 use std::any::{Any, TypeId};
 use std::pin::Pin;
@@ -7,23 +7,23 @@ use std::task::{Context, Poll, Waker};
 
 use crate::address::{Address, Shown};
 use crate::deadlines::Deadlines;
+use crate::ends::Ends;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
-use crate::link_end::LinkEnd;
-use crate::mailbox::{Called, Depth, Intake, Room};
+use crate::link_end::TIE;
+use crate::mailbox::{Called, Intake, Room};
 use crate::remote::Inbox;
-use crate::rest::Pause;
 use crate::schema::Kind;
 use crate::slot::{AskInPlace, OpenAsk};
 use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::WaitingActor;
 
-/// How an actor is to end.
+/// The way in which an actor should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// After what it accepted so far.
+    /// After all messages that it has accepted so far.
     Drain,
     /// After the message it is handling.
     Stop,
@@ -38,89 +38,28 @@ pub(crate) trait Resident: Inbox + WaitingActor {
     /// Returns its type.
     fn kind(&self) -> Kind;
 
-    /// Returns true if it is a tie: no user knows it, and it tells another node how an actor ended.
-    fn is_tie(&self) -> bool;
+    /// Returns its stage, the orders to its task, and the tasks that wait for its end.
+    fn ends(&self) -> &Ends;
 
-    /// Ends it, or, of a child that is restarted, what it is now.
-    fn halt(&self, halt: Halt);
-
-    /// Ends it for good: it is not restarted any more.
-    fn retire(&self, halt: Halt);
-
-    /// Drains an actor, even one restarted however it ends, and ends it. If it fails meanwhile, it
-    /// restarts for the messages it still has.
-    fn dismiss(&self);
-
-    /// Ends it as [`Halt::Kill`] does, as a failure.
-    fn fail(&self, reason: Arc<str>);
-
-    /// Ends it as [`fail`](Self::fail) does, unless it traps the ends of what it is linked to.
-    fn fail_linked(&self, reason: Arc<str>);
-
-    /// Gives it a link, to what has the token `with`. Returns false when it has ended.
-    fn link(&self, with: usize, link: LinkEnd) -> bool;
-
-    /// Takes a link from it that has ended at the other end, and ends it as
-    /// [`fail_linked`](Self::fail_linked) does if there is a reason.
-    fn unlink(&self, with: usize, reason: Option<Arc<str>>);
-
-    /// Has it rest after the message it is handling.
-    fn pause(&self, pause: Pause);
-
-    /// Ends what it is now as [`Halt::Kill`] does, if it was told to rest and does not yet.
-    fn kill_unless_resting(&self);
-
-    /// Returns true if what it is now was killed.
-    fn is_killed(&self) -> bool;
-
-    /// Tells other nodes, and what it is linked to, that it was killed, though it still runs: its
-    /// handler never waits, and its node does not wait for it.
-    fn leave_killed(&self);
-
-    /// Returns true if it was stopped or drained, and ends when its handlers have: it was not
-    /// killed.
-    fn is_ending(&self) -> bool;
-
-    /// Returns true if it has ended.
-    fn has_ended(&self) -> bool;
-
-    /// Waits for its end, and says how it ended. Give the same `place` to each poll of the same
-    /// wait, and call [`leave_exit`](Self::leave_exit) with what is left in it.
-    fn poll_exit(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit>;
-
-    /// Gives up a wait for its end.
-    fn leave_exit(&self, place: u64);
-
-    /// Returns its type again.
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-
-    /// Returns the same for every view of this actor, and of no other that lives.
-    fn token(&self) -> usize;
-
-    /// Returns the place of a message in its table of messages; with `reply`, only if it answers
-    /// so.
-    fn route(&self, message: TypeId, reply: Option<TypeId>) -> Option<u16>;
-
-    /// Returns what people call it.
-    fn shown(&self) -> Shown<'_> {
-        Shown { address: self.address(), kind: self.kind().name }
-    }
-
-    /// Returns what waits in its mailbox.
-    fn depth(&self) -> Depth;
-
-    /// Returns what it does now.
-    fn state(&self) -> ActorState;
-
-    /// Returns its figures; `None` where all are zero.
-    fn tally(&self) -> Option<&Tally>;
-
-    /// Returns the room in its mailbox.
+    /// Returns its mailbox, without the types of its messages.
     fn intake(&self) -> &dyn Intake;
 
-    /// Puts a message into reserved room. `letter` is an `Option<M>`, which is emptied. On an error
-    /// the message is left in it. With an answer wanted, `ask` is an `Option<ReplyTo<R>>`, which is
-    /// emptied as well, and the same ask, to be begun.
+    /// Returns its node.
+    fn home(&self) -> &dyn Home;
+
+    /// Returns its counters, or `None` if all are zero.
+    fn tally(&self) -> Option<&Tally>;
+
+    /// Returns it as `Any`, from which its type can be restored.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
+    /// Returns the index of a message in its table of messages; with `reply`, only if it has this
+    /// reply.
+    fn route(&self, message: TypeId, reply: Option<TypeId>) -> Option<u16>;
+
+    /// Puts a message into reserved room. `letter` is an `Option<M>`, which this empties; after an
+    /// error it still holds the message. For an ask, `ask` holds an `Option<ReplyTo<R>>`, which
+    /// this empties, too, and the ask, which the actor begins.
     fn put(
         &self,
         room: Room<'_>,
@@ -129,30 +68,133 @@ pub(crate) trait Resident: Inbox + WaitingActor {
         ask: Option<(&mut dyn Any, Arc<dyn OpenAsk>)>,
     ) -> Result<(Fate, Called), Cause>;
 
-    /// Returns true if its node is shutting down.
-    fn is_node_leaving(&self) -> bool;
-
-    /// Returns the deadlines of its node.
-    fn deadlines(&self) -> &Deadlines;
-
-    /// Returns the actor of its node with this number: see [`Inbox::id`].
-    fn neighbour(&self, id: u64) -> Option<Arc<dyn Resident>>;
-
-    /// Lists it for the log's look-out: a handler of it waits, or a sender for room in its mailbox.
-    fn list(&self);
-
-    /// Returns true if an asker may handle its own ask on this thread, should the actor be idle.
+    /// Returns true if an asker may handle its own ask on this thread if the actor is idle.
     fn is_idle(&self) -> bool;
 
-    /// Handles an ask on this thread, should the actor wait for messages and have a handler that
-    /// answers at once.
+    /// Handles an ask on this thread if the actor waits for messages and has a handler that answers
+    /// at once.
     fn answer(&self, ask: &mut AskInPlace<'_>);
 
     /// Runs the actor's turn on this thread, or wakes its `task`, which waits for messages.
     fn take_turn(&self, task: Waker);
 }
 
-/// Waits until an actor of this node has ended, and says how.
+/// The node of an actor, for senders and links.
+pub(crate) trait Home: Send + Sync {
+    fn deadlines(&self) -> &Deadlines;
+
+    /// Returns true if it is shutting down.
+    fn is_leaving(&self) -> bool;
+
+    /// Returns the actor with this number: see [`Inbox::id`].
+    fn actor(&self, id: u64) -> Option<Arc<dyn Resident>>;
+}
+
+impl dyn Resident + '_ {
+    /// Returns a number that is the same for all views of this actor, and unique among living
+    /// actors.
+    #[inline]
+    pub(crate) fn token(&self) -> usize {
+        std::ptr::from_ref(self).cast::<()>().addr()
+    }
+
+    /// Returns the actor's address and type as a text for people.
+    pub(crate) fn shown(&self) -> Shown<'_> {
+        Shown { address: self.address(), kind: self.kind().name }
+    }
+
+    /// Returns true if it is a tie: users do not know it, and it tells another node how an actor
+    /// ended.
+    pub(crate) fn is_tie(&self) -> bool {
+        self.kind() == const { Kind::of(TIE) }
+    }
+
+    /// Ends it, or the current incarnation of a child that is restarted.
+    pub(crate) fn halt(&self, halt: Halt) {
+        let (ends, mailbox) = (self.ends(), self.intake());
+        match halt {
+            Halt::Drain => mailbox.drain(),
+            Halt::Stop => mailbox.stop(),
+            Halt::Kill => {
+                // In this order: an actor that sees the stop sees the kill too, and runs no
+                // `on_stop`.
+                ends.kill();
+                if ends.is_final() {
+                    mailbox.stop();
+                }
+                mailbox.wake();
+            }
+        }
+    }
+
+    /// Ends it permanently: it is not restarted any more.
+    pub(crate) fn retire(&self, halt: Halt) {
+        self.ends().retire();
+        self.halt(halt);
+        // Wakes it, because it may rest or wait for its next incarnation.
+        self.intake().wake();
+    }
+
+    /// Drains an actor, even if it is restarted however it ends, and ends it. If it fails
+    /// meanwhile, it restarts for the messages that it still has.
+    pub(crate) fn dismiss(&self) {
+        // First, because a restart reopens the mailbox, then checks for this, and drains it.
+        self.ends().dismiss();
+        self.intake().drain();
+        // Wakes it, because it may rest and may have been stopped before.
+        self.intake().wake();
+    }
+
+    /// Gives its task an order: see [`Ends`].
+    pub(crate) fn order(&self, order: impl FnOnce(&Ends)) {
+        order(self.ends());
+        self.intake().wake();
+    }
+
+    /// Ends it like [`Halt::Kill`], as a failure.
+    pub(crate) fn fail(&self, reason: Arc<str>) {
+        self.order(|ends| ends.fail(reason));
+    }
+
+    /// Removes a link that has ended at the other end; with a reason the actor fails, unless it
+    /// traps.
+    pub(crate) fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
+        self.order(|ends| ends.unlink(with, reason));
+    }
+
+    /// Tells other nodes and linked actors that it was killed, although it still runs: its handler
+    /// never waits, and its node does not wait for it.
+    pub(crate) fn leave_killed(&self) {
+        self.ends().close(&ActorExit::Killed);
+        self.ends().end_links(self.address(), &ActorExit::Killed);
+    }
+
+    /// Returns true if it was stopped or drained but not killed, and ends when its handlers have
+    /// ended.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.intake().is_closed() && !self.ends().is_forced()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ends().has_ended()
+    }
+
+    /// Returns its current state.
+    pub(crate) fn state(&self) -> ActorState {
+        let mailbox = self.intake();
+        match self.ends().state() {
+            ActorState::Starting | ActorState::Running if mailbox.is_stopping() => {
+                ActorState::Stopping
+            }
+            ActorState::Starting | ActorState::Running if mailbox.is_closed() => {
+                ActorState::Draining
+            }
+            state => state,
+        }
+    }
+}
+
+/// Waits until an actor of this node has ended, and returns how.
 pub(crate) struct Ended {
     resident: Arc<dyn Resident>,
     place: Option<u64>,
@@ -169,14 +211,14 @@ impl Future for Ended {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ActorExit> {
         let Ended { resident, place } = &mut *self;
-        resident.poll_exit(place, cx)
+        resident.ends().poll(place, cx)
     }
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.resident.leave_exit(place);
+            self.resident.ends().leave(place);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The actors of a node: the registry of those that live there, for lookups, links and the log.
+//! The actors of a node: the registry of living actors, for look-ups, links and the log.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,15 +15,15 @@ use crate::resident::Resident;
 use crate::waits::wire::Place;
 use crate::waits::{Awaits, WaitingActor, WaitsFor, Whom};
 
-/// The actors of this node, and which run of the node it is.
+/// The actors of this node, and the identity of this run of the node.
 pub(crate) struct Residents {
     registry: Registry<dyn Resident>,
-    /// Set when the node has started; no actor lives here before.
+    /// Set when the node starts; no actor lives here before.
     incarnation: OnceLock<Incarnation>,
-    /// Notified when a name is given.
+    /// Notified when an actor gets a name.
     named: Notify,
-    /// The numbers of actors with a handler or a sender that waits, or did when the look-out looked
-    /// last. Each is here once (`Waits::is_listed`); those that have ended go at the next look.
+    /// The numbers of actors with a waiting handler or sender now or at the last look. Each number
+    /// is listed once (`Waits::is_listed`); ended actors are removed at the next look.
     listed: Mutex<Vec<u64>>,
 }
 
@@ -37,15 +37,15 @@ impl Residents {
         }
     }
 
-    /// The node has started. Called once.
+    /// Notes that the node has started. Called once.
     pub(crate) fn start(&self, incarnation: Incarnation) {
         self.incarnation.get_or_init(|| incarnation);
     }
 
-    /// Gives a place to the actor that `make` builds.
+    /// Registers the actor that `make` builds.
     ///
     /// # Errors
-    /// [`Refused`] when the name is taken or the node is shutting down.
+    /// Returns [`Refused`] if the name is taken or the node is shutting down.
     pub(crate) fn insert(
         &self,
         name: Option<Arc<str>>,
@@ -59,7 +59,7 @@ impl Residents {
         Ok(())
     }
 
-    /// Waits for the next name that is given. Make it before a look at what there is.
+    /// Waits for the next name. Create it before you look for a name.
     pub(crate) fn next_name(&self) -> Notified<'_> {
         self.named.notified()
     }
@@ -77,14 +77,14 @@ impl Residents {
         }
     }
 
-    /// From now on no actor is added.
+    /// Refuses further actors from now on.
     pub(crate) fn close(&self) {
         self.registry.close();
-        // Names that are waited for are not given any more.
+        // Woken because the names that tasks wait for are not given any more.
         self.named.notify_waiters();
     }
 
-    /// Returns true if no actor is added any more: the node is shutting down.
+    /// Returns true if no actor can be added any more, because the node is shutting down.
     pub(crate) fn is_closed(&self) -> bool {
         self.registry.is_closed()
     }
@@ -99,15 +99,15 @@ impl Residents {
         self.listed.lock().push(id);
     }
 
-    /// Returns the actors of which a handler waits, or a sender for room in their mailbox. The
-    /// others are listed no longer.
+    /// Returns the actors with a waiting handler, or with a sender that waits for room in their
+    /// mailbox, and removes all others from the list.
     pub(crate) fn listed(&self) -> Vec<Arc<dyn Resident>> {
         let mut waiting = std::mem::take(&mut *self.listed.lock());
         let actors = waiting.drain(..).filter_map(|id| self.by_id(id));
         let mut listed: Vec<Arc<dyn Resident>> = Vec::new();
         for actor in actors {
-            // Off the list before the look: what begins to wait after the look lists it again,
-            // which would be lost the other way round.
+            // Unlisted before the look: a wait that begins after the look lists the actor again. In
+            // the other order, that wait would be lost.
             let handler = match &mut *actor.waits().lock() {
                 Some(waits) => {
                     waits.is_listed = false;
@@ -128,8 +128,8 @@ impl Residents {
         self.registry.at(Key::of(id))
     }
 
-    /// Returns where an actor is that a peer names in the chain of an ask: with the handler that
-    /// has this wait, if it is one of this node.
+    /// Returns the place of an actor that a peer names in the chain of an ask. For an actor of this
+    /// node it includes the handler with this wait.
     pub(crate) fn waits_at(&self, actor: Identity, wait: u64) -> Place {
         if self.incarnation.get() != Some(&actor.incarnation) {
             return Place::Elsewhere;
@@ -138,7 +138,7 @@ impl Residents {
         Place::Here(actor.and_then(|actor| actor.chain_of(wait)))
     }
 
-    /// Returns for what the handler of an actor waits, for people.
+    /// Returns the names of what the handler of an actor waits for, for people.
     pub(crate) fn awaited_by(&self, actor: &dyn Resident) -> Option<String> {
         let waits = actor.waits().lock();
         let text = |WaitsFor { whom, what, .. }: &WaitsFor| {
@@ -154,8 +154,8 @@ impl Residents {
         (!texts.is_empty()).then(|| texts.join(" and "))
     }
 
-    /// Returns whose handlers wait for room in the mailbox of the actor with this number, for
-    /// people.
+    /// Returns the actors whose handlers wait for room in the mailbox of the actor with this
+    /// number, for people.
     pub(crate) fn senders_to(&self, id: u64) -> Vec<String> {
         let waits = |actor: &Arc<dyn Resident>| {
             let waits = actor.waits().lock();

@@ -7,31 +7,31 @@ use tokio::time::Instant;
 
 use crate::error::SpawnError;
 
-/// Told when an actor has started, or why it has not.
+/// Reports that an actor has started, or the reason why it has not.
 pub(crate) type Started = oneshot::Sender<Result<(), SpawnError>>;
 
-/// Where an actor that is to rest says that it does.
+/// Reports that an actor rests, after an order to rest.
 pub(crate) type Pause = oneshot::Sender<Resting>;
 
-/// An actor between two incarnations: nothing of it is left but its mailbox and its name.
+/// An actor between two incarnations: only its mailbox and its name are left.
 pub(crate) struct Resting {
-    /// How long it is to rest, after a failure.
+    /// The pause before the restart, after a failure.
     pub(crate) delay: Duration,
-    /// How often the actor has said so of its own accord, this time included: what it said before
-    /// it was told to rest with others is no news any more.
+    /// Number of times that the actor has reported a rest on its own initiative, including this
+    /// one. A report from before an order to rest with others is outdated.
     pub(crate) reports: u64,
-    /// Has it begin anew, and tells how that went. Dropped, it ends for good.
+    /// Starts the next incarnation, and reports the result. Dropping it ends the actor permanently.
     pub(crate) resume: oneshot::Sender<Started>,
 }
 
-/// The judgement of an incarnation that ends: made once, and it stays so, however long its children
-/// and hooks take. Made by the actor's task, and kept with what the actor has registered.
+/// The final judgement about an incarnation that ends, made by the actor's task. It does not
+/// change, however long children and hooks take. It is kept with the actor's registrations.
 #[derive(Clone, Copy)]
 pub(crate) struct Judgement {
     pub(crate) at: Instant,
-    /// There if its mailbox was emptied, as no other incarnation comes: true if it had been stopped
-    /// or drained before.
+    /// Set if the mailbox was emptied because no other incarnation follows: true if the actor had
+    /// been stopped or drained before.
     pub(crate) was_closing: Option<bool>,
-    /// It had been drained, and not stopped.
+    /// The actor had been drained, and not stopped.
     pub(crate) was_draining: bool,
 }

@@ -1,37 +1,37 @@
-//! The memory that a node offers, and the sum of what it shares, for its snapshot and its metrics.
+//! The memory that a node offers, and the totals of its shares for its snapshot and its metrics.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use ringpost_transport::shield;
 
-/// Shares of a node's regions that have not ended, and their bytes: of memory that is shared twice,
+/// The active shares of a node's regions, and their bytes. Memory that is shared twice counts
 /// twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SharedTotals {
-    /// The shares.
+    /// The number of shares.
     pub shares: usize,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// Memory that a node gives to others that ask for it ([`Peer::region`](crate::Peer::region)), in
-/// bytes, of which a region takes whole pages of 4 KiB. Offered by
+/// Memory that a node gives to other nodes on request ([`Peer::region`](crate::Peer::region)), in
+/// bytes; a region takes whole pages of 4 KiB. Offered by
 /// [`Node::offer_memory`](crate::Node::offer_memory).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryOffer {
-    /// The most that each node may have at one time.
+    /// The maximum that each node may have at a time.
     pub bytes_per_node: u64,
-    /// The most that all of them may have together.
+    /// The maximum that all nodes together may have.
     pub bytes: u64,
 }
 
-/// The totals of a node, which its regions count.
+/// The totals of a node, which its regions update.
 #[derive(Clone, Default)]
 pub(crate) struct Totals(Arc<Mutex<SharedTotals>>);
 
-/// One share in the totals, until this is dropped.
+/// One share in the totals, counted until this is dropped.
 pub(crate) struct Counted {
     totals: Totals,
     bytes: u64,
@@ -71,7 +71,7 @@ fn gauge(shares: f64, bytes: f64) {
     });
 }
 
-/// The ways in which a task of this node uses a region, of its own or of another node.
+/// The ways in which a task of this node uses a region of its own or another node.
 #[derive(Clone, Copy)]
 pub(crate) enum Use {
     Read,
@@ -80,9 +80,9 @@ pub(crate) enum Use {
 }
 
 impl Use {
-    /// Counts it, as it begins.
+    /// Counts an operation when it begins.
     pub(crate) fn note(self) {
-        // (All is literal, so that no key is allocated for it.)
+        // (All texts are literals, so that no key is allocated.)
         shield::run(|| {
             let counter = match self {
                 Use::Read => {

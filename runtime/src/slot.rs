@@ -1,11 +1,11 @@
-//! The slot through which the answer to an ask of this node comes back.
+//! The slot through which the answer to an ask of this node returns.
 //!
-//! One allocation, shared by three: the asker ([`AskerEnd`]), the letter in the mailbox (which
+//! One allocation with three owners: the asker ([`AskerEnd`]), the message in the mailbox (which
 //! begins the [`OpenAsk`] before its handler), and the way back in the envelope ([`Answerer`]).
 //!
 //! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
 //!   or its asker knows that the actor never will.
-//! - **RS-2 nothing of a user under the lock**: wakers are woken, and answers dropped, without it.
+//! - **RS-2 nothing of a user under the lock**: wakers are woken and answers dropped outside of it.
 
 #[cfg(test)]
 mod tests;
@@ -23,34 +23,35 @@ use crate::error::{AskCause, NotBegun};
 use crate::spans::Scope;
 use crate::waits::{Asked, Asker};
 
-/// An ask as its actor sees it before the handler.
+/// An ask as its actor sees it before the handler runs.
 pub(crate) trait OpenAsk: Asked {
-    /// Marks the ask as begun, and returns when its asker gives up. `None` when it must not be
-    /// handled: its asker has given up, or does so now, because the deadline has passed.
+    /// Marks the ask as begun, and returns its deadline. Returns `None` if it must not be handled,
+    /// because its asker has given up, or gives up now because the deadline has passed.
     fn begin(&self) -> Option<Option<Instant>>;
 
-    /// Returns true if a handler awaited it when it was sent.
+    /// Returns true if a handler waited for it when it was sent.
     fn is_of_handler(&self) -> bool;
 
-    /// Returns the scope in which it was sent, if that is known.
+    /// Returns the scope in which it was sent, if it is known.
     fn sent_in(&self) -> Option<&Scope> {
         None
     }
 
-    /// Returns true if it is an ask: false of a tell that is here for its scope.
+    /// Returns true if it is an ask, and false for a tell that has a scope.
     fn is_ask(&self) -> bool {
         true
     }
 }
 
-/// A message with the scope in which it was sent: an ask, or a tell. Made only where a subscriber
-/// takes spans of messages, so that a letter without one carries nothing for it.
+/// An ask or tell with the scope in which it was sent. Created only if a subscriber takes spans of
+/// messages, so that other messages carry no extra data for scopes.
 struct Scoped {
     ask: Option<Arc<dyn OpenAsk>>,
     scope: Box<Scope>,
 }
 
-/// Returns what goes into the letter of an ask, or of a tell, that is sent in this scope.
+/// Returns the ask of a message, with the scope in which the message is sent; a tell has only a
+/// scope.
 #[inline]
 pub(crate) fn scoped(
     ask: Option<Arc<dyn OpenAsk>>,
@@ -91,24 +92,25 @@ impl OpenAsk for Scoped {
     }
 }
 
-/// An ask whose handler runs on the thread of the asker and answers at once. It has no slot.
+/// An ask whose handler runs on the asker's thread and answers at once. It has no slot.
 pub(crate) struct AskInPlace<'a> {
-    /// The place of the message in the actor's table.
+    /// The index of the message in the actor's table.
     pub(crate) route: u16,
-    /// An `Option` of the message, which is emptied when the handler begins.
+    /// An `Option` of the message, which the handler takes when it begins.
     pub(crate) message: &'a mut dyn Any,
-    /// An `Option` of the answer: none if the handler panics.
+    /// An `Option` of the answer: `None` if the handler panics.
     pub(crate) answer: &'a mut dyn Any,
-    /// When the asker gives up.
+    /// The asker's deadline.
     pub(crate) deadline: Instant,
 }
 
 thread_local! {
-    /// The ask that this thread begins next was made just now: the clock need not be looked at.
+    /// This thread begins an ask next that was made just now, so there is no need to read the
+    /// clock.
     static IS_FRESH: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `act`, which first begins an ask that was made just now.
+/// Calls `act`, which begins an ask that was made just now before any other.
 pub(crate) fn first_is_fresh<T>(act: impl FnOnce() -> T) -> T {
     IS_FRESH.set(true);
     let done = act();
@@ -117,33 +119,33 @@ pub(crate) fn first_is_fresh<T>(act: impl FnOnce() -> T) -> T {
 }
 
 struct Slot<R> {
-    /// When the asker gives up.
+    /// The asker's deadline.
     deadline: Instant,
-    /// The handler that awaits it, if one does.
+    /// The handler that waits for the answer, if any.
     asker: Option<Asker>,
     state: Mutex<State<R>>,
 }
 
 enum State<R> {
-    /// No answer yet. The waker is the asker's; `gone` is woken when that has given up.
+    /// No answer yet. The waker is the asker's; `gone` is woken when the asker has given up.
     Open { begun: bool, waker: Waker, gone: Option<Waker> },
-    /// The answer, not taken yet.
+    /// The answer, before the asker takes it.
     Answered(R),
-    /// There will be none. Boxed: it is large, and most asks are answered.
+    /// There will be no answer. Boxed, because it is large and most asks are answered.
     Lost(Box<AskCause>),
     /// The asker has its answer, or has given up.
     Done,
 }
 
-/// The asker's end, empty once the ask has ended. Dropped, it gives up.
+/// The asker's end, empty once the ask has ended. Dropping it gives the ask up.
 pub(crate) struct AskerEnd<R>(Option<Arc<Slot<R>>>);
 
-/// The actor's end, in the envelope; empty once it has answered. Dropped unused, it tells the asker
+/// The actor's end, in the envelope; empty once it has answered. Dropping it before tells the asker
 /// that no answer comes.
 pub(crate) struct Answerer<R>(Option<Arc<Slot<R>>>);
 
-/// Makes a slot for an ask that ends at `deadline`, with the waker of its asker: the three that
-/// share it.
+/// Creates a slot for an ask with this deadline and the waker of its asker. Returns its three
+/// owners.
 pub(crate) fn slot<R: Send + 'static>(
     deadline: Instant,
     waker: Waker,
@@ -162,7 +164,8 @@ impl<R> State<R> {
 }
 
 impl<R> Slot<R> {
-    /// Ends the ask for its asker. Returns how it was; what waits for the asker to go is woken.
+    /// Ends the ask for its asker, and wakes a task that waits for this. Returns the previous
+    /// state.
     fn leave(&self) -> State<R> {
         let mut old = std::mem::replace(&mut *self.state.lock(), State::Done);
         if let State::Open { gone, .. } = &mut old {
@@ -171,7 +174,7 @@ impl<R> Slot<R> {
         old
     }
 
-    /// Ends an open ask; a later end changes nothing. Returns what was given in vain.
+    /// Ends an open ask. If the ask has ended before, changes nothing and returns `end`.
     fn end(&self, end: State<R>) -> Option<State<R>> {
         let mut state = self.state.lock();
         if !matches!(*state, State::Open { .. }) {
@@ -189,7 +192,7 @@ impl<R> Slot<R> {
 
 impl<R: Send> Asked for Slot<R> {
     fn asker(&self) -> Option<Asker> {
-        // (CH-2: once it is answered, its asker waits no longer.)
+        // (CH-2: once the ask is answered, its asker does not wait any more.)
         let asker = self.asker.as_ref()?;
         matches!(&*self.state.lock(), State::Open { .. }).then(|| asker.clone())
     }
@@ -233,15 +236,15 @@ impl<R> AskerEnd<R> {
         drop(state);
         self.0 = None;
         match end {
-            // Apart from an error, which is large: no part of one is looked at.
+            // The error is a separate allocation, because it is large.
             State::Answered(answer) => Poll::Ready(Ok(answer)),
             State::Lost(error) => Poll::Ready(Err(*error)),
             State::Open { .. } | State::Done => Poll::Ready(Err(AskCause::NoReply)),
         }
     }
 
-    /// Gives up (RS-1): `unbegun` when the actor never begins the ask, `begun` when it has. An end
-    /// that came before is given as it is.
+    /// Gives up (RS-1). Returns `unbegun` if the actor never begins the ask, `begun` if it has
+    /// begun it, and otherwise the answer or error that came before.
     pub(crate) fn give_up(mut self, unbegun: NotBegun, begun: AskCause) -> Result<R, AskCause> {
         let Some(slot) = self.0.take() else { return Err(begun) };
         match slot.leave() {
@@ -261,7 +264,7 @@ impl<R> Drop for AskerEnd<R> {
 }
 
 impl<R: Send + 'static> Answerer<R> {
-    /// Returns the ask, if a handler waits for the answer.
+    /// Returns the ask if a handler waits for the answer.
     pub(crate) fn asked(&self) -> Option<Arc<dyn Asked>> {
         let slot = self.0.as_ref().filter(|slot| slot.asker.is_some())?;
         Some(slot.clone())
@@ -269,7 +272,7 @@ impl<R: Send + 'static> Answerer<R> {
 }
 
 impl<R> Answerer<R> {
-    /// Returns when the asker gives up.
+    /// Returns the asker's deadline.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.0.as_ref().map(|slot| slot.deadline)
     }
@@ -290,7 +293,7 @@ impl<R> Answerer<R> {
         Poll::Pending
     }
 
-    /// Gives the answer; to an asker that gave up, nothing.
+    /// Sends the answer; drops it if the asker has given up.
     pub(crate) fn send(mut self, answer: R) {
         if let Some(slot) = self.0.take() {
             drop(slot.end(State::Answered(answer)));
@@ -313,14 +316,14 @@ impl<R> Drop for Answerer<R> {
             State::Answered(_) | State::Lost(_) | State::Done => return,
         };
         let error = match begun {
-            // A panic of what had it drops it, mostly of its handler.
+            // A panic drops the answerer, mostly a panic of its handler.
             true if thread::panicking() => AskCause::Panicked,
-            // Its asker is about to say the same: it may be dropped just because of that.
+            // The asker is about to report the same, which may be the reason for this drop.
             true if slot.deadline <= Instant::now() => AskCause::Timeout,
             true => AskCause::NoReply,
             false => AskCause::NotBegun(NotBegun::Stopped),
         };
-        // Only the actor's side begins, and it does so no more: `begun` stays as it is.
+        // Only the actor's side can begin it, and does not any more: `begun` cannot change.
         drop(slot.end(State::lost(error)));
     }
 }

@@ -1,8 +1,8 @@
-//! The view of a node at one moment: for people, and for programs that watch it.
+//! The state of a node at one moment, for people and for programs that watch it.
 //!
 //! - **SN-1 no actor is stopped for it**: a look takes the lock of each mailbox for a moment, and
-//!   reads figures that their actors keep anyway. They are of moments close to each other, not of
-//!   one.
+//!   reads figures that actors keep anyway. The figures are not from the same moment, but from
+//!   moments close to each other.
 
 mod tree;
 
@@ -25,21 +25,21 @@ use crate::waits::{Waits, WaitsFor, Whom};
 pub use crate::waits::Awaits;
 pub use tree::{Branch, SupervisionTree};
 
-/// A node at one moment. Its parts are looked at one after the other, while the node goes on.
+/// A node at one moment. Its parts are read one after the other, while the node runs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Other nodes: their links, and what senders wait for.
+    /// Other nodes, with their links, and senders that wait for them.
     pub peers: Vec<PeerView>,
     /// Bytes by which the receive rings and send slots of all links have grown: at most
-    /// [`RingGrowth::bytes_max`](crate::RingGrowth::bytes_max). A ring that grew
-    /// stays so while its link lives.
+    /// [`RingGrowth::bytes_max`](crate::RingGrowth::bytes_max). A ring that grew does not shrink
+    /// while its link lives.
     pub ring_growth_bytes: u64,
-    /// The sum of what the regions of this node share.
+    /// The totals of the shares of this node's regions.
     pub shared: SharedTotals,
-    /// For which actors the handlers of this node wait: who waits for whom.
+    /// The waits of handlers on this node for actors.
     pub waits: Vec<WaitView>,
-    /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) has them by
+    /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) returns them by
     /// their parents.
     pub actors: Vec<ActorView>,
 }
@@ -50,26 +50,25 @@ pub struct Snapshot {
 pub struct ActorView {
     /// The actor.
     pub address: Address,
-    /// The name of its type; of one with arguments (`Group<Note>`) the path that Rust calls it by.
+    /// The name of its type; with arguments (`Group<Note>`), the path that Rust uses for it.
     pub kind: &'static str,
-    /// What it does now.
+    /// Its current state.
     pub state: ActorState,
-    /// The actor that it is a child of; `None` of one that was spawned on the node, and of one
-    /// whose parent has ended before it.
+    /// Its parent; `None` if it was spawned on the node, or its parent has ended first.
     pub parent: Option<Address>,
-    /// The messages that wait in its mailbox, and the senders that wait for it.
+    /// The messages in its mailbox, and the senders that wait for room.
     pub mailbox: Depth,
     /// The message whose handler runs or waits, or the hook.
     pub in_hand: Option<InHandView>,
-    /// How often it was restarted, whether after an end of its own or together with others.
+    /// The number of its restarts, both after its own failures and together with other actors.
     pub restarts: u32,
-    /// Its timers that are set.
+    /// The number of timers that are set.
     pub timers: usize,
-    /// Its tasks that have not ended, or whose last step is still to be done in its turn.
+    /// The number of tasks that have not ended, or whose last step waits for the actor's turn.
     pub tasks: usize,
-    /// The streams that are attached to it.
+    /// The number of attached streams.
     pub streams: usize,
-    /// The messages that it has put aside.
+    /// The number of stashed messages.
     pub stashed: usize,
 }
 
@@ -85,9 +84,9 @@ pub struct WaitView {
     pub what: Awaits,
     /// The actor that it waits for.
     pub whom: Address,
-    /// How long it has waited, as precise as [`InHandView::age`].
+    /// The time that it has waited, as precise as [`InHandView::age`].
     pub age: Duration,
-    /// The fabric of the link to that actor's node; `None` of this node, and while there is no
+    /// The fabric of the link to that actor's node; `None` for this node, and while there is no
     /// link.
     pub link: Option<&'static str>,
 }
@@ -98,18 +97,18 @@ pub struct WaitView {
 pub struct InHandView {
     /// The name of the message, or of the hook.
     pub name: &'static str,
-    /// For how long: never less than it was, and up to 250 ms more. The beginning is noted by a
-    /// clock that is looked at that often, and by each snapshot; where no node of the process has a
-    /// network, it is looked at once in 5 s, or in half of
-    /// [`report_handlers_after`](crate::NodeBuilder::report_handlers_after), and the age is up to
-    /// as much more.
+    /// Its time so far: never too low, and at most 250 ms too high. Starts are noted by a clock
+    /// that is read at this interval, and at each snapshot. If no node of the process has a
+    /// network, the clock is read once in 5 s, or in half of
+    /// [`report_handlers_after`](crate::NodeBuilder::report_handlers_after), and the age may be too
+    /// high by that time.
     pub age: Duration,
-    /// The actors that it waits for, if any, and why: an answer, room in a mailbox, a start, an
-    /// end. [`Snapshot::waits`] has the parts.
+    /// The actors that it waits for, if any, and the kinds of waits: for an answer, room in a
+    /// mailbox, a start, an end. [`Snapshot::waits`] has the parts.
     pub waits_for: Option<String>,
 }
 
-/// Shows an actor in a line: figures that are zero are left out.
+/// Shows an actor in one line, without figures that are zero.
 impl fmt::Display for ActorView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ActorView { address, kind, state, mailbox, .. } = self;
@@ -142,8 +141,8 @@ impl fmt::Display for ActorView {
 }
 
 impl Node {
-    /// Returns what it looks like now. Takes a look at each actor and each link, and stops none
-    /// (SN-1): not for every message.
+    /// Returns its current state. Looks at each actor and each link, without stopping them (SN-1),
+    /// so it is too slow for every message.
     pub fn snapshot(&self) -> Snapshot {
         let holding = held(self.runtime().id());
         let holding = holding.into_iter().map(|held| ((held.id, held.token), held)).collect();
@@ -169,7 +168,7 @@ impl Node {
             kind: actor.kind().name,
             state: actor.state(),
             parent: parent.map(|parent| parent.address().clone()),
-            mailbox: actor.depth(),
+            mailbox: actor.intake().depth(),
             in_hand: self.in_hand(&**actor, holding),
             restarts: tally.map_or(0, |tally| tally.restarts()),
             timers: count(Registered::Timers),
@@ -179,7 +178,7 @@ impl Node {
         }
     }
 
-    /// Returns for which actors the handler of an actor waits.
+    /// Returns the waits of an actor's handler for other actors.
     fn waits_of(&self, actor: &dyn Resident, peers: &[PeerView]) -> Vec<WaitView> {
         let waits = actor.waits().lock();
         let Some(Waits { handler: Some(handler), actors, .. }) = waits.as_deref() else {
@@ -199,12 +198,12 @@ impl Node {
         actors.iter().filter_map(view).collect()
     }
 
-    /// Returns what the handler or hook of an actor handles that waits or holds a thread.
+    /// Returns the message or hook that an actor handles, if its handler waits or holds a thread.
     fn in_hand(&self, actor: &dyn Resident, holding: &Holding) -> Option<InHandView> {
         let waits =
             actor.waits().lock().as_ref().and_then(|waits| Some((waits.handler?, waits.since)));
         let held = holding.get(&(actor.id(), actor.token())).map(|held| (held.duty, held.since));
-        // One that waited and runs on is in both, and has run since it began to wait.
+        // A handler that waited and runs again is in both; its age counts from the wait.
         let is_same = |waits: &(&'static Duty, u64)| held.is_none_or(|held| same(held.0, waits.0));
         let (duty, since) = waits.filter(is_same).or(held)?;
         let waits_for = if held.is_some() { None } else { self.residents().awaited_by(actor) };
@@ -212,7 +211,7 @@ impl Node {
     }
 }
 
-/// The handlers and hooks that hold a thread, by the number and the token of their actor.
+/// The handlers and hooks that hold a thread, by number and token of their actors.
 type Holding = HashMap<(u64, usize), Held>;
 
 fn same(one: &'static Duty, other: &'static Duty) -> bool {

@@ -1,18 +1,19 @@
-//! Spans of messages: which handler ran because of which, on this node and across nodes.
+//! Spans of messages, which show the message that caused a handler to run, on one node and across
+//! nodes.
 //!
-//! - **SP-1 only where it is asked for**: without a subscriber that takes spans of [`TARGET`] no
-//!   scope is made or kept, no id is drawn, and nothing of it is sent. Each place then looks at one
-//!   number and goes on.
-//! - **SP-2 the sender's**: a message is handled in a span of its own, whose parent is the span
-//!   that was current where it was sent. On one node that is a span of the same subscriber; between
-//!   nodes the parent is named by its ids, which travel with the message.
+//! - **SP-1 only where it is asked for**: without a subscriber that takes spans of [`TARGET`], no
+//!   scope is created or kept, no id is drawn, and nothing about spans is sent. Each place then
+//!   only checks one number.
+//! - **SP-2 the sender's**: a message is handled in a span of its own, whose parent is the current
+//!   span of its sender. On one node the parent is a span of the same subscriber; between nodes the
+//!   parent is named by its ids, which travel with the message.
 //! - **SP-3 no lock held**: a subscriber is the user's code, and so is the drop of a scope. Neither
-//!   is run under a lock, and where it panics the message is handled without its span (SD-1).
-//! - **SP-4 bounded**: at most [`CHAINED_MAX`] spans of messages lie below each other in the
-//!   subscriber. The next one names its parent by its ids, as between nodes. What a task sends that
-//!   has the span of a handler (`in_current_span`) does not know how many are above: its span is
-//!   below none, and follows from that one. (Of a span of the program's own nothing tells what is
-//!   above it: what a task sends in such a one is below it, and counted from there.)
+//!   runs under a lock, and if it panics, the message is handled without its span (SD-1).
+//! - **SP-4 bounded**: at most [`CHAINED_MAX`] spans of messages are nested in the subscriber. The
+//!   next span names its parent by ids, as between nodes. A message sent by a task with a handler's
+//!   span (`in_current_span`) has no known depth: its span has no parent, and follows from the
+//!   handler's span. (For a span of the program, the depth is unknown, too: a message sent by a
+//!   task in such a span is nested below it, and counted from there.)
 
 use std::cell::Cell;
 use std::fmt;
@@ -31,35 +32,35 @@ use tracing::{Dispatch, Level, Span, dispatcher, span, span_enabled};
 use crate::address::Address;
 use crate::mailbox::Outlined;
 
-/// The target of all of these spans.
+/// The target of all spans of messages.
 const TARGET: &str = "ringpost::message";
 
-/// Spans of messages that lie below each other in the subscriber at most. A span stays open while
-/// one below it is, so messages that cause each other without an end would keep all of theirs.
+/// Maximum depth of nested message spans in the subscriber. A span stays open while a span below it
+/// is open, so an endless chain of messages would keep all of its spans.
 const CHAINED_MAX: u16 = 1024;
 
-/// The ids of a span, of the sizes of the W3C's trace context: those of its trace and its own.
+/// The ids of a span, of the sizes in W3C's trace context: the id of its trace, and its own id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ids {
     trace: [u8; 16],
     span: [u8; 8],
-    /// How many spans of messages lie above it in the subscriber.
+    /// Number of message spans above it in the subscriber.
     above: u16,
 }
 
-/// A span in which messages are sent, or one is handled. Held by a message until it is handled, and
-/// by its handler.
+/// A span in which messages are sent, or a message is handled. A message holds it until it is
+/// handled, then its handler.
 #[derive(Debug)]
 pub(crate) struct Scope {
-    /// None where the span is one of another node.
+    /// `Span::none` for a span of another node.
     span: Outlined<Span>,
-    /// None where the span is not one of a message.
+    /// `None` if the span is not a message's span.
     ids: Option<Ids>,
 }
 
-/// A message that is to be handled, or sent to another node.
+/// A message to be handled, or sent to another node.
 pub(crate) struct Subject<'a> {
-    /// The name of this node, and where it draws ids from.
+    /// The name of this node, and its source of ids.
     pub(crate) node: &'a str,
     pub(crate) entropy: &'a Entropy,
     /// The names of the actor's type and of the message.
@@ -85,7 +86,7 @@ fn is_taken() -> bool {
 }
 
 impl Ids {
-    /// Draws the ids of a span whose parent has these.
+    /// Draws the ids of a span below `parent`.
     fn below(parent: Option<Ids>, entropy: &Entropy) -> Self {
         let trace = parent.map_or_else(|| entropy.u128().to_be_bytes(), |parent| parent.trace);
         let mut span = [0; 8];
@@ -110,8 +111,7 @@ impl Ids {
 }
 
 impl Scope {
-    /// Returns the scope that the caller is in, for a message that is sent now; none where no span
-    /// is made of it.
+    /// Returns the caller's scope, for a message that is sent now; `None` if messages get no spans.
     #[inline]
     pub(crate) fn here() -> Option<Box<Scope>> {
         if is_on() { Some(Scope::current()) } else { None }
@@ -123,14 +123,14 @@ impl Scope {
         Box::new(Scope { span: Outlined::new(span), ids: CURRENT.get() })
     }
 
-    /// Returns the scope of another node in which a message was sent, as its note says.
+    /// Returns the scope on another node in which a message was sent, from the message's note.
     #[cold]
     pub(crate) fn of(note: &Note) -> Self {
         Scope { span: Outlined::new(Span::none()), ids: Some(Ids::of(note)) }
     }
 
-    /// Makes the span in which `actor` handles a message that was sent in this scope, if in any
-    /// (SP-2).
+    /// Creates the span in which `actor` handles a message that was sent in the scope `sent_in`, if
+    /// any (SP-2).
     #[cold]
     pub(crate) fn handling(
         subject: &Subject<'_>,
@@ -157,7 +157,8 @@ impl Scope {
         };
         // SP-4.
         let is_chained = parent_ids.is_none() || ids.above > 0;
-        // By the parent's own subscriber: an id means nothing to another one.
+        // Created by the parent's own subscriber, because other subscribers do not know the
+        // parent's id.
         let below = || {
             sent_in.filter(|_| is_chained).and_then(|scope| {
                 let is_carried = parent_ids.is_none() && scope.is_in_handler();
@@ -178,13 +179,13 @@ impl Scope {
         Box::new(Scope { span, ids: Some(ids) })
     }
 
-    /// Returns true if its span is that of a message which is handled. Without ids it is not the
-    /// handler that is in it, but a task to which the handler gave it.
+    /// Returns true if its span is the span of a handled message. If it also lacks ids, the sender
+    /// is not the handler in this span, but a task that got the span from the handler.
     fn is_in_handler(&self) -> bool {
         self.span.metadata().is_some_and(|metadata| metadata.target() == TARGET)
     }
 
-    /// Enters the scope on this thread, until what this returns is dropped.
+    /// Enters the scope on this thread, until the result is dropped.
     pub(crate) fn enter(&self) -> Within<'_> {
         let span = shield::run(|| self.span.enter());
         Within { outer: CURRENT.replace(self.ids), span }
@@ -197,8 +198,8 @@ impl Drop for Scope {
     }
 }
 
-/// Makes the span that stands for a message which is sent to another node, to `actor`, and returns
-/// the note that travels with it; none where no span is made of it (SP-1).
+/// Creates the span of a message to `actor` on another node, and returns the note that travels with
+/// it; `None` if messages get no spans (SP-1).
 #[inline]
 pub(crate) fn send<'a, D: fmt::Display>(
     sending: impl FnOnce() -> (Subject<'a>, D),
@@ -234,7 +235,7 @@ impl Subject<'_> {
     }
 }
 
-/// Calls `act` in no span and in no scope, whatever the caller is in: as a task of its own would.
+/// Calls `act` without a span and a scope, as a separate task would, even if the caller has them.
 pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
     if !dispatcher::has_been_set() {
         return act();
@@ -243,8 +244,7 @@ pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
-/// Leaves the spans that this thread is in; returns them with their subscriber, the innermost
-/// first.
+/// Leaves the current spans of this thread; returns them with their subscriber, innermost first.
 fn leave_spans() -> Vec<(Dispatch, Id)> {
     let mut left = Vec::new();
     shield::run(|| {
@@ -260,7 +260,7 @@ fn leave_spans() -> Vec<(Dispatch, Id)> {
     left
 }
 
-/// The scope and the spans that a thread has left; it is in them again when this is dropped.
+/// The scope and the spans that a thread has left. Dropping this enters them again.
 struct Outside {
     ids: Option<Ids>,
     left: Vec<(Dispatch, Id)>,
@@ -306,12 +306,12 @@ pin_project! {
     }
 }
 
-/// Has a future polled in the scope that the caller is in.
+/// Wraps a future, to be polled in the caller's scope.
 pub(crate) fn keep<F: Future>(future: F) -> Kept<F> {
     keep_in(Scope::here(), future)
 }
 
-/// Has a future polled in this scope, if there is one.
+/// Wraps a future, to be polled in this scope, if there is one.
 pub(crate) fn keep_in<F: Future>(scope: Option<Box<Scope>>, future: F) -> Kept<F> {
     Kept { scope, future }
 }

@@ -1,24 +1,23 @@
-//! What an actor does now, in one word.
+//! `ActorState`: the current activity of an actor.
 
 use std::fmt;
 
-/// What an actor does.
+/// The current activity of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ActorState {
-    /// Its `on_start` runs, the first one or that of a later incarnation.
+    /// It runs `on_start`, in its first or a later incarnation.
     Starting,
-    /// It handles messages, or waits for one.
+    /// It handles messages, or waits for messages.
     Running,
-    /// It was drained: it handles what it accepted, and ends.
+    /// It was drained: it handles the messages that it has accepted, and ends.
     Draining,
-    /// It was stopped, or is to rest with others, or its last incarnation is over: it ends when
-    /// the message in hand is done and its children have ended.
+    /// It was stopped, must rest with others, or its last incarnation is over: it ends when the
+    /// message in hand is handled and its children have ended.
     Stopping,
-    /// It was killed, or is to fail with another actor, and its handler has not waited since.
+    /// It was killed, or must fail with another actor, and its handler has not waited since.
     Killed,
-    /// An incarnation has ended; it pauses before a restart, or its parent decides whether there
-    /// is to be one.
+    /// An incarnation has ended: it pauses before a restart, or its parent decides about a restart.
     Resting,
 }
 

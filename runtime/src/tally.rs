@@ -1,26 +1,26 @@
 //! The figures of one actor that a snapshot shows and the metrics sum up: its parent, its restarts,
-//! and what it has registered.
+//! and its registrations.
 //!
-//! - **TA-1 one writer**: a figure is written by the task of its actor only, when it changes; by no
-//!   message that changes none. A reader may find one a moment old.
-//! - **TA-2 back to nothing**: what an incarnation has registered is counted off when it ends, so
-//!   the gauges are 0 when the actors of a process have ended.
+//! - **TA-1 one writer**: only the task of the actor writes a figure, and only when it changes;
+//!   other messages write nothing. A reader may see a slightly outdated figure.
+//! - **TA-2 back to nothing**: the registrations of an incarnation are subtracted when it ends, so
+//!   the gauges are 0 when all actors of a process have ended.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ringpost_transport::shield;
 
-/// The figures of one actor. Made by its cell with the first that is not zero: most actors have
+/// The figures of one actor. Its cell creates them with the first nonzero figure: most actors have
 /// none.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// The number of the actor that it is a child of; 0 of none.
+    /// The number of its parent; 0 without a parent.
     parent: AtomicU64,
     restarts: AtomicU32,
     registered: [AtomicU32; 4],
 }
 
-/// A kind of thing that an actor has registered or put aside.
+/// A kind of thing that an actor has registered or stashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Registered {
     Timers,
@@ -30,7 +30,7 @@ pub(crate) enum Registered {
 }
 
 impl Registered {
-    /// Returns the gauge that sums it up over the actors of this process.
+    /// Returns the gauge with its sum over the actors of this process.
     fn gauge(self) -> &'static str {
         match self {
             Registered::Timers => "ringpost_actor_timers",
@@ -42,12 +42,12 @@ impl Registered {
 }
 
 impl Tally {
-    /// Notes the actor that it is a child of.
+    /// Notes its parent.
     pub(crate) fn set_parent(&self, id: u64) {
         self.parent.store(id, Ordering::Relaxed);
     }
 
-    /// Returns the number of the actor that it is a child of.
+    /// Returns the number of its parent.
     pub(crate) fn parent(&self) -> Option<u64> {
         let id = self.parent.load(Ordering::Relaxed);
         (id != 0).then_some(id)
@@ -62,7 +62,7 @@ impl Tally {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Notes how many there are now (TA-1).
+    /// Sets the current number of such things (TA-1).
     pub(crate) fn set(&self, what: Registered, count: usize) {
         let (place, count) = (&self.registered[what as usize], count as u32);
         let before = place.load(Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Tally {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the current number of such things.
     pub(crate) fn get(&self, what: Registered) -> usize {
         self.registered[what as usize].load(Ordering::Relaxed) as usize
     }

@@ -11,21 +11,20 @@ use crate::error::Cause;
 use crate::message::{Message, Wire};
 use crate::node::Node;
 
-/// The archive of an `M`, checked once. Dereferences to `M`'s archived form.
+/// The archive of an `M`, checked once. It dereferences to `M`'s archived form.
 ///
-/// A message from another node is read in the buffer it arrived in, unless it has a map or a set
-/// anywhere in it, or a field that is `opaque`, recursive or changed by `#[rkyv(..)]`, or was sent
-/// in an earlier form. Such a message is read back and archived again in a buffer of its own, since
-/// rkyv's check does not cover all of it; a handler that takes `M` costs less. A message that was
-/// sent on this node is archived in the same way.
+/// A message from another node is read in the buffer where it arrived. The exceptions are messages
+/// with a map or a set anywhere in them, or a field that is `opaque`, recursive or changed by
+/// `#[rkyv(..)]`, and messages in an earlier form. rkyv's check does not cover all of these, so
+/// they are read back and archived again in a separate buffer; for them a handler that takes `M`
+/// costs less. A message that was sent on this node is archived in the same way.
 ///
 /// Archived hash maps and sets hash without a secret key: a node that chooses their keys can make
-/// writing and searching one take a time that grows with the square of its size. Take them from
-/// nodes that are not trusted as `M`, or use a `BTreeMap`.
+/// writing and searching one take time quadratic in its size. From untrusted nodes, take them as
+/// `M`, or use a `BTreeMap`.
 ///
-/// A view owns its bytes: it may be kept beyond the handler and moved to other tasks. As long as it
-/// lives it may hold a receive buffer of its link; [`detach`](View::detach) a view that is kept for
-/// long.
+/// A view owns its bytes, so it may outlive the handler and move to other tasks. While it lives, it
+/// may hold a receive buffer of its link; [`detach`](View::detach) a view that you keep for long.
 pub struct View<M: Wire> {
     archive: Checked<M::Archived>,
     node: Node,
@@ -36,11 +35,11 @@ impl<M: Wire> View<M> {
         Ok(View { archive: Checked::new(payload)?, node: node.clone() })
     }
 
-    /// Makes an `M` of it; references to actors are bound to the node it arrived at.
+    /// Returns it as an `M`; references to actors are bound to the node where it arrived.
     ///
     /// # Panics
-    /// If a field's own `Deserialize` fails on an archive that its own check found valid; those of
-    /// rkyv and of this crate never do.
+    /// Panics if a field's own `Deserialize` fails on an archive that its own check found valid;
+    /// the implementations of rkyv and of this crate never do.
     pub fn to_owned(&self) -> M {
         archive::own::<M>(&self.archive, &self.node)
             .expect("a field's `Deserialize` refuses what its own `CheckBytes` accepted")
@@ -75,30 +74,30 @@ pub trait Input: Sized + Send + 'static {
     /// The message.
     type Message: Message;
 
-    /// It is the message itself.
+    /// True for the message itself.
     #[doc(hidden)]
     const IS_MESSAGE: bool = false;
 
-    /// Takes a message that was sent on this node. Where it is the message itself, this runs
-    /// nothing of a user.
+    /// Takes a message that was sent on this node. For the message itself, this runs no code of a
+    /// user.
     ///
     /// # Errors
-    /// Why it could not be taken; the message is left then.
+    /// Returns the cause if the message could not be taken; `message` keeps it then.
     #[doc(hidden)]
     fn take_local(message: &mut Option<Self::Message>, node: &Node) -> Result<Self, Cause>;
 
-    /// As [`take_local`](Self::take_local), where it is the message itself.
+    /// Like [`take_local`](Self::take_local), but only for the message itself.
     #[inline]
     #[doc(hidden)]
     fn take_at_once(_message: &mut Option<Self::Message>) -> Option<Self> {
         None
     }
 
-    /// Takes a message that was sent on another node, in the form that has this place among its
+    /// Takes a message that was sent on another node, in the form with this index among its
     /// layouts. A `View` takes the bytes.
     ///
     /// # Errors
-    /// [`InvalidArchive`] when the bytes are not an archive of it.
+    /// Returns [`InvalidArchive`] if the bytes are not an archive of the message.
     #[doc(hidden)]
     fn from_remote(payload: &mut Payload, node: &Node, form: u8) -> Result<Self, InvalidArchive>;
 }
@@ -141,7 +140,7 @@ impl<M: Message + Wire> Input for View<M> {
     }
 
     fn from_remote(payload: &mut Payload, node: &Node, form: u8) -> Result<Self, InvalidArchive> {
-        // One that has no earlier form needs no code for that.
+        // A message without earlier forms needs no code for them.
         if const { M::IN_PLACE && M::LAYOUTS.len() == 1 } || const { M::IN_PLACE } && form == 0 {
             View::new(payload.take(), node)
         } else {
@@ -155,8 +154,8 @@ fn stays() -> InvalidArchive {
     InvalidArchive("this message does not cross nodes".into())
 }
 
-/// Makes a view of the value of a message: it was sent in an earlier form, and a view shows the
-/// newest form; or the check does not cover all of its archive (SH-5).
+/// Creates a view from the value of a message, because the message was sent in an earlier form,
+/// while views show the newest, or because the check does not cover all of its archive (SH-5).
 fn of_value<M: Message + Wire>(
     payload: &Payload,
     node: &Node,

@@ -1,11 +1,12 @@
-//! Waits between actors: for the log, for snapshots, and so that no ask waits for its own asker.
+//! Waits between actors: for the log, for snapshots, and to prevent cycles of asks.
 //!
-//! - **CH-1 the chain of an ask**: an ask that a handler awaits knows that handler, which knows the
-//!   ask that it handles, and so on. An ask of an actor in its own chain fails at once. An ask that
-//!   is handed on keeps its chain: the actor or task that hands it on does not wait.
+//! - **CH-1 the chain of an ask**: an ask whose answer a handler awaits refers to that handler,
+//!   which refers to the ask that it handles, and so on. An ask of an actor in its own chain fails
+//!   at once. A forwarded ask keeps its chain, because the actor or task that forwards it does not
+//!   wait.
 //! - **CH-2 no false cycle**: an actor of a chain counts while its handler runs and waits for the
-//!   answer: its own node knows each of its waits by a number. (Of a wait that an actor of another
-//!   node has given up, this node learns a moment later.)
+//!   answer: its own node knows each of its waits by a number. (If an actor of another node gives a
+//!   wait up, this node learns it a moment later.)
 
 pub(crate) mod wire;
 
@@ -21,37 +22,38 @@ use crate::address::{Address, Identity};
 use crate::duty::Duty;
 use crate::limits;
 
-/// The handler or hook of an actor that waits, and for which actors: under one lock, which is that
-/// actor's. There from the first one on that did, or from the first sender on that waited for room
-/// in its mailbox.
+/// The waiting handler or hook of an actor, and the actors that it waits for. It is under a lock of
+/// its actor. Created with the actor's first wait, or with the first sender that waits for room in
+/// its mailbox.
 #[derive(Default)]
 pub(crate) struct Waits {
-    /// The actor is among those at which the log's look-out looks.
+    /// The log's look-out looks at this actor.
     pub(crate) is_listed: bool,
     pub(crate) handler: Option<&'static Duty>,
-    /// When it was first polled, or first found to wait, by the coarse clock of [`crate::busy`].
+    /// The time when it was first polled, or first found to wait, by the coarse clock of
+    /// [`crate::busy`].
     pub(crate) since: u64,
-    /// Which one it is: the next one has another number.
+    /// The number of the handler run; the next run has another one.
     pub(crate) number: u32,
-    /// One for each send of the handler that waits: at most [`limits::WAITS_MAX`].
+    /// One entry per waiting send of the handler: at most [`limits::WAITS_MAX`].
     pub(crate) actors: Vec<WaitsFor>,
-    /// The number of the last of these that was noted.
+    /// The number of the last noted wait.
     pub(crate) noted: u64,
 }
 
-/// An actor for which a handler waits.
+/// An actor that a handler waits for.
 pub(crate) struct WaitsFor {
-    /// The number of the wait: no other wait of its actor has it.
+    /// The number of the wait, unique among the waits of its actor.
     pub(crate) number: u64,
     pub(crate) whom: Whom,
     pub(crate) what: Awaits,
-    /// Since when, by the coarse clock.
+    /// Start of the wait, by the coarse clock.
     pub(crate) since: u64,
-    /// The handler, as its asks know it.
+    /// The handler, as its asks refer to it.
     pub(crate) chain: Arc<Chain>,
 }
 
-/// An actor that is waited for.
+/// An actor that a handler waits for.
 #[derive(Clone)]
 pub(crate) enum Whom {
     /// The actor of this node with this number.
@@ -66,7 +68,7 @@ pub(crate) enum Whom {
 pub enum Awaits {
     /// The answer to an ask.
     Answer,
-    /// Room in the mailbox; of an actor of another node also the way to it.
+    /// Room in the mailbox; for an actor of another node, also the way to it.
     Room,
     /// The start of an actor that it has spawned.
     Start,
@@ -75,7 +77,7 @@ pub enum Awaits {
 }
 
 impl Awaits {
-    /// Returns the words for it that come before the name of the actor.
+    /// Returns the words for the log that precede the name of the actor.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Awaits::Answer => "an answer of",
@@ -88,24 +90,28 @@ impl Awaits {
 
 /// An actor of this node whose handlers wait.
 pub(crate) trait WaitingActor: Send + Sync {
-    /// Returns true if this is its [token](crate::resident::Resident::token).
+    /// Returns true if this is its token, by which [`crate::busy`] knows it.
     fn has_token(&self, token: usize) -> bool;
 
-    /// Returns a number that is the same for the actors of its node, and for no others.
-    fn home(&self) -> usize;
+    /// Returns a number that is the same for all actors of its node, and different for other nodes.
+    fn node_number(&self) -> usize;
 
-    /// Returns which actor of which run of its node it is.
+    /// Returns its identity: its key and the run of its node.
     fn identity(&self) -> Option<Identity>;
 
-    /// Returns what people call it.
+    /// Returns its name for people.
     fn called(&self) -> String;
 
     /// Returns which of its handlers waits, and for which actors.
     fn waits(&self) -> &Mutex<Option<Box<Waits>>>;
+
+    /// Lists it for the log's look-out, because its handler waits, or a sender for room in its
+    /// mailbox.
+    fn list(&self);
 }
 
 impl dyn WaitingActor + '_ {
-    /// Returns the handler that has the wait with this number, if that goes on.
+    /// Returns the handler that has the wait with this number, if that wait still goes on.
     pub(crate) fn chain_of(&self, wait: u64) -> Option<Arc<Chain>> {
         let waits = self.waits().lock();
         let mut all = waits.iter().flat_map(|waits| &waits.actors);
@@ -113,11 +119,11 @@ impl dyn WaitingActor + '_ {
     }
 }
 
-/// A handler that has asked, or an actor of another node as a peer tells of it. A link of the
-/// chains of its asks, which share it. Made with the first wait of the handler.
+/// A handler that has asked, or an actor of another node according to a peer. The chains of all
+/// asks of the handler share this element. Created with the first wait of the handler.
 pub(crate) struct Chain {
     who: Who,
-    /// The ask that the handler handles, while that runs; `None` if no handler awaits it.
+    /// The ask that the handler handles, while it runs; `None` if no handler waits for the answer.
     asked: Mutex<Option<Arc<dyn Asked>>>,
 }
 
@@ -126,9 +132,10 @@ enum Who {
     Far(Identity, Box<str>),
 }
 
-/// An ask that is handled.
+/// An ask that is being handled.
 pub(crate) trait Asked: Send + Sync {
-    /// Returns the handler that waits for the answer: `None` where none does, or no longer.
+    /// Returns the handler that waits for the answer, or `None` if none waits, or none waits any
+    /// more.
     fn asker(&self) -> Option<Asker>;
 }
 
@@ -145,7 +152,7 @@ impl Chain {
         Arc::new(Chain { who: Who::Near(who), asked: Mutex::new(asked) })
     }
 
-    /// Returns the actor, which is one of this node.
+    /// Returns the actor if it is an actor of this node.
     pub(crate) fn near(&self) -> Option<&Arc<dyn WaitingActor>> {
         match &self.who {
             Who::Near(actor) => Some(actor),
@@ -168,8 +175,8 @@ impl Chain {
 }
 
 impl Asker {
-    /// Calls `see` with each actor that waits, the nearest first, until it returns true; returns
-    /// true then.
+    /// Calls `see` with each waiting actor, the nearest first, until `see` returns true. Returns
+    /// true if it did.
     fn find(self, mut see: impl FnMut(&Asker) -> bool) -> bool {
         let mut next = Some(self);
         for _ in 0..limits::CHAIN_MAX {
@@ -191,8 +198,8 @@ impl Asker {
         self.find(|asker| asker.chain.near().is_some_and(|actor| actor.has_token(token)))
     }
 
-    /// Returns the names of a cycle that an ask of `whom` closes, which is in the chain by this
-    /// name. (If it is not, the whole chain is named.)
+    /// Returns the names of the cycle that an ask of `whom` closes. `whom` is its name in the
+    /// chain. (If the chain has no such name, all actors of the chain are named.)
     pub(crate) fn cycle_with(self, whom: &str) -> String {
         let mut names: Vec<String> = Vec::new();
         let is_found = self.find(|asker| {
@@ -208,21 +215,23 @@ impl Asker {
     }
 }
 
-/// The chain for the asks of a handler, or of a task that hands on an ask. Owned by the handler or
-/// task; the thread has it while it polls that. One word in size, as each actor has one.
+/// The chain for asks of a handler, or of a task that forwards an ask. Owned by the handler or
+/// task, and held by the thread while it polls the owner. One word in size, because each actor has
+/// one.
 #[derive(Default)]
 pub(crate) struct Hand(Option<Box<Held>>);
 
 enum Held {
-    /// The handler handles this ask, for which another one waits, and has waited for no actor.
+    /// The handler handles this ask, for which another handler waits, and has not waited for an
+    /// actor.
     Asked(Arc<dyn Asked>),
     /// The handler has waited.
     Waits(Waiting),
-    /// The task hands on an ask for which this handler waits, if one does.
+    /// The task forwards an ask, for which this handler waits, if any.
     HandsOn(Option<Asker>),
 }
 
-/// The handler that has a link of chains. Dropped, it has ended.
+/// The handler of an element of chains. Dropping this means that the handler has ended.
 pub(crate) struct Waiting(Arc<Chain>);
 
 impl Drop for Waiting {
@@ -233,13 +242,13 @@ impl Drop for Waiting {
 }
 
 thread_local! {
-    /// The thread polls a task that hands on an ask.
+    /// The thread polls a task that forwards an ask.
     static HANDS_ON: Cell<bool> = const { Cell::new(false) };
     static HAND: Cell<Hand> = const { Cell::new(Hand(None)) };
 }
 
 impl Hand {
-    /// Returns the hand of a handler of `asked`: an ask for which another handler waits, if any.
+    /// Returns the hand of a handler of `asked`, an ask for which another handler waits, if any.
     pub(crate) fn of(asked: Option<Arc<dyn Asked>>) -> Self {
         Hand(asked.map(|asked| Box::new(Held::Asked(asked))))
     }
@@ -249,20 +258,20 @@ impl Hand {
         self.0.is_none()
     }
 
-    /// Exchanges this with what the thread has.
+    /// Exchanges this with the thread's hand.
     pub(crate) fn swap(&mut self) {
-        // Where the thread ends, it has nothing.
+        // A thread that is ending has none.
         let _gone = HAND.try_with(|hand| *self = hand.replace(std::mem::take(self)));
     }
 
-    /// Takes what the thread has.
+    /// Takes the thread's hand.
     pub(crate) fn take() -> Self {
         let mut hand = Hand(None);
         hand.swap();
         hand
     }
 
-    /// Calls `act` as a caller of whose asks the thread knows nothing.
+    /// Calls `act` while the thread has no hand, so asks of `act` have no chain.
     #[inline]
     pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
         let hands_on = HANDS_ON.replace(false);
@@ -273,7 +282,7 @@ impl Hand {
         done
     }
 
-    /// Returns the link of the handler that the caller is, which `make` makes for the ask in hand.
+    /// Returns the chain element of the calling handler; `make` creates it for the ask in hand.
     pub(crate) fn chain(
         make: impl FnOnce(Option<Arc<dyn Asked>>) -> Option<Arc<Chain>>,
     ) -> Option<Arc<Chain>> {
@@ -299,7 +308,7 @@ impl Hand {
         made
     }
 
-    /// Returns the asker whose ask the caller hands on; `None` where it hands on none.
+    /// Returns the asker of the ask that the caller forwards, or `None` if it forwards none.
     #[inline]
     pub(crate) fn handed_on() -> Option<Option<Asker>> {
         if HANDS_ON.get() { Hand::find_handed_on() } else { None }
@@ -318,7 +327,7 @@ impl Hand {
 }
 
 pin_project! {
-    /// A future that hands on an ask: the asks that it makes have the chain of that one (CH-1).
+    /// A future that forwards an ask: its asks have the chain of that ask (CH-1).
     pub(crate) struct HandingOn<F> {
         asker: Option<Asker>,
         #[pin]
@@ -326,7 +335,8 @@ pin_project! {
     }
 }
 
-/// Has `future` make its asks for this handler, which waits for the ask that it hands on.
+/// Runs `future` so that its asks have the chain of this handler, which waits for the forwarded
+/// ask.
 pub(crate) fn hand_on<F: Future>(asker: Option<Asker>, future: F) -> HandingOn<F> {
     HandingOn { asker, future }
 }

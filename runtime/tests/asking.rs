@@ -104,7 +104,6 @@ async fn an_ask_of_oneself_fails_at_once() {
     assert_eq!(teller.ask_yourself().await, Ok(true));
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_ask_without_an_answer_ends_after_five_seconds_or_as_long_as_it_says() {
     let node = node().await;
@@ -166,7 +165,6 @@ async fn a_handler_that_panics_answers_its_asker_with_an_error() {
     assert_eq!(notebook.tell(Hold).await.unwrap_err().cause, Cause::Stopped);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn asks_that_nobody_waits_for_are_never_handled() {
     let node = node().await;
@@ -187,7 +185,6 @@ async fn asks_that_nobody_waits_for_are_never_handled() {
 
 /// Ten thousand askers give up, some in the mailbox and most in the line before it, and one in a
 /// hundred waits.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn of_many_asks_that_were_given_up_only_those_that_somebody_waits_for_are_handled() {
     let node = node().await;
@@ -247,7 +244,6 @@ impl Sloth {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_reply_to_an_asker_that_has_gone_is_dropped_by_its_actor() {
     let node = node().await;

@@ -22,7 +22,6 @@ async fn ended(node: &Node) -> ActorRef<Notebook> {
     notebook
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_first_answers_are_taken_and_the_rest_stays_in_the_set() {
     let node = node().await;
@@ -57,7 +56,6 @@ async fn the_first_answers_are_taken_and_the_rest_stays_in_the_set() {
     assert_eq!(all, [(4, vec![]), (5, vec![7])]);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_set_says_how_many_answered_and_why_the_others_did_not() {
     let (alpha, beta) = pair().await;
@@ -95,7 +93,6 @@ async fn a_set_says_how_many_answered_and_why_the_others_did_not() {
     end([alpha, beta]).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_set_of_which_nothing_or_too_much_is_wanted_sends_nothing() {
     let node = node().await;
@@ -110,7 +107,6 @@ async fn a_set_of_which_nothing_or_too_much_is_wanted_sends_nothing() {
     assert_eq!(well.notes().await, Ok(vec![]));
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_rest_of_a_set_is_taken_back_or_goes_on_without_it() {
     let node = node().await;
@@ -127,7 +123,6 @@ async fn the_rest_of_a_set_is_taken_back_or_goes_on_without_it() {
 }
 
 /// Also when the first one that is looked at fails at once.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn each_ask_of_a_set_is_sent_before_an_outcome_is_taken() {
     let node = node().await;

@@ -84,7 +84,6 @@ async fn a_full_mailbox_refuses_try_tell_and_gives_the_message_back() {
     assert_eq!(held.actor.notes().await.unwrap(), [1, 2]);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_mailbox_capacity_of_nothing_starts_as_one() {
     let beta = Node::builder("beta").mailbox_capacity(0).start().await.unwrap();

@@ -58,7 +58,6 @@ const CROWD: usize = 400;
 
 /// A group that is killed in the midst of a message, or whose message cannot be cloned any more,
 /// answers for every member: those that it had not come to have missed it.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_group_that_ends_in_the_midst_of_a_message_says_who_missed_it() {
     let node = node().await;
@@ -108,7 +107,6 @@ async fn a_member_that_leaves_or_ends_is_one_no_longer() {
     assert_eq!(ada.notes().await, Ok(vec![]));
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_program_can_wait_until_a_group_has_so_many_members() {
     let node = node().await;
@@ -169,7 +167,6 @@ impl Driver {
 }
 
 /// More of them than are told of between two messages.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_join_again_before_their_end_is_told_stay() {
     let node = node().await;
@@ -202,7 +199,6 @@ async fn members_that_join_again_before_their_end_is_told_stay() {
 
 /// The news of its end is on its way to the group's node when that watches its name again, also
 /// where it had left.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_member_of_another_node_that_joins_again_before_its_end_is_told_stays() {
     test_kit::check(0..20, |cluster| async move {
@@ -234,7 +230,6 @@ fn a_member_of_another_node_that_joins_again_before_its_end_is_told_stays() {
 }
 
 /// The group looks the name up once, as an end may be one from before the member joined.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_member_by_a_name_of_another_node_is_what_has_the_name_when_its_first_end_is_told() {
     test_kit::check(0..10, |cluster| async move {
@@ -364,7 +359,6 @@ async fn what_waits_for_a_member_that_leaves_ends_or_loses_its_group_is_missed()
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_ask_of_a_group_that_is_dropped_first_tells_nobody() {
     let node = node().await;

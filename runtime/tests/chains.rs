@@ -241,7 +241,6 @@ fn actors_that_ask_each_other_in_a_cycle_are_told_at_once() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_error_of_a_cycle_says_what_to_do() {
     let node = node().await;
@@ -285,7 +284,6 @@ fn an_actor_that_has_given_up_its_ask_closes_no_cycle() {
     });
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_ask_that_no_handler_awaits_has_no_chain() {
     for way in ["told", "begun", "spawned"] {
@@ -295,7 +293,6 @@ fn an_ask_that_no_handler_awaits_has_no_chain() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_actor_that_has_its_answer_closes_no_cycle() {
     near_and_far(async |nodes, node_of| {
@@ -333,7 +330,6 @@ async fn asks_there_and_back_one_after_the_other_are_no_cycle() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_snapshot_says_who_waits_for_whom() {
     test_kit::run(7, async |cluster| {

@@ -202,7 +202,6 @@ impl Actor for Late {
 #[handlers]
 impl Late {}
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_wait_for_a_name_ends_when_its_own_node_shuts_down() {
     let (alpha, beta) = pair().await;

@@ -268,7 +268,6 @@ async fn a_shutdown_is_in_the_log_with_its_beginning_and_its_end() {
     drop(stays);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_node_that_does_not_listen_advertises_nothing() {
     let seeds: [&[&str]; 2] = [&[], &["127.0.0.1:1"]];
@@ -290,7 +289,6 @@ fn a_node_starts_only_where_there_are_timers() {
     bare.block_on(node());
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_actor_can_stop_itself() {
     let node = node().await;
@@ -379,7 +377,6 @@ async fn resting(node: &Node, restart: Restart) -> ActorRef<Notebook> {
     actor
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_actor_that_rests_is_stopped_at_once_and_drained_when_it_has_handled_what_waits() {
     let (node, start) = (node().await, tokio::time::Instant::now());

@@ -210,7 +210,6 @@ async fn an_actor_that_is_drained_with_work_undone_is_in_the_log_once() {
 }
 
 /// The way back to the asker is with a task of the actor, and ends with it.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_ask_that_a_task_was_to_answer_is_in_the_log_when_its_actor_ends() {
     const LINE: &str = "an actor ended with work undone";

@@ -65,7 +65,6 @@ impl Fails {}
 
 /// One caller is quicker, its actor does not start, and the name is free again: that comes between
 /// two looks of another caller once in some ten thousand calls.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_finds_or_spawns_is_not_told_that_the_name_was_taken() {
     let node = node().await;
@@ -270,7 +269,6 @@ async fn asks_that_own_their_reference_are_awaited_together() {
 }
 
 /// A name that is misspelt waits as that of a node does which is to come up: the text says so.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_node_that_was_never_linked_is_named_where_memory_or_an_actor_is_asked_of_it() {
     let (alpha, beta) = pair().await;

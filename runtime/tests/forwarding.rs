@@ -102,7 +102,6 @@ fn a_question_that_is_handed_on_late_is_asked_for_as_long_as_its_asker_waits() {
     });
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_question_that_is_handed_on_to_an_actor_that_is_gone_is_in_the_log() {
     let log = Log::default();

@@ -273,7 +273,6 @@ async fn a_child_that_rests_too_late_for_its_group_is_restarted_all_the_same() {
 }
 
 /// Its failure is its own, though it is restarted with another one that failed before.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_panic_of_a_child_that_is_told_to_rest_is_in_the_log_once() {
     let log = Log::default();

@@ -100,7 +100,6 @@ async fn in_a_task<F: Future<Output = ()> + Send + 'static>(test: F) {
     tokio::spawn(test).await.unwrap();
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_actor_handles_an_ask_in_the_task_of_its_asker_unless_its_type_says_no() {
     in_a_task(async {
@@ -211,7 +210,6 @@ async fn an_actor_that_panics_in_place_ends_and_its_asker_is_told() {
     .await;
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_is_not_in_the_span_of_its_asker() {
     use tracing::Instrument;

@@ -221,7 +221,6 @@ async fn what_an_actor_tells_after_it_linked_comes_after_the_link() {
 }
 
 /// Also where both wait: for the other one to be found, and for room in its mailbox.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_waits_behind_a_link_comes_after_it() {
     let (alpha, beta) = pair().await;
@@ -255,7 +254,6 @@ async fn what_waits_behind_a_link_comes_after_it() {
 }
 
 /// What stands in for actors of other nodes is none that a user knows.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_link_that_cannot_be_made_is_in_the_log_as_what_it_is() {
     let log = Log::default();
@@ -284,7 +282,6 @@ async fn a_link_that_cannot_be_made_is_in_the_log_as_what_it_is() {
 }
 
 /// LI-1, beside lost connections: who ends is told to the other all the same, and as what it is.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_end_of_a_link_is_told_although_the_connection_is_lost_meanwhile() {
     let mut reached = [[0; 2]; 6];

@@ -362,7 +362,6 @@ impl Splitter {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_worker_that_asks_its_pool_is_answered_by_one_that_does_not_wait_for_it() {
     let node = node().await;

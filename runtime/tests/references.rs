@@ -46,7 +46,6 @@ impl Topic {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn references_travel_in_messages_and_are_bound_where_they_arrive() {
     let node = node().await;
@@ -84,7 +83,6 @@ impl Reader {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_reference_to_an_actor_that_is_gone_is_a_value_that_says_so() {
     let node = node().await;
@@ -98,7 +96,6 @@ async fn a_reference_to_an_actor_that_is_gone_is_a_value_that_says_so() {
     assert_eq!(next.notes().await, Ok(vec![]), "the next of the same name is not meant");
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn references_to_one_actor_are_one_key() {
     let node = node().await;

@@ -399,7 +399,6 @@ async fn an_ask_within_a_handler_ends_when_the_asker_of_the_handler_gives_up() {
 
 /// An asker that drops its ask, near or far, or leaves with its node, frees the actor that waits on
 /// its behalf.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_ask_within_a_handler_ends_when_the_asker_of_the_handler_is_gone() {
     let (alpha, beta) = pair().await;

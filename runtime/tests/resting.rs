@@ -25,7 +25,6 @@ impl Slow {}
 
 /// A group begins anew without a child that was ended while it rested, also when its supervisor
 /// had not heard by then that it rests.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_group_begins_anew_without_a_child_that_was_ended_before_its_supervisor_looked() {
     for is_kill in [true, false] {
@@ -166,7 +165,6 @@ async fn a_child_that_rests_already_is_not_killed_for_resting_too_late() {
 
 /// A child fails too often while its supervisor stops, and ends a younger one that takes its time:
 /// the supervisor has stopped, and has not failed.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_supervisor_that_stops_does_not_fail_with_a_child() {
     let (node, diary) = (node().await, Diary::default());

@@ -134,7 +134,6 @@ async fn an_inbox_that_is_not_read_is_no_slow_handler() {
     assert!(inbox.receive().await.is_some());
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_mailbox_that_handlers_wait_for_is_in_the_log_with_their_names() {
     let log = Log::default();
@@ -155,7 +154,6 @@ async fn a_mailbox_that_handlers_wait_for_is_in_the_log_with_their_names() {
 }
 
 /// One that reserves waits for room, too, near and far.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_handler_that_waits_to_reserve_room_is_in_the_log_with_the_mailbox() {
     let log = Log::default();
@@ -181,7 +179,6 @@ async fn a_handler_that_waits_to_reserve_room_is_in_the_log_with_the_mailbox() {
 }
 
 /// An actor without a name is called by its type and number.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn actors_without_names_are_in_the_log_by_type_and_number() {
     let log = Log::default();
@@ -200,7 +197,6 @@ async fn actors_without_names_are_in_the_log_by_type_and_number() {
     assert_eq!(log.count_all(&[&line, &room]), 1);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_supervisor_whose_children_rest_is_not_in_the_log_as_slow() {
     let log = Log::default();
@@ -219,7 +215,6 @@ async fn a_supervisor_whose_children_rest_is_not_in_the_log_as_slow() {
 
 /// A kill of an actor that is restarted, while its handler waits, and by the handler itself. What
 /// looks finds the same actor, which waits for messages.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_was_ended_while_it_waited_is_not_in_the_log_as_slow() {
     let log = Log::default();

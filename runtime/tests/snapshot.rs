@@ -39,7 +39,6 @@ async fn a_snapshot_shows_what_waits_in_a_mailbox_and_for_it() {
 }
 
 /// The sender's node says where its senders are stuck, and the receiver's what is in the mailbox.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
     let alpha = listening("alpha", &[]).await;
@@ -87,7 +86,6 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
 }
 
 /// A node that cannot be reached is named with what the last attempt met.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_says_why_a_node_is_not_reached() {
     let alpha = listening("alpha", &[]).await;
@@ -201,7 +199,6 @@ fn sums(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
 }
 
 /// Connections that come to nothing are counted by cause, on both sides.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn dials_and_refused_connections_are_counted_by_cause() {
     alone("snapshot::dials_and_refused_connections_are_counted_by_cause", refusing());

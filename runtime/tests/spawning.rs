@@ -167,7 +167,6 @@ fn a_link_lost_at_any_step_of_a_watched_spawn_leaves_what_the_spawner_was_told()
 }
 
 /// The node of the spawner is killed: no actor is held for it for ever.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_spawner_whose_node_is_lost_at_any_step_leaves_no_actor_that_is_held() {
     for watched in [false, true] {

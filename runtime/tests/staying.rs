@@ -74,7 +74,6 @@ fn members_join_again_when_the_node_of_their_group_was_killed() {
 }
 
 /// The link is lost before they leave, in the midst of it, or after it.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn members_leave_a_group_whose_link_is_lost_under_that() {
     test_kit::check(0..4 * SEEDS, |cluster| async move {
@@ -101,7 +100,6 @@ fn members_leave_a_group_whose_link_is_lost_under_that() {
 }
 
 /// The group takes their node for down, or they take its node, or both, or neither.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn members_join_again_when_they_were_cut_off_from_their_group() {
     test_kit::check(0..SEEDS, |cluster| async move {

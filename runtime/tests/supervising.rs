@@ -232,7 +232,6 @@ async fn a_kill_or_a_stop_ends_an_actor_that_rests() {
 }
 
 /// What ends an actor that rests is its end; the failure before is in the log once.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_actor_that_is_stopped_while_it_rests_has_stopped_and_panicked_once() {
     for ends in ["stop", "shutdown", "parent"] {

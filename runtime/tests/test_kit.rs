@@ -167,7 +167,6 @@ fn a_body_that_does_not_end_fails_and_says_what_waits() {
 
 /// TK-1: the variable names the only seed that is run. It is set for another process, which runs
 /// this test again.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_seed_of_the_environment_is_the_only_one_that_is_run() {
     let body = |cluster: Cluster| async move {
@@ -340,7 +339,6 @@ async fn probed(alpha: &Node, beta: &Node) {
     assert_eq!(there.wait_stopped().await, ActorExit::Stopped);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_probe_gives_each_message_once_in_order_and_answers() {
     test_kit::check(0..8, |cluster| async move {
@@ -349,7 +347,6 @@ fn a_probe_gives_each_message_once_in_order_and_answers() {
     });
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_probe_works_on_ordinary_nodes() {
     let (alpha, beta) = crate::remote::pair().await;
@@ -357,7 +354,6 @@ async fn a_probe_works_on_ordinary_nodes() {
     crate::remote::end([alpha, beta]).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_expectation_that_is_not_met_says_what_came() {
     let fails = |body: fn(Probe<Word>) -> futures::future::BoxFuture<'static, ()>| {

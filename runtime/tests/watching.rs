@@ -76,7 +76,6 @@ async fn a_watcher_learns_how_an_actor_ended_and_not_that_it_was_restarted() {
     assert_eq!(ends[1..], ["it panicked: as it was told", "it was killed"]);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_watcher_of_another_node_learns_how_an_actor_ended_after_its_last_message() {
     let (alpha, beta) = pair().await;
@@ -149,7 +148,6 @@ async fn a_watcher_of_another_node_learns_how_an_actor_ended_after_its_last_mess
     alpha.shutdown(Duration::from_secs(5)).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_end_that_is_not_told_yet_is_taken_back_by_unwatch_and_told_once() {
     let node = node().await;
@@ -186,7 +184,6 @@ async fn heard(node: &Node, is_it: impl Fn(&NodeEvent) -> bool) {
 
 /// The end comes while there is no link, and the node is back before it is down, with another actor
 /// of the name.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_wait_by_name_is_for_the_actor_that_it_found() {
     let down_after = Duration::from_secs(3600);

@@ -11,7 +11,6 @@ use crate::process::{Process, linked, within};
 const COUNTED: Duration = Duration::from_secs(4);
 
 /// PO-1: also with links that spin, after they have.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn an_idle_node_takes_less_than_a_hundredth_of_a_core_with_each_profile() {
     let spinning = ["default-latency", "current_thread-latency", "default-pinned"];

@@ -97,7 +97,6 @@ async fn each_way_to_fail_to_join_has_its_cause_in_its_time() {
     alpha.end().await;
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_name_is_taken_says_so_and_no_wait_lasts() {
     let alpha = Process::start("alpha", &[]).await;

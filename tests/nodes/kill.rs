@@ -55,7 +55,6 @@ impl Herald {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_actor_that_tells_a_dead_node_a_thousand_times_is_done_in_a_second() {
     let beta = Process::start("beta", &[]).await;

@@ -67,7 +67,6 @@ async fn nodes_meet_by_names_in_seeds_and_in_what_is_advertised() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_leads_nowhere_is_named() {
     let dead = own_address();

@@ -88,7 +88,6 @@ impl Drop for Network {
 }
 
 /// Two of the restarts are in order, one is a kill; after each the old address answers nothing.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_behind_one_name_find_each_other_also_when_each_starts_again_elsewhere() {
     let started = Network::new().and_then(|network| {

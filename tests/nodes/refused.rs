@@ -116,7 +116,6 @@ async fn a_name_that_is_taken_is_refused_and_the_first_stays_linked() {
     lives_on(alpha, "alpha").await;
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_among_its_own_seeds_is_passed_over_in_silence() {
     let beta = Process::start("beta", &[]).await;

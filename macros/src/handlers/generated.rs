@@ -1,4 +1,4 @@
-//! The message that a handler's parameters make.
+//! The message that is made from a handler's parameters.
 
 use super::owner::Actor;
 use crate::attr::HandlerOptions;
@@ -18,25 +18,26 @@ use syn::{
 /// A message with one field per parameter.
 pub(crate) struct Generated {
     pub(crate) ident: Ident,
-    /// The actor's parameters that the fields use.
+    /// The actor's generic parameters that the fields use.
     generics: Generics,
     fields: Vec<Field>,
     derives: Vec<Path>,
     local: bool,
-    /// The method of a protocol whose message it is: that is there already.
+    /// The protocol's method that it belongs to, if any: the protocol has declared the message
+    /// then.
     of_protocol: Option<ProtocolMethod>,
 }
 
-/// A method of a protocol, as a handler finds it: its message beside the protocol, all else by the
-/// protocol.
+/// A method of a protocol, as a handler refers to it: the message lies beside the protocol, and the
+/// protocol gives all other types.
 pub(crate) struct ProtocolMethod {
     protocol: Path,
-    /// Its message; and the type that is called so within generated code, so that one which is not
-    /// found is not found once.
+    /// Path of its message, and the alias for it in generated code. Generated code uses the alias,
+    /// so a message that does not exist is reported once.
     message: (Path, Ident),
-    /// The type that has its place in the protocol.
+    /// The type that stands for its place in the protocol.
     place: Ident,
-    /// How the handler calls it, unless it names the message.
+    /// The name that the handler gives the message, without `name = ..` the handler's own name.
     name: Option<String>,
     private: TokenStream,
     /// Where errors about it belong.
@@ -59,20 +60,20 @@ impl ProtocolMethod {
         }
     }
 
-    /// Returns the protocol as one that has this method.
+    /// Returns the protocol as a type bounded by `Method` with this place.
     fn bound(&self) -> TokenStream {
         let ProtocolMethod { protocol, place, private, at, .. } = self;
         quote_spanned!(*at=> <#protocol as #private::Method<#place>>)
     }
 
-    /// Returns the type of the parameter at a place among those that are sorted.
+    /// Returns the type of the parameter at `at` in the sorted parameters.
     fn parameter(&self, at: Option<usize>) -> TokenStream {
         let ProtocolMethod { protocol, place, private, .. } = self;
         quote_spanned!(self.at=> <#protocol as #private::Parameter<#place, #at>>::Type)
     }
 }
 
-/// What the message takes over from its handler.
+/// The parts of a handler that its message takes over.
 pub(crate) struct Handler<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) vis: &'a Visibility,
@@ -87,7 +88,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Takes the attributes that mean something on a field.
+    /// Creates a field, and moves the parameter's attributes that mean something on a field to it.
     pub(crate) fn new(ident: Ident, ty: Type, attributes: &mut Vec<Attribute>) -> Self {
         let ours = |a: &mut Attribute| {
             ["doc", "rkyv", "message"].iter().any(|name| a.path().is_ident(name))
@@ -148,7 +149,7 @@ impl Generated {
         Some(generated)
     }
 
-    /// The message of a protocol's method, which lies beside the protocol.
+    /// Returns the message of a protocol's method, which is declared beside the protocol.
     pub(crate) fn of_protocol(
         protocol: &Path,
         method: &Ident,
@@ -157,7 +158,8 @@ impl Generated {
         actor: &Actor,
     ) -> Self {
         let name = || {
-            // What is no name is an error of the handler that has none of the protocol's.
+            // If this is no valid name, the protocol has no such message, and the handler gets that
+            // error.
             let name = syn::parse_str(&names::camel_case(method));
             let mut name = name.unwrap_or_else(|_| method.clone());
             name.set_span(method.span());
@@ -176,9 +178,9 @@ impl Generated {
         }
     }
 
-    /// Returns the types by which code finds the message and the method's place in its protocol,
-    /// which must know its name and those of its parameters. That is computed once, so that what is
-    /// wrong is said once.
+    /// Returns the aliases through which code finds the message and the method's place in its
+    /// protocol. The place also compares the names of the message and of the parameters. It is
+    /// computed once, so that an error is reported once.
     pub(crate) fn place(&self, conditions: &[&Attribute]) -> Option<TokenStream> {
         let ProtocolMethod { protocol, message: (path, alias), place, name, private, at } =
             self.of_protocol.as_ref()?;
@@ -196,14 +198,15 @@ impl Generated {
         })
     }
 
-    /// Returns the names of the parameters, as both sides of a protocol compare them.
+    /// Returns the names of the parameters in the form in which both sides of a protocol compare
+    /// them.
     pub(crate) fn parameter_names(&self) -> String {
         let names: Vec<_> =
             self.sorted().map(|field| format!("`{}`", field.ident.unraw())).collect();
         names.join(", ")
     }
 
-    /// Returns the reply that the protocol says, of its method.
+    /// Returns the type through which the protocol gives the method's reply.
     pub(crate) fn reply(&self) -> Option<Type> {
         let method = self.of_protocol.as_ref()?;
         let bound = method.bound();
@@ -224,13 +227,13 @@ impl Generated {
         quote!((#(#names,)*))
     }
 
-    /// Returns true if it is written beside its actor, and not a protocol's.
+    /// Returns true if it is written beside its actor, and does not belong to a protocol.
     pub(crate) fn is_own(&self) -> bool {
         self.of_protocol.is_none()
     }
 
-    /// Gives a message whose name is refused another one: the error is at its handler, and each
-    /// call of it compiles all the same.
+    /// Renames a message whose name is refused: then only the handler has an error, and calls of it
+    /// still compile.
     pub(crate) fn rename(&mut self) {
         self.ident = format_ident!("{}Message", self.ident);
     }
@@ -256,7 +259,8 @@ impl Generated {
         }
     }
 
-    /// Takes the message in a variable apart, into variables called like its fields.
+    /// Returns code that moves the fields of the message in a variable to variables of the same
+    /// names.
     pub(crate) fn taken_apart(&self, message: &Ident) -> TokenStream {
         match (&self.of_protocol, self.tuple()) {
             (Some(method), tuple) => {
@@ -270,14 +274,14 @@ impl Generated {
         }
     }
 
-    /// The message that lies beside this code, as a pattern or a value.
+    /// Returns a message declared beside this code, as a pattern or a value.
     pub(crate) fn pattern(&self) -> TokenStream {
         let (ident, fields) = (&self.ident, self.names());
         if self.fields.is_empty() { quote!(#ident) } else { quote!(#ident { #(#fields),* }) }
     }
 
-    /// `account: String, cents: u64`. Those of a protocol's method are of its types, so that a
-    /// handler of others is one error, where it is called.
+    /// Returns `account: String, cents: u64`. For a protocol's method it takes the types from the
+    /// protocol, so that a handler with other types is one error, where it is called.
     pub(crate) fn parameters(&self) -> TokenStream {
         let types = self.fields.iter().map(|field| match &self.of_protocol {
             Some(method) => {
@@ -301,7 +305,7 @@ impl Generated {
         }
         let (ident, generics, vis) = (&self.ident, &self.generics, method.vis);
         let clause = &self.generics.where_clause;
-        // Not `deprecated`: rkyv's derives would warn about the very struct they are on.
+        // Without `deprecated`: rkyv's derives would warn about the struct that they are on.
         let attributes = method.attributes.iter().filter(|a| !a.path().is_ident("deprecated"));
         let message = attribute(&actor.root, self.local, at(method.ident.span()));
         let derives = &self.derives;
@@ -337,8 +341,7 @@ impl Field {
     }
 }
 
-/// Returns the parameters of the actor that the fields use, with the bounds that speak of these
-/// alone.
+/// Returns the actor's parameters that the fields use, with the bounds that mention only these.
 fn used_generics(actor: &Generics, fields: &[Field]) -> Generics {
     let name = |parameter: &GenericParam| match parameter {
         GenericParam::Type(parameter) => Some(parameter.ident.clone()),

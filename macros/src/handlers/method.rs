@@ -1,4 +1,4 @@
-//! One `#[handler]` method: what its parameters mean, and its `Handler` impl.
+//! One `#[handler]` method: the meaning of its parameters, and its `Handler` impl.
 
 use super::generated::{Field, Generated, Handler};
 use super::owner::Actor;
@@ -16,21 +16,21 @@ use syn::{
     Type, Visibility, parse_quote,
 };
 
-/// A handler method, understood.
+/// A parsed handler method.
 pub(super) struct Method {
     pub(super) ident: Ident,
     pub(super) vis: Visibility,
-    /// `doc`, `deprecated` and `cfg`: they go wherever the handler shows.
+    /// `doc`, `deprecated` and `cfg`, which go wherever the handler shows.
     pub(super) attributes: Vec<Attribute>,
     pub(super) takes: Takes,
     pub(super) boxed: bool,
-    /// It takes the way back to the asker, and answers when it likes.
+    /// It takes a `ReplyTo` and answers through it.
     pub(super) delegates: bool,
     /// The protocol whose method it handles.
     pub(super) protocol: Option<Path>,
     arguments: Vec<Argument>,
     reply: Type,
-    /// A type of its signature was refused and replaced, so that it cannot be called.
+    /// A type of its signature was refused and replaced, so the method cannot be called.
     is_fixed: bool,
     pub(super) is_async: bool,
 }
@@ -52,8 +52,8 @@ enum Argument {
 }
 
 impl Method {
-    /// Reads a method, and moves what belongs to a field from its parameter to the field. Returns
-    /// `None` when no handler can be made of it; all that is wrong is in `all_errors` then.
+    /// Parses a method, and moves the attributes of fields from their parameters to the fields.
+    /// Returns `None`, with all errors in `all_errors`, if no handler can be made of it.
     pub(super) fn parse(
         function: &mut ImplItemFn,
         attribute: &Attribute,
@@ -88,7 +88,7 @@ impl Method {
                 Takes::Fields(Box::new(generated))
             }
         };
-        // A handler that answers otherwise than its protocol says is one error, where it is called.
+        // A handler whose reply differs from its protocol's is one error, where it is called.
         let reply = match &takes {
             Takes::Fields(generated) => generated.reply().unwrap_or(reply),
             Takes::Whole(_) => reply,
@@ -108,8 +108,8 @@ impl Method {
         })
     }
 
-    /// Why two methods cannot be handlers of one actor. Of conditional ones there may be one at a
-    /// time.
+    /// Returns the reason why two methods cannot be handlers of one actor. Conditional methods
+    /// never conflict, because their conditions may exclude each other.
     pub(super) fn conflict_with(&self, earlier: &Method) -> Option<Error> {
         if self.conditions().chain(earlier.conditions()).next().is_some() {
             return None;
@@ -147,7 +147,7 @@ impl Method {
         }
     }
 
-    /// Gives its message another name, if one is made for it. Returns false if none is.
+    /// Renames its message, if it is generated for the handler. Returns false if it is not.
     pub(super) fn rename(&mut self) -> bool {
         match &mut self.takes {
             Takes::Fields(generated) if generated.is_own() => {
@@ -158,7 +158,7 @@ impl Method {
         }
     }
 
-    /// The form in which the handler takes its message, and the message.
+    /// Returns the type in which the handler takes its message, and the message itself.
     pub(super) fn input(&self) -> (Type, Type) {
         match &self.takes {
             Takes::Whole(input) => {
@@ -181,7 +181,7 @@ impl Method {
         Some(generated.tokens(&Handler { ident, vis, attributes }, actor))
     }
 
-    /// Returns the type by which its message is found, where that is a protocol's.
+    /// Returns the aliases through which its message is found, if it belongs to a protocol.
     pub(super) fn place(&self) -> Option<TokenStream> {
         let Takes::Fields(generated) = &self.takes else { return None };
         generated.place(&self.conditions().collect::<Vec<_>>())
@@ -212,13 +212,13 @@ impl Method {
         }
     }
 
-    /// Returns the trait that says how it handles its message.
+    /// Returns the trait with which it handles its message.
     pub(super) fn form(&self) -> Ident {
         Ident::new(if self.delegates { "Delegate" } else { "Handler" }, at(self.ident.span()))
     }
 
-    /// `Handler::handle`, which calls the method. It lies at the method's name, so that an error
-    /// about its future is reported there.
+    /// Returns `Handler::handle`, which calls the method. Its span is the method's name, so that an
+    /// error about its future is reported there.
     fn handle(&self, private: &TokenStream, input: &Type) -> TokenStream {
         let (method, reply) = (&self.ident, &self.reply);
         let at = at(method.span());
@@ -258,7 +258,7 @@ impl Method {
     }
 }
 
-/// A method's parameters, sorted.
+/// A method's parameters, sorted by their meaning.
 #[derive(Default)]
 pub(crate) struct Parameters {
     pub(crate) whole: Option<Type>,
@@ -266,7 +266,7 @@ pub(crate) struct Parameters {
     reply_to: Option<Type>,
     pub(crate) fields: Vec<Field>,
     arguments: Vec<Argument>,
-    /// Errors about types that were replaced: all else goes on.
+    /// Errors about types that were replaced, with which the expansion goes on.
     pub(crate) refused: Errors,
 }
 
@@ -311,7 +311,7 @@ impl Parameters {
         parameters
     }
 
-    /// Refuses parameters of a protocol's method that are its server's affair.
+    /// Refuses parameters that only a handler may have in a protocol's method.
     pub(crate) fn check_for_protocol(&self, method: &Ident) -> Result<()> {
         let mut errors = Errors::default();
         let is_own = |one: &Argument| matches!(one, Argument::Context | Argument::ReplyTo);

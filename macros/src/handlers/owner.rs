@@ -1,12 +1,12 @@
-//! Whose handlers they are.
+//! The owner of handlers: an actor, or a protocol.
 
 use crate::attr::Root;
 use syn::{Generics, Ident, Type};
 
-/// The actor that the block is about.
+/// The actor that the block is about, or the protocol.
 pub(crate) struct Actor {
     pub(crate) root: Root,
-    /// As in the block's header, with its arguments.
+    /// As in the block's header, with its generic arguments.
     pub(crate) ty: Type,
     pub(crate) ident: Ident,
     pub(crate) generics: Generics,

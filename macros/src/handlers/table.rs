@@ -1,4 +1,5 @@
-//! What an actor has once: client, envelope, dispatch table, and an `Accepts` impl for each row.
+//! The items that an actor has once: client, envelope, dispatch table, and an `Accepts` impl per
+//! row.
 
 use super::method::{Method, Takes};
 use super::owner::Actor;
@@ -10,7 +11,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Path, Type, parse_quote_spanned};
 
-/// A message lies in its mailbox by value up to this size; each place is as large as the largest.
+/// Messages up to this size lie in the mailbox by value; each place is as large as the largest.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// One message that the actor accepts.
@@ -21,9 +22,9 @@ pub(super) struct Row<'a> {
     boxed: bool,
     /// `None` for a hand-written handler, which has no client method.
     method: Option<&'a Method>,
-    /// The type that a listed message is, once it is known that there is a handler for it.
+    /// The alias through which a listed message is used, which exists only if it has a handler.
     listed: Option<TokenStream>,
-    /// Where errors about this row belong.
+    /// Span of errors about this row.
     at: Span,
 }
 
@@ -54,7 +55,7 @@ impl<'a> Row<'a> {
             listed: None,
             at,
         };
-        // The check of a generic actor's would be another one for each type.
+        // The check for a generic actor would be a different one for each type.
         if actor.generics.params.is_empty() {
             let (private, name) = (actor.root.private(at), format_ident!("__Listed{index}"));
             row.listed = Some(quote_spanned! {at=>
@@ -71,7 +72,7 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// Returns the trait that says how its message is handled.
+    /// Returns the trait with which its message is handled.
     fn form(&self) -> Ident {
         self.method.map_or_else(|| Ident::new("Handler", self.at), Method::form)
     }
@@ -81,7 +82,7 @@ impl<'a> Row<'a> {
         self.method.is_none_or(|method| method.is_async)
     }
 
-    /// Returns the input as it lies in the envelope.
+    /// Returns the type of the input in the envelope.
     fn held(&self) -> TokenStream {
         let input = &self.input;
         if self.boxed { quote!(::std::boxed::Box<#input>) } else { quote!(#input) }
@@ -101,7 +102,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The rows of an actor, written as its items.
+/// The rows of an actor, which are written as its items.
 pub(super) struct Table<'a> {
     pub(super) actor: &'a Actor,
     pub(super) rows: Vec<Row<'a>>,
@@ -148,8 +149,8 @@ impl Table<'_> {
         format_ident!("{}Client", self.actor.ident)
     }
 
-    /// Returns the client, one method per handler. The actor's own visibility is not known here:
-    /// the client must be as visible as it, so that it is public.
+    /// Returns the client, one method per handler. It is public: it must be as visible as the
+    /// actor, whose visibility is not known here.
     fn client(&self) -> TokenStream {
         let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
         let generics = &self.actor.generics;
@@ -203,8 +204,8 @@ impl Table<'_> {
         }
     }
 
-    /// Returns what lies in the mailbox: one variant per row, so that no message is boxed or
-    /// erased.
+    /// Returns the envelope, which lies in the mailbox: one variant per row, so that no message is
+    /// boxed or erased.
     fn envelope(&self) -> TokenStream {
         let (private, ty, generics) = (self.private(), &self.actor.ty, &self.actor.generics);
         let clause = &generics.where_clause;
@@ -242,7 +243,8 @@ impl Table<'_> {
         let at_once = rows(false).map(|(index, row)| self.arm_at_once(index, row));
         let waiting = rows(true).map(|(index, row)| self.arm(index, row));
         let has_more = self.rows.iter().any(|row| !row.waits());
-        // Not one of them is left: this has the compiler not ask for them again.
+        // `receive_at_once` has taken these messages before: the arm only makes the match
+        // exhaustive.
         let rest = quote_spanned!(self.at()=>
             rest => #private::receive_rest(self, rest, cx),
         );
@@ -299,8 +301,7 @@ impl Table<'_> {
         }
     }
 
-    /// Returns what takes one message out of its place and handles it, as an arm of a match over
-    /// places.
+    /// Returns the arm of a match over mailbox places that takes a message out and handles it.
     fn arm_at_once(&self, index: usize, row: &Row<'_>) -> TokenStream {
         let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
         quote_spanned! {row.at=>
@@ -315,7 +316,7 @@ impl Table<'_> {
         }
     }
 
-    /// Returns what handles one message, as an arm of a match over envelopes.
+    /// Returns the arm of a match over envelopes that handles a message.
     fn arm(&self, index: usize, row: &Row<'_>) -> TokenStream {
         let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
         quote_spanned! {row.at=>
@@ -324,7 +325,7 @@ impl Table<'_> {
         }
     }
 
-    /// Returns what handles the message `input`, and gives its answer to `reply`.
+    /// Returns code that handles the message `input`, and gives its answer to `reply`.
     fn answered(&self, row: &Row<'_>) -> TokenStream {
         let (private, input) = (self.root().private(row.at), &row.input);
         let name = Ident::new("input", row.at);
@@ -353,7 +354,7 @@ impl Table<'_> {
         let form = row.form();
         let name = Ident::new("input", row.at);
         let value = if row.boxed { quote!(::std::boxed::Box::new(#name)) } else { quote!(#name) };
-        // Generic sizes are known only where the actor is used.
+        // The size of a generic message is known only where the actor is used.
         let size_check = self.is_generic().then(|| row.size_check());
         let size_check = size_check.map(|check| quote!(const { #check };));
         let answers = !row.waits() && row.method.is_some_and(|method| !method.delegates);
@@ -386,7 +387,7 @@ impl Table<'_> {
         }
     }
 
-    /// What is checked where the actor is declared: sizes, and that identities differ.
+    /// Returns the checks at the actor's declaration: sizes, and that identities differ.
     fn checks(&self) -> TokenStream {
         if self.is_generic() {
             return TokenStream::new();
@@ -402,7 +403,7 @@ impl Table<'_> {
         }
     }
 
-    /// Has the compiler check that all of each protocol is served of which there is a handler.
+    /// Returns checks that the actor serves all of each protocol that one of its handlers names.
     fn protocol_checks(&self) -> TokenStream {
         let (ty, (params, _, clause)) = (&self.actor.ty, self.actor.generics.split_for_impl());
         let mut seen: Vec<&Path> = Vec::new();

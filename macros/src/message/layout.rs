@@ -1,9 +1,9 @@
-//! The layout fingerprint of a message: what goes into it, as tokens that the compiler computes.
+//! The layout fingerprint of a message, as tokens that the compiler evaluates.
 //!
-//! In: the rkyv format, the version, names and order of fields and variants, the layouts of the
-//! fields' types, discriminants, and those `#[rkyv(..)]` arguments that change the archive. Not in:
-//! the type's own name (that is its identity), derives, docs, bounds. The layout of an earlier
-//! version is made of the first parts of the same list.
+//! It covers the rkyv format, the version, names and order of fields and variants, the layouts of
+//! the fields' types, discriminants, and the `#[rkyv(..)]` arguments that change the archive. It
+//! does not cover the type's own name (which is its identity), derives, docs and bounds. The layout
+//! of an earlier version is made of the first parts of the same list.
 
 use crate::attr::{FieldLayout, FieldOptions, Root};
 use crate::errors::Errors;
@@ -22,7 +22,7 @@ use syn::{
     parse_quote_spanned,
 };
 
-/// Arguments of `#[rkyv(..)]` that leave the archive as it is.
+/// Arguments of `#[rkyv(..)]` that do not change the archive.
 const NEUTRAL: &[&str] = &[
     "archive_bounds",
     "archived",
@@ -37,38 +37,38 @@ const NEUTRAL: &[&str] = &[
     "serialize_bounds",
 ];
 
-/// What a message's layout is made of.
+/// The parts of a message's layout.
 #[derive(Default)]
 pub(super) struct Layout {
     /// In order of declaration.
     parts: Vec<Part>,
-    /// Types of the fields that need a schema of their own, which depends on parameters.
+    /// Field types that need a schema and depend on generic parameters.
     pub(super) checked: Vec<Type>,
-    /// rkyv's derives stand on it, and so may their attributes.
+    /// The message has rkyv's derives, so their attributes may be on it.
     has_archive: bool,
     /// The message itself.
     message: Option<Type>,
-    /// Its parameters, types and constants.
+    /// Its generic types and constants.
     parameters: Vec<Ident>,
-    /// Some field contains the message itself, seen or said.
+    /// A field contains the message itself, as the macro sees or as `#[message(recursive)]` says.
     pub(super) recursive: bool,
-    /// Its archive has a part that no schema describes: a field is opaque or recursive, or an
-    /// attribute of rkyv changes the archive.
+    /// No schema describes a part of its archive: a field is opaque or recursive, or an attribute
+    /// of rkyv changes the archive.
     is_undescribed: bool,
-    /// Its fields, in order of declaration; of an enum, those of all variants.
+    /// Its fields, in order of declaration; an enum has the fields of all variants.
     pub(super) fields: Vec<Taken>,
-    /// Errors about fields whose types were replaced: all else goes on.
+    /// Errors about fields whose types were replaced, with which the expansion goes on.
     pub(super) refused: Errors,
 }
 
-/// A field, as far as versions concern it.
+/// The parts of a field that concern versions.
 pub(super) struct Taken {
     pub(super) at: Span,
     pub(super) since: Option<(u64, Span)>,
     pub(super) default: Option<Expr>,
-    /// Its type must be looked at, to say once what is wrong with it.
+    /// Its type must be checked for a schema, so that an error about it is reported once.
     pub(super) is_known: bool,
-    /// Parts of the layout before it.
+    /// Number of layout parts before it.
     parts: usize,
 }
 
@@ -82,7 +82,7 @@ enum Part {
 }
 
 impl Layout {
-    /// Reads the fields, and removes our attributes from them. One that is `local` has no archive.
+    /// Parses the fields, and removes our attributes from them. A `local` message has no archive.
     pub(super) fn take(
         item: &mut DeriveInput,
         local: bool,
@@ -120,8 +120,8 @@ impl Layout {
         layout
     }
 
-    /// Returns an expression of type `u128`: the layout of a version that has the first `fields`
-    /// fields, and whose archive is of type `archived`.
+    /// Returns an expression of type `u128`: the layout of a version with the first `fields` fields
+    /// and an archive of type `archived`.
     pub(super) fn expression(
         &self,
         root: &Root,
@@ -152,7 +152,7 @@ impl Layout {
         }}
     }
 
-    /// Returns an expression of type `bool`: whether its archive may be read where it arrived.
+    /// Returns an expression of type `bool`: true if its archive may be read where it arrived.
     pub(super) fn in_place(&self, root: &Root) -> TokenStream {
         if self.is_undescribed {
             return quote!(false);
@@ -166,8 +166,7 @@ impl Layout {
         quote!(true #(#fields)*)
     }
 
-    /// Returns the type of a field as one of a message whose fields have schemas: where one has
-    /// none, this is no type at all.
+    /// Returns a field's type in a form that exists only if all fields of the message have schemas.
     fn known(&self, ty: &Type, root: &Root) -> Type {
         let (at, message) = (spans::at(ty.span()), &self.message);
         let private = root.private(at);
@@ -176,8 +175,8 @@ impl Layout {
         }
     }
 
-    /// Returns what has the compiler check that the fields have schemas: once, so that what is
-    /// wrong is said once.
+    /// Returns the check that the fields have schemas. It is the only one, so that an error is
+    /// reported once.
     pub(super) fn check(&self, item: &DeriveInput, root: &Root) -> TokenStream {
         let at = spans::at(item.ident.span());
         let private = root.private(at);
@@ -230,8 +229,8 @@ impl Layout {
         }
     }
 
-    /// Adds a field. Returns true if its type must be looked at: it is not one of the standard
-    /// ones, and depends on no parameters.
+    /// Adds a field. Returns true if its type must be checked for a schema: it is not a standard
+    /// type, and depends on no generic parameters.
     fn field(
         &mut self,
         field: &mut Field,
@@ -248,7 +247,7 @@ impl Layout {
         let ty = field.ty.clone();
         let of_parameters = self.parameters.iter().any(|parameter| mentions(&ty, parameter));
         if said == FieldLayout::Checked && !replaced && of_parameters && is_phantom(&ty) {
-            // Nothing crosses nodes: so of the parameter no more is asked than of any other.
+            // Nothing of it crosses nodes, so its parameter needs no further bounds.
             self.text("PhantomData");
             if self.has_archive {
                 field.attrs.push(parse_quote!(#[rkyv(with = #private::Phantom)]));
@@ -282,8 +281,8 @@ impl Layout {
         false
     }
 
-    /// Adds the rkyv arguments that change the archive. Says whether `with` is one of them: the
-    /// field's archive is then not that of its type.
+    /// Adds the rkyv arguments that change the archive. Returns true if `with` is one of them: then
+    /// the field's archive is not the archive of its type.
     fn attributes(&mut self, attributes: &[Attribute]) -> bool {
         let mut with = false;
         for attribute in attributes.iter().filter(|a| a.path().is_ident("rkyv")) {
@@ -298,7 +297,7 @@ impl Layout {
                 Ok(())
             });
             self.is_undescribed |= !kept.is_empty();
-            // What does not read like this is an error of rkyv's derive, which says more about it.
+            // rkyv's derive reports other forms as errors, and says more about them.
             match read {
                 Ok(()) => self.parts.extend(kept.into_iter().map(Part::Text)),
                 Err(_) => self.text(squeezed(attribute)),
@@ -308,9 +307,9 @@ impl Layout {
     }
 }
 
-/// Returns the item as rkyv's derives see it: what concerns them, and each field's type such that
-/// one without a schema is no type at all. So the compiler says that once, and not again of all
-/// that the derives write.
+/// Returns the item as rkyv's derives see it: only with their attributes, and with field types that
+/// exist only if they have schemas. So the compiler reports a missing schema once, and not for all
+/// code that the derives write.
 pub(super) fn for_derives(item: &DeriveInput, layout: &Layout, root: &Root) -> DeriveInput {
     let mut item = item.clone();
     keep_rkyv(&mut item.attrs);
@@ -325,7 +324,7 @@ pub(super) fn for_derives(item: &DeriveInput, layout: &Layout, root: &Root) -> D
     item
 }
 
-/// Keeps of fields what concerns rkyv's derives.
+/// Keeps only the parts of fields that concern rkyv's derives.
 pub(super) fn know_fields<'a>(
     fields: impl Iterator<Item = &'a mut Field>,
     layout: &Layout,
@@ -359,11 +358,11 @@ pub(super) fn strip(item: &mut DeriveInput) {
     }
 }
 
-/// Returns the name of the type that rkyv's derive writes; `None` where the user has one.
+/// Returns the name of the type that rkyv's derive writes, or `None` if it is a type of the user's.
 pub(super) fn archived_name(item: &DeriveInput) -> Option<Ident> {
     let mut name = Some(format_ident!("Archived{}", item.ident.unraw()));
     for attribute in item.attrs.iter().filter(|attribute| attribute.path().is_ident("rkyv")) {
-        // What cannot be read is an error of the derive.
+        // The derive reports attributes that cannot be parsed.
         let _ = attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("archived") {
                 name = Some(meta.value()?.parse()?);
@@ -378,7 +377,7 @@ pub(super) fn archived_name(item: &DeriveInput) -> Option<Ident> {
     name
 }
 
-/// Returns those attributes of rkyv that change the archive of the type they are on.
+/// Returns the attributes of rkyv that change the archive of their type.
 pub(super) fn archive_attributes(attributes: &[Attribute]) -> Vec<Attribute> {
     let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("rkyv"));
     ours.filter_map(|attribute| {
@@ -404,7 +403,7 @@ fn value_of(meta: &ParseNestedMeta<'_>) -> syn::Result<TokenStream> {
     Ok(TokenStream::new())
 }
 
-/// Refuses attributes of rkyv under a condition: the layout would not say whether it holds.
+/// Refuses conditional attributes of rkyv: the layout could not tell if the condition holds.
 fn refuse_conditional_rkyv(attributes: &[Attribute], errors: &mut Errors) {
     let is_one = |attribute: &&Attribute| {
         let text = attribute.meta.to_token_stream().to_string();
@@ -419,7 +418,8 @@ fn refuse_conditional_rkyv(attributes: &[Attribute], errors: &mut Errors) {
     }
 }
 
-/// A message is the same in all builds of a cluster, or its peers refuse it.
+/// Refuses conditional parts: a message must be the same in all builds of a cluster, or peers
+/// refuse it.
 fn refuse_cfg(attributes: &[Attribute], what: &str, errors: &mut Errors) {
     if let Some(cfg) =
         attributes.iter().find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr"))

@@ -1,10 +1,11 @@
-//! The versions of a message that gained fields, and what is written for each earlier one: a hidden
-//! type with the fields that it had, by which the message is archived and read in that form.
+//! The versions of a message that gained fields. For each earlier version this writes a hidden type
+//! with the fields of that version, through which the message is archived and read in that form.
 //!
 //! A struct with named fields says `since = N` on each field that it gained after others. The
-//! fields of a version are the first ones of the list, and each version from the first that gained
-//! a field on has gained one: so a number says which fields there are, and a change of meaning,
-//! which has a number without fields, cannot lie between two versions that understand each other.
+//! fields of a version are the first ones of the list, and from the first version with a gained
+//! field on, each version gained at least one. So the version determines the fields. A version
+//! without gained fields is a change of meaning; it cannot lie between two versions that understand
+//! each other.
 
 use super::Message;
 use super::layout::{self, Layout};
@@ -14,21 +15,21 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Data, DeriveInput, Error, Field, Fields};
 
-/// Most versions that a message is written and read in: each has a row in a table that links
-/// describe.
+/// Number of versions in which a message can be written and read; each has a row in a table that
+/// links describe.
 const VERSIONS_MAX: usize = 16;
 
-/// The versions that a message is written and read in.
+/// The versions in which a message is written and read.
 #[derive(Default)]
 pub(super) struct Versions {
     /// The newest.
     pub(super) version: u64,
-    /// The earlier ones, newest first, and how many fields each has.
+    /// The earlier versions, newest first, each with the number of its fields.
     earlier: Vec<(u64, usize)>,
 }
 
 impl Versions {
-    /// Reads them off the fields.
+    /// Reads the versions from the fields.
     pub(super) fn of(
         options: &MessageOptions,
         item: &DeriveInput,
@@ -51,7 +52,7 @@ impl Versions {
     }
 }
 
-/// Refuses messages of kinds that cannot gain fields.
+/// Refuses kinds of messages that cannot gain fields.
 fn can_gain(
     options: &MessageOptions,
     item: &DeriveInput,
@@ -125,7 +126,7 @@ fn earlier(
         let text = "a message is understood in 16 versions: remove `since` of the oldest fields";
         return Err(Error::new(at, text));
     }
-    // The fields of a version are those before the ones that the next version gained.
+    // A version has the fields before the first field that the next version gained.
     Ok(gains.into_iter().rev().map(|(since, fields)| (since - 1, fields)).collect())
 }
 
@@ -180,8 +181,8 @@ impl Message {
         (Some(quote!(#(#types)*)), members)
     }
 
-    /// Returns the type of an earlier form, which has the first `count` fields, and the conversion
-    /// of it to the message, which has the others from their defaults.
+    /// Returns the type of an earlier form, which has the first `count` fields, and its conversion
+    /// to the message, which gives the other fields their defaults.
     fn form(&self, form: &Ident, count: usize) -> TokenStream {
         let (private, message) = (self.private(), &self.item.ident);
         let attributes = layout::archive_attributes(&self.item.attrs);

@@ -1,4 +1,4 @@
-//! A message that arrived from another node, from the mailbox to its handler.
+//! Messages from other nodes, on their way from the mailbox to the handler.
 
 use std::task::{Context, Poll};
 
@@ -19,31 +19,32 @@ pub(super) enum Arrival {
     Tells(Tells),
 }
 
-/// A message sent on another node, not checked yet, which was taken from the mailbox: its room is
-/// its sender's again.
+/// A message from another node that was taken from the mailbox and is not checked yet. Its sender
+/// may use its room in the mailbox again.
 pub(super) struct Unopened {
     pub(super) ordinal: u16,
     pub(super) payload: Payload,
-    /// The way back of an ask, and when its asker gives up.
+    /// The replier of an ask, and the deadline of its asker.
     pub(super) ask: Option<(Replier, Option<Instant>)>,
-    /// Says in which scope it was sent.
+    /// Names the scope in which the message was sent.
     pub(super) note: Option<Note>,
 }
 
 impl Unopened {
-    /// As [`Letter::told`].
+    /// Returns the label of a tell; `None` for an ask.
     pub(super) fn told(&self, heads: HeadAt) -> Option<&'static Label> {
         self.ask.is_none().then(|| self.label(heads))
     }
 
-    /// Returns which message it is. (What has no route has the ordinal of a tether.)
+    /// Returns the label of the message. (An ordinal without a route is that for links, see
+    /// `tether`.)
     pub(super) fn label(&self, heads: HeadAt) -> &'static Label {
         route::label_at(heads, self.ordinal).unwrap_or(tether::LABEL)
     }
 }
 
 impl Arrival {
-    /// Returns the way back of an ask, and when its asker gives up.
+    /// Returns the replier of an ask, and the deadline of its asker.
     #[inline]
     fn ask(&self) -> Option<(&Replier, Option<Instant>)> {
         match self {
@@ -115,8 +116,8 @@ impl Remote for Arrival {
     }
 }
 
-/// Begins an ask of another node. Returns `None`, and has told its asker, when it must not be
-/// begun: it is too late, or its asker has given up.
+/// Begins an ask from another node. Returns `None`, after telling the asker, if the deadline has
+/// passed or the asker has given up.
 pub(super) fn begin_ask(mut replier: Replier, deadline: Option<Instant>) -> Option<Replier> {
     let now = Instant::now();
     if deadline.is_some_and(|end| end <= now) {

@@ -18,32 +18,33 @@ use crate::error::{AskCause, AskError, Cause, TellError};
 use crate::mailbox::Outlined;
 use crate::message::Message;
 
-/// A question on its way: awaiting it waits for room, sends, and waits for the answer. How long, is
-/// said by the first of these that says it: [`timeout`](Ask::timeout), its reference
-/// ([`ActorRef::with_ask_timeout`](super::ActorRef::with_ask_timeout)), the actor's type
-/// ([`Actor::ASK_TIMEOUT`](super::Actor::ASK_TIMEOUT)), its node
-/// ([`ask_timeout`](crate::NodeBuilder::ask_timeout)); else it is 5 seconds. It may be awaited
-/// anywhere, also outside tokio: the runtime of its node keeps the time.
-/// [`try_send`](Ask::try_send) sends it without waiting, and [`blocking`](Ask::blocking) is for
+/// The future of an ask: waits for room, sends the message, and waits for the answer.
+///
+/// Its timeout is the first of these that is set: the [`timeout`](Ask::timeout) of the ask, of the
+/// reference ([`ActorRef::with_ask_timeout`](super::ActorRef::with_ask_timeout)), of the actor's
+/// type ([`Actor::ASK_TIMEOUT`](super::Actor::ASK_TIMEOUT)), of the node
+/// ([`ask_timeout`](crate::NodeBuilder::ask_timeout)); otherwise it is 5 seconds. An ask may be
+/// awaited anywhere, even outside tokio, because the runtime of its node keeps the time.
+/// [`try_send`](Ask::try_send) sends without waiting, and [`blocking`](Ask::blocking) is for
 /// threads that are not async.
 ///
 /// # Cancel safety
-/// Dropped before it is ready, an ask that its actor has not begun is never handled, and the reply
-/// to one that it has begun is dropped. (Of an actor on another node this node learns which it was
-/// only from the answer.)
+/// If an ask is dropped before it is ready, its actor never handles the message unless it has begun
+/// it already; then the reply is dropped. (For an actor on another node, only an answer could tell
+/// this node which of the two happened.)
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Ask<'a, P: Find, M, R = <P as Port<M>>::Reply> {
     way: Outlined<Way<'a, P, M, R>>,
 }
 
-/// The parts of a question on its way, which are dropped by one call.
+/// The state of an [`Ask`], in one struct so that one call drops it.
 struct Way<'a, P: Find, M, R> {
     sending: Sending<'a, P, M>,
     asking: Asking<R>,
 }
 
 impl<'a, P: Find, M, R> Ask<'a, P, M, R> {
-    /// Makes an ask that waits for `timeout`, or else as long as its node says.
+    /// Creates an ask with this timeout, or with its node's.
     #[inline]
     pub(super) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
         let limit = TimeLimit::of_ask(timeout, to.deadlines());
@@ -57,15 +58,16 @@ impl<'a, P: Find, M, R> Ask<'a, P, M, R> {
 }
 
 impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
-    /// Makes an ask whose time may count already.
+    /// Creates an ask whose time limit may have started already.
     pub(super) fn with_limit(to: &'a Destination<P>, message: M, limit: TimeLimit) -> Self {
         Ask::of(Sending::new(to, message), limit)
     }
 
-    /// Sends to the room that an actor of this node has for it, if the message is still here.
+    /// Sends the message, if it is not sent yet, to the room reserved for it in a mailbox of this
+    /// node.
     ///
     /// # Errors
-    /// [`Cause::Cycle`] when the actor waits for the asker. Then nothing was sent.
+    /// [`Cause::Cycle`] if the actor waits for the asker; then nothing was sent.
     pub(super) fn send_reserved(
         &mut self,
         to: &'a Destination<P>,
@@ -77,20 +79,20 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         let (to, message, line) = sending.parts();
         let View::Local(actor) = to.view() else { return Ok(()) };
         ask.wait = begin_ask(actor.actor().0, line)?;
-        // Where it cannot be put, it is sent as any other.
+        // If the room does not take the message, the next poll sends it as usual.
         if room.ask(message, &mut ask).is_ok() {
             drop(asking.sent(ask));
         }
         Ok(())
     }
 
-    /// Returns the message of an ask that was not sent, and its time.
+    /// Returns the message of an ask that was not sent, and its time limit.
     pub(super) fn into_unsent(mut self) -> (M, TimeLimit) {
         (self.way.sending.give_up().expect(UNSENT), self.way.asking.limit.take())
     }
 
-    /// Tells the same message in place of asking: no answer is waited for, and what the handler
-    /// returns is dropped.
+    /// Tells the message instead of asking: no answer is awaited, and the handler's reply is
+    /// dropped.
     ///
     /// # Panics
     /// If it was polled and has sent its message.
@@ -100,22 +102,23 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         Tell::of(Sending::with_waiter(self.way.sending.heading.to, message, remote))
     }
 
-    /// Waits this long in all, from the first poll to the answer; a year at most. The actor never
-    /// begins an ask after that.
+    /// Sets the timeout, from the first poll to the answer; at most a year. The actor never begins
+    /// an ask after its timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.way.asking.limit.set(timeout);
         self
     }
 
-    /// Waits for a link to the actor's node also while that is down, where an ask fails at once
-    /// otherwise: as long as the time-out of the ask says.
+    /// Waits for a link to the actor's node even while that node is down, until the timeout of the
+    /// ask. By default an ask then fails at once.
     pub fn wait_for_link(mut self) -> Self {
         self.way.sending.wait_for_link();
         self
     }
 
-    /// Returns the same ask, which owns its reference: to be kept, sent to another thread, or
-    /// awaited with others of its kind, as by `join_all`. Its time counts from its own first poll.
+    /// Returns the same ask as a future that owns its reference, so that it can be stored, sent to
+    /// another thread, or awaited with others by `join_all`. Its timeout starts with its own first
+    /// poll.
     ///
     /// # Panics
     /// If it was polled and has sent its message.
@@ -134,20 +137,20 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         }
     }
 
-    /// Sends now, if that needs no waiting. Await the returned ask for the answer, with the same
-    /// time-out, which counts from now on (from its first poll, if it was polled already). Dropped,
-    /// it is taken back.
+    /// Sends the message now, if that needs no waiting. Await the returned ask for the answer. Its
+    /// timeout starts with this call, or with the first poll if it was polled before. Dropping the
+    /// returned ask takes it back.
     ///
     /// # Errors
-    /// [`TellError`], with the message; [`MailboxFull`](crate::Cause::MailboxFull),
-    /// [`Opening`](crate::Cause::Opening) or [`LinkDown`](crate::Cause::LinkDown) where awaiting
-    /// the ask would wait to send it.
+    /// [`TellError`], with the message. Its cause is [`MailboxFull`](crate::Cause::MailboxFull),
+    /// [`Opening`](crate::Cause::Opening) or [`LinkDown`](crate::Cause::LinkDown) if awaiting the
+    /// ask would wait before it is sent.
     ///
     /// # Panics
     /// If it was polled and has sent its message.
     pub fn try_send(mut self) -> Result<Self, TellError<M>> {
         assert!(self.way.sending.message.is_some(), "an `ask` was to be sent twice");
-        // Its place in a line, if it waited: no room is kept for it any more.
+        // If it waited for room, it gives up its place in the queue.
         self.way.sending.leave();
         let mut ask = NewAsk::new(self.way.asking.limit.start(), Waker::noop());
         let (to, message, _) = self.way.sending.parts();
@@ -160,15 +163,17 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         }
     }
 
-    /// Sends, and waits for the answer, on a thread that is none of an async runtime's: one of the
-    /// program's own, or one that `spawn_blocking` gave. The runtime of the node has to run
-    /// meanwhile: one of a single thread runs only while a thread is in its `block_on`.
+    /// Sends the message and waits for the answer, on a thread that belongs to no async runtime:
+    /// one of the program's own threads, or a thread of `spawn_blocking`. The runtime of the node
+    /// must run meanwhile; a runtime with a single thread runs only while a thread is in its
+    /// `block_on`.
     ///
     /// # Errors
-    /// As of awaiting it.
+    /// The errors of awaiting the ask.
     ///
     /// # Panics
-    /// In an async task, whose thread it would take from all others (unless it leads to no actor).
+    /// In an async task, because it would block that thread's other tasks (unless it leads to no
+    /// actor).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
         Sending::<P, M>::block_on(self.way.sending.heading.to.deadlines(), self)
     }
@@ -218,7 +223,7 @@ impl<P: AskPort<M>, M: Message> Question<P::Reply> for Sending<'_, P, M> {
 }
 
 impl<P: Find> Heading<'_, P> {
-    /// Returns what people call the actor that is asked.
+    /// Returns the address and type of the asked actor, for display.
     fn called(&self) -> String {
         let to = self.settled.as_deref().unwrap_or(self.to);
         let kind = match to.view() {
@@ -230,7 +235,7 @@ impl<P: Find> Heading<'_, P> {
         Shown { address, kind }.to_string()
     }
 
-    /// Returns the error of an ask of this message that ends for `cause`.
+    /// Returns the error of an ask of this message that fails with `cause`.
     #[cold]
     #[inline(never)]
     fn error(&self, cause: AskCause, message: &'static str) -> AskError {
@@ -238,7 +243,7 @@ impl<P: Find> Heading<'_, P> {
         let is_late = cause == AskCause::NotSent(Cause::Timeout);
         let error = AskError::new(cause, actor.clone(), message);
         match self.to.view() {
-            // A name that is misspelt waits as one that is to come up does.
+            // A misspelt node name waits like a node that is not up yet: let the error say so.
             View::Remote(_, node) if is_late && !node.has_linked(actor.node()) => {
                 error.of_unknown_node()
             }

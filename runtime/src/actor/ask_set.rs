@@ -1,4 +1,4 @@
-//! `AskSet`: asks that are on their way together.
+//! `AskSet`: asks that are awaited together.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::error::{AskError, TooFewAnswers};
 use crate::node::Node;
 use crate::spans;
 
-/// Asks that are on their way together, of one or of many actors. Each has a number: the first is
-/// 0. They are sent when this is first awaited, all at once, and what comes of them is taken in the
-/// order in which it comes: one by one with [`next`](AskSet::next) or as a [`Stream`], or as many
-/// answers as are enough with [`first`](AskSet::first).
+/// A set of asks, to one or to many actors, that are awaited together. They are numbered from 0 in
+/// the order in which they are added, and all sent when the set is first awaited. Their outcomes
+/// are taken in the order in which they arrive: one by one with [`next`](AskSet::next) or as a
+/// [`Stream`], or as soon as there are enough answers with [`first`](AskSet::first).
 ///
 /// ```
 /// use ringpost::prelude::*;
@@ -58,14 +58,14 @@ use crate::spans;
 /// ```
 ///
 /// # Cancel safety
-/// Dropped, it takes back the asks that are on their way, each as [`Ask`](crate::Ask) says.
-/// [`detach`](AskSet::detach) lets them go on.
+/// Dropping the set takes back the asks that are in flight, each as [`Ask`](crate::Ask) says. After
+/// [`detach`](AskSet::detach) they go on.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct AskSet<'a, R> {
     asks: FuturesUnordered<BoxFuture<'a, Outcome<R>>>,
-    /// Outcomes that came while more answers were waited for, and were not taken.
+    /// Outcomes that have arrived and were not taken.
     came: VecDeque<Outcome<R>>,
-    /// How many asks were ever added.
+    /// The number of asks ever added.
     added: usize,
 }
 
@@ -73,7 +73,7 @@ pub struct AskSet<'a, R> {
 type Outcome<R> = (usize, Result<R, AskError>);
 
 impl<R> AskSet<'_, R> {
-    /// Returns how many asks are on their way, or have an outcome that was not taken.
+    /// Returns how many asks are in flight, or have an outcome that was not taken.
     fn left(&self) -> usize {
         self.asks.len() + self.came.len()
     }
@@ -85,7 +85,7 @@ impl<'a, R: 'a> AskSet<'a, R> {
         AskSet { asks: FuturesUnordered::new(), came: VecDeque::new(), added: 0 }
     }
 
-    /// Adds an ask: of an actor, a recipient or a pool, or any other future of an answer. Returns
+    /// Adds an ask of an actor, a recipient or a pool, or any other future of an answer. Returns
     /// its number.
     pub fn push<F>(&mut self, ask: F) -> usize
     where
@@ -97,7 +97,7 @@ impl<'a, R: 'a> AskSet<'a, R> {
         number
     }
 
-    /// Returns how many asks are in the set: on their way, or with an outcome that was not taken.
+    /// Returns how many asks are in the set: in flight, or with an outcome that was not taken.
     pub fn len(&self) -> usize {
         self.left()
     }
@@ -107,8 +107,8 @@ impl<'a, R: 'a> AskSet<'a, R> {
         self.len() == 0
     }
 
-    /// Waits for the next answer, or for the next ask that fails, and takes it out of the set, with
-    /// its number. Returns `None` when the set is empty.
+    /// Waits until the next ask is answered or fails, and removes it from the set. Returns its
+    /// number and outcome, or `None` if the set is empty.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -116,16 +116,16 @@ impl<'a, R: 'a> AskSet<'a, R> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Waits for so many answers, and takes these out of the set, in the order in which they came,
-    /// each with its number. What else there is stays in the set: asks that are on their way, more
-    /// answers, and those that failed. Of 0 answers none is waited for, and nothing is sent.
+    /// Waits for `count` answers, removes them from the set, and returns them in the order in which
+    /// they arrived, each with its number. Everything else stays in the set: asks in flight,
+    /// further answers and failures. With a `count` of 0 it returns at once and sends nothing.
     ///
     /// # Errors
-    /// [`TooFewAnswers`] as soon as so many cannot come any more: too many asks have failed, or
-    /// fewer are in the set. Nothing is taken out of it then.
+    /// [`TooFewAnswers`] as soon as `count` answers cannot be reached any more, because too many
+    /// asks have failed or too few are in the set. Nothing is removed from the set then.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped: what came stays in the set.
+    /// Nothing is lost when the future is dropped: the outcomes stay in the set.
     pub async fn first(&mut self, count: usize) -> Result<Vec<(usize, R)>, TooFewAnswers> {
         let mut answered = count_answers(&self.came);
         let is_enough = poll_fn(|cx| {
@@ -146,8 +146,8 @@ impl<'a, R: 'a> AskSet<'a, R> {
         if is_enough.await { Ok(self.take_answers(count)) } else { Err(self.too_few(count)) }
     }
 
-    /// Polls all asks that have news, so that each is sent that can be, and keeps what came of
-    /// them.
+    /// Polls all asks that were woken, which sends every ask that can be sent, and keeps their
+    /// outcomes.
     fn gather(&mut self, cx: &mut Context<'_>) {
         let mut gather = pin!(unconstrained(poll_fn(|cx| {
             while let Poll::Ready(Some(came)) = self.asks.poll_next_unpin(cx) {
@@ -182,8 +182,8 @@ fn count_answers<'c, R: 'c>(came: impl IntoIterator<Item = &'c Outcome<R>>) -> u
 }
 
 impl<R: Send + 'static> AskSet<'static, R> {
-    /// Lets the asks that are on their way go on, on the runtime of this node, until they are
-    /// answered or fail; their answers are dropped. For asks that own their references
+    /// Runs the asks that are in flight on the runtime of `node` until they are answered or fail,
+    /// and drops their answers. Available for asks that own their references
     /// ([`into_ask`](crate::Ask::into_ask)).
     pub fn detach(self, node: &Node) {
         let mut asks = self.asks;

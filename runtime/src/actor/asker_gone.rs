@@ -1,4 +1,4 @@
-//! Handlers end the asks that they make when their own asker has gone.
+//! Ends the asks that a handler makes when the handler's own asker has gone.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -12,7 +12,8 @@ use slab::Slab;
 
 use super::ReplyTo;
 
-/// Tells the asks of a handler that its asker has gone: it dropped its ask, or its node is down.
+/// The signal to the asks of a handler that its asker dropped its ask, or that the asker's node is
+/// down.
 #[derive(Default)]
 pub(super) struct AskerGone(Mutex<State>);
 
@@ -22,7 +23,7 @@ struct State {
     waiting: Slab<Waker>,
 }
 
-/// The place of a wait. Small, for it lies in each ask.
+/// The slot of a waiting ask. Small, because every ask has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place(NonZeroU32);
 
@@ -37,8 +38,8 @@ impl Place {
 }
 
 impl AskerGone {
-    /// Waits until the asker has gone. `place` is the caller's, empty at first, to be given back
-    /// with [`leave`](Self::leave).
+    /// Waits until the asker has gone. The caller keeps `place`, which is `None` at first, and
+    /// gives it back with [`leave`](Self::leave).
     pub(super) fn poll(&self, place: &mut Option<Place>, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.lock();
         if state.has_gone {
@@ -61,7 +62,7 @@ impl AskerGone {
         Poll::Pending
     }
 
-    /// Waits no longer.
+    /// Drops the waker of a wait.
     pub(super) fn leave(&self, place: Option<Place>) {
         let old = place.and_then(|place| self.0.lock().waiting.try_remove(place.index()));
         drop(old);
@@ -77,12 +78,12 @@ impl AskerGone {
 }
 
 thread_local! {
-    /// The signal of the handler that is polled, if the handler answers an asker: `Some(None)` as
-    /// long as no ask of the handler waits for the signal.
+    /// The signal of the handler that is being polled, if it answers an asker; `Some(None)` as long
+    /// as none of its asks waits for the signal.
     static ASKER: Cell<Option<Option<Arc<AskerGone>>>> = const { Cell::new(None) };
 }
 
-/// Returns the signal that the asker of the calling handler has gone; `None` where the caller is no
+/// Returns the signal that the asker of the calling handler has gone; `None` if the caller is not a
 /// handler, or its handler took the `ReplyTo`.
 pub(super) fn asker_gone() -> Option<Arc<AskerGone>> {
     let mut asker = ASKER.take();
@@ -91,7 +92,7 @@ pub(super) fn asker_gone() -> Option<Arc<AskerGone>> {
     gone
 }
 
-/// Calls `act` as a caller that is no handler.
+/// Calls `act` outside the current handler, so that its asks do not depend on the handler's asker.
 pub(super) fn apart<T>(act: impl FnOnce() -> T) -> T {
     let asker = ASKER.take();
     let done = act();
@@ -109,8 +110,8 @@ pin_project! {
     }
 }
 
-/// Runs `handler`, whose output is the answer that `reply` takes: the asks that it makes end when
-/// its asker has gone.
+/// Runs `handler`, whose output is the answer for `reply`. The asks that it makes end when its
+/// asker has gone.
 pub fn answering<R, F: Future>(reply: &ReplyTo<R>, handler: F) -> Answering<'_, R, F> {
     Answering { reply, gone: None, handler }
 }
@@ -134,7 +135,7 @@ impl<R, F: Future> Future for Answering<'_, R, F> {
     }
 }
 
-/// Puts the signal of a handler on the thread, until the poll of the handler ends.
+/// Holds the signal of a handler in [`ASKER`] while the handler is polled.
 struct Lent<'a> {
     gone: &'a mut Option<Arc<AskerGone>>,
     outer: Option<Option<Arc<AskerGone>>>,

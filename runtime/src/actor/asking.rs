@@ -1,4 +1,4 @@
-//! The course of an ask, whatever its message and its actor.
+//! The state of an ask, independent of its message and its actor.
 
 use std::task::{Context, Poll, ready};
 
@@ -12,39 +12,39 @@ use super::wait::Wait;
 use crate::deadlines::{Deadlines, Expired};
 use crate::error::{AskCause, AskError, Cause};
 
-/// The state of an ask, beside its message: held and polled by [`Ask`](super::Ask), which passes
-/// the message as a [`Question`]. Generic over the answer alone: it is compiled once for each type
-/// of an answer, and not for each ask of a program.
+/// The state of an ask except its message: held and polled by [`Ask`](super::Ask), which passes the
+/// message as a [`Question`]. Generic over the answer alone, so it is compiled once per type of an
+/// answer, and not for each ask of a program.
 pub(super) struct Asking<R> {
     pub(super) limit: TimeLimit,
-    /// There from when it was sent to when it ended.
+    /// `Some` from the send to the end of the ask.
     pending: Option<Pending<R>>,
-    /// The wait of the handler that asks, as long.
+    /// The wait of the handler that asks; `Some` as long as `pending` is, if a handler asks.
     wait: Option<Wait>,
 }
 
-/// The message of an ask that is answered with an `R`, on its way.
+/// The message of an ask that is answered with an `R`.
 pub(super) trait Question<R> {
-    /// Sends the message, if it can be sent; it is still there when it is not sent.
+    /// Sends the message if it can be sent; otherwise the message stays in place.
     fn poll_send(
         &mut self,
         ask: &mut NewAsk<'_, R>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Cause>>;
 
-    /// Drops the message, and gives up its place in a line.
+    /// Drops the message, and leaves the queue for room.
     fn discard(&mut self);
 
-    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
+    /// Returns the deadlines of the sending node; `None` if nothing can be sent.
     fn deadlines(&self) -> Option<&Deadlines>;
 
-    /// Gives up its place in a line: the send has ended.
+    /// Leaves the queue for room: the send has ended.
     fn end(&mut self);
 
-    /// Returns what people call the actor.
+    /// Returns the address and type of the actor, for display.
     fn actor(&self) -> String;
 
-    /// Returns the error of an ask that ends for `cause`.
+    /// Returns the error of an ask that fails with `cause`.
     fn error(&self, cause: AskCause) -> AskError;
 }
 
@@ -53,26 +53,26 @@ impl<R> Asking<R> {
         Asking { limit, pending: None, wait: None }
     }
 
-    /// Notes that it was sent.
+    /// Records that the message was sent.
     pub(super) fn sent(&mut self, ask: NewAsk<'_, R>) -> Result<(), Cause> {
         (self.pending, self.wait) = (ask.answer, ask.wait);
-        // A port that sends has made the way back.
+        // A port that has sent the message has set the answer.
         if self.pending.is_some() { Ok(()) } else { Err(Cause::Stopped) }
     }
 }
 
 impl<R: Reply> Asking<R> {
-    /// Sends, if that is not done, and waits for the answer, as long as its time lasts.
+    /// Sends the message unless that is done, and waits for the answer until the time limit.
     pub(super) fn poll(
         &mut self,
         question: &mut dyn Question<R>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<R, AskError>> {
-        // A task that only asks lets others run now and then, as with tokio's own channels.
+        // Like tokio's own channels, a task that does nothing but ask must let other tasks run.
         let turn = ready!(coop::poll_proceed(cx));
         let deadline = self.limit.start();
         let ended = match self.poll_answer(question, deadline, cx) {
-            // Apart from an error, which is large: no part of one is looked at.
+            // An arm of its own, because errors are large: an answer does not touch one.
             Poll::Ready(Ok(answer)) => {
                 turn.made_progress();
                 self.end(question);
@@ -89,7 +89,7 @@ impl<R: Reply> Asking<R> {
         Poll::Ready(ended.map_err(|cause| question.error(cause)))
     }
 
-    /// Sends, if that is not done, and looks for the answer.
+    /// Sends the message unless that is done, and polls for the answer.
     #[inline]
     fn poll_answer(
         &mut self,
@@ -104,7 +104,7 @@ impl<R: Reply> Asking<R> {
             };
         }
         let mut ask = NewAsk::new(deadline, cx.waker());
-        // Only a fresh ask: after a wait for room the actor is busy.
+        // Only at the first poll: after a wait for room the actor is busy.
         ask.in_place = self.limit.take_fresh();
         let sent = ready!(question.poll_send(&mut ask, cx));
         if let Some(Pending::Here(answer)) = &mut ask.answer {
@@ -118,12 +118,12 @@ impl<R: Reply> Asking<R> {
         match &mut self.pending {
             // The actor may have answered on this thread.
             Some(pending) if in_place => pending.poll(cx),
-            // It has the waker already, and is ready after a wake-up at the earliest.
+            // The waker is registered: no answer can come before it wakes this task.
             _ => Poll::Pending,
         }
     }
 
-    /// Names the actors of a cycle that the node of the other actor has found.
+    /// Adds the names of the actors to a cycle that the other actor's node found.
     #[cold]
     fn named(&self, question: &dyn Question<R>, cause: AskCause) -> AskCause {
         match (cause, &self.wait) {
@@ -134,7 +134,7 @@ impl<R: Reply> Asking<R> {
         }
     }
 
-    /// Gives up all that it holds on the way: it has ended.
+    /// Releases everything that the ask holds: it has ended.
     fn end(&mut self, question: &mut dyn Question<R>) {
         (self.pending, self.wait) = (None, None);
         question.end();

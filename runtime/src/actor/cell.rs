@@ -7,33 +7,28 @@ mod turn;
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use parking_lot::Mutex;
 use ringpost_transport::shield;
 
 use super::Handlers;
 use super::arrival::{Arrival, Unopened};
-use super::ends::Ends;
 use super::kind_of;
 use super::route::{self, Label, Source};
-use super::tether::TIE;
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
-use crate::deadlines::Deadlines;
+use crate::ends::Ends;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
-use crate::link_end::LinkEnd;
-use crate::mailbox::{Called, Depth, Hand, Intake, Mailbox, Outlined, OutlinedOption, Room};
+use crate::mailbox::{Called, Hand, Intake, Mailbox, Outlined, OutlinedOption, Room};
 use crate::node::Node;
-use crate::resident::{Halt, Resident};
-use crate::rest::Pause;
+use crate::resident::{Home, Resident};
 use crate::schema::Kind;
 use crate::slot::{AskInPlace, OpenAsk, scoped};
 use crate::spans::{self, Scope};
-use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::{WaitingActor, Waits};
 
@@ -41,7 +36,7 @@ pub(super) use base::{Base, Body};
 use turn::Turn;
 pub(super) use turn::{LargeLife, Resting, Seat, Seated, SmallLife};
 
-/// An actor of this node, from outside its task.
+/// An actor of this node, as seen from outside its task.
 #[repr(C)]
 pub(crate) struct Cell<A: Handlers> {
     base: Outlined<Base>,
@@ -56,19 +51,19 @@ pub(super) struct Letter<E> {
     /// `None` once its handler has begun.
     pub(super) envelope: OutlinedOption<E>,
     pub(super) label: &'static Label,
-    /// The ask, to be begun, with its scope if it has one; `None` for a tell without a scope.
+    /// The ask to begin, with its scope; for a tell, its scope. `None` for a tell without a scope.
     pub(super) ask: Option<Arc<dyn OpenAsk>>,
 }
 
-/// A message that is to be handled now.
+/// A message whose handler runs next.
 pub(super) struct Begun<A: Handlers> {
     pub(super) label: &'static Label,
-    /// It is there.
+    /// Always `Some`.
     pub(super) envelope: OutlinedOption<A::Envelope>,
     pub(super) in_hand: InHand,
-    /// The bytes in which it came from another node.
+    /// The payload's length in bytes, if the message came from another node.
     pub(super) bytes: u32,
-    /// The scope that it is handled in.
+    /// The scope in which the message is handled.
     pub(super) scope: Option<Box<Scope>>,
 }
 
@@ -89,13 +84,18 @@ impl<A: Handlers> Cell<A> {
         &self.base.ends
     }
 
-    /// Returns the figures that a snapshot shows of it.
+    /// Returns the actor without its type.
+    pub(super) fn resident(&self) -> &dyn Resident {
+        self
+    }
+
+    /// Returns the actor's counters, which snapshots show.
     pub(super) fn tally(&self) -> &Arc<Tally> {
         self.base.tally()
     }
 
-    /// Commits a message. An actor that was stopped between the reservation and now has accepted it
-    /// all the same, and a tell is a dead letter (DL-1).
+    /// Commits a message. If the actor was stopped after the reservation, the message is refused,
+    /// and a tell becomes a dead letter (DL-1).
     pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> (Fate, Called) {
         let letter = match self.mailbox.fill(room, letter) {
             Ok(called) => return (Fate::Delivered, called),
@@ -107,8 +107,8 @@ impl<A: Handlers> Cell<A> {
         (Fate::Refused, Called::default())
     }
 
-    /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
-    /// asker has given up.
+    /// Begins a message of this node. Returns `None` for an ask whose asker has given up, which
+    /// must not be handled.
     #[inline]
     pub(super) fn begin(
         &self,
@@ -119,13 +119,13 @@ impl<A: Handlers> Cell<A> {
             ask => self.base.begin(letter.label, ask),
         };
         if begun.is_none() {
-            // Not when the batch is: what it holds may be large.
+            // Dropped now and not with the batch, because the message may be large.
             letter.envelope.clear();
         }
         begun
     }
 
-    /// Begins a message of another node, and reads it. Returns `None` when there is nothing to
+    /// Begins a message from another node, and decodes it. Returns `None` if there is nothing to
     /// handle.
     pub(super) fn open(&self, unopened: Unopened) -> Option<Begun<A>> {
         let Some((route, form)) = route::at::<A>(unopened.ordinal) else {
@@ -148,17 +148,18 @@ impl<A: Handlers> Cell<A> {
         }
     }
 
-    /// Ends the actor: its name is free, its senders and all that wait for its end are told, and a
-    /// tell that it never began is a dead letter. `hand` is what it had taken.
+    /// Ends the actor: frees its name, tells its senders and every task that waits for its end, and
+    /// buries the tells that it never began (DL-1). `hand` holds the messages that it had taken.
     pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.base.close(&exit);
         self.bury_unbegun(hand);
-        self.base.ends.tell(exit, self);
+        self.base.ends.tell(exit, self.base.address());
     }
 
-    /// Closes the mailbox of an actor that begins nothing any more and has not ended yet: a tell
-    /// that it never began is a dead letter, and askers are told. `hand` is what it had taken.
+    /// Closes the mailbox of an actor that begins no more messages but has not ended yet. Tells
+    /// that it never began become dead letters, and askers are told. `hand` holds the messages that
+    /// it had taken.
     pub(super) fn leave_unbegun(&self, hand: &mut ActorHand<A>) {
         self.mailbox.empty(hand);
         self.bury_unbegun(hand);
@@ -172,7 +173,7 @@ impl<A: Handlers> Cell<A> {
     }
 }
 
-/// Buries the messages of other nodes that an actor never began.
+/// Buries the messages from other nodes that an actor never began.
 fn bury_far(me: &Base, unbegun: impl Iterator<Item = Unopened>, heads: route::HeadAt) {
     for unopened in unbegun {
         let (label, mut left) = (unopened.told(heads), Some(unopened));
@@ -180,7 +181,7 @@ fn bury_far(me: &Base, unbegun: impl Iterator<Item = Unopened>, heads: route::He
     }
 }
 
-/// Buries a message that was not begun, if it is a tell, and drops it.
+/// Buries a message that was not begun if it is a tell, and drops the message.
 fn bury_one(me: &Base, told: Option<&'static Label>, drop_it: &mut dyn FnMut()) {
     if let Some(label) = told {
         me.bury(label, DeadLetterCause::Stopped);
@@ -205,13 +206,13 @@ impl<A: Handlers> Body for Cell<A> {
 }
 
 impl<E> Letter<E> {
-    /// Drops what it holds: all of it, also where a part panics as it is dropped.
+    /// Drops the ask and the message: both, even if one of them panics.
     fn clear(&mut self) {
         drop((self.ask.take(), std::mem::replace(&mut self.envelope, None.into())));
     }
 
-    /// Returns which message it is, if it is a tell that was not begun: the failure of an ask is
-    /// its asker's to know (DL-1).
+    /// Returns the label of a tell that was not begun. `None` for an ask, whose failure its asker
+    /// learns (DL-1).
     fn told(&self) -> Option<&'static Label> {
         let is_tell = self.ask.as_ref().is_none_or(|ask| !ask.is_ask());
         (is_tell && self.envelope.is_some()).then_some(self.label)
@@ -223,7 +224,7 @@ impl<A: Handlers> WaitingActor for Cell<A> {
         self.base.token() == token
     }
 
-    fn home(&self) -> usize {
+    fn node_number(&self) -> usize {
         std::ptr::from_ref(self.base.node.residents()).addr()
     }
 
@@ -232,11 +233,15 @@ impl<A: Handlers> WaitingActor for Cell<A> {
     }
 
     fn called(&self) -> String {
-        self.shown().to_string()
+        self.resident().shown().to_string()
     }
 
     fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
         self.base.waits()
+    }
+
+    fn list(&self) {
+        self.base.list();
     }
 }
 
@@ -249,109 +254,28 @@ impl<A: Handlers> Resident for Cell<A> {
         kind_of::<A>()
     }
 
-    fn is_tie(&self) -> bool {
-        self.kind() == const { Kind::of(TIE) }
+    fn ends(&self) -> &Ends {
+        &self.base.ends
     }
 
-    fn halt(&self, halt: Halt) {
-        self.base.halt(halt, self.intake());
+    fn intake(&self) -> &dyn Intake {
+        &self.mailbox
     }
 
-    fn retire(&self, halt: Halt) {
-        self.base.ends.retire();
-        self.halt(halt);
-        // It may rest, or wait for its next incarnation.
-        self.intake().wake();
-    }
-
-    fn dismiss(&self) {
-        // First: `renew` reopens the mailbox of a restart, then checks for this, and drains it.
-        self.base.ends.dismiss();
-        self.mailbox.drain();
-        // It may rest, and have been stopped before.
-        self.intake().wake();
-    }
-
-    fn fail(&self, reason: Arc<str>) {
-        self.base.ends.fail(reason);
-        self.intake().wake();
-    }
-
-    fn fail_linked(&self, reason: Arc<str>) {
-        self.base.ends.fail_linked(reason);
-        self.intake().wake();
-    }
-
-    fn link(&self, with: usize, link: LinkEnd) -> bool {
-        self.base.ends.link(with, link)
-    }
-
-    fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
-        self.base.ends.unlink(with, reason);
-        self.intake().wake();
-    }
-
-    fn pause(&self, pause: Pause) {
-        self.base.ends.pause(pause);
-        self.intake().wake();
-    }
-
-    fn kill_unless_resting(&self) {
-        self.base.ends.kill_unless_resting();
-        self.intake().wake();
-    }
-
-    fn is_killed(&self) -> bool {
-        self.base.ends.is_killed()
-    }
-
-    fn leave_killed(&self) {
-        self.base.ends.close(&ActorExit::Killed);
-        self.base.ends.end_links(self, &ActorExit::Killed);
-    }
-
-    fn is_ending(&self) -> bool {
-        self.intake().is_closed() && !self.base.ends.is_forced()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.base.ends.has_ended()
-    }
-
-    fn poll_exit(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit> {
-        self.base.ends.poll(place, cx)
-    }
-
-    fn leave_exit(&self, place: u64) {
-        self.base.ends.leave(place);
-    }
-
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-
-    fn token(&self) -> usize {
-        self.base.token()
-    }
-
-    fn route(&self, message: TypeId, reply: Option<TypeId>) -> Option<u16> {
-        route::place(route::head_of::<A>, message, reply)
-    }
-
-    fn depth(&self) -> Depth {
-        self.intake().depth()
-    }
-
-    fn state(&self) -> ActorState {
-        self.base.state(self.intake())
+    fn home(&self) -> &dyn Home {
+        &self.base.node
     }
 
     fn tally(&self) -> Option<&Tally> {
         self.base.known_tally()
     }
 
-    fn intake(&self) -> &dyn Intake {
-        &self.mailbox
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn route(&self, message: TypeId, reply: Option<TypeId>) -> Option<u16> {
+        route::place(route::head_of::<A>, message, reply)
     }
 
     fn put(
@@ -367,22 +291,6 @@ impl<A: Handlers> Resident for Cell<A> {
         let ask = scoped(ask, Scope::here());
         let label = &route.head.label;
         Ok(self.commit(room, Letter { label, ask, envelope: Some(envelope).into() }))
-    }
-
-    fn is_node_leaving(&self) -> bool {
-        self.base.node.residents().is_closed()
-    }
-
-    fn deadlines(&self) -> &Deadlines {
-        self.base.node.deadlines()
-    }
-
-    fn neighbour(&self, id: u64) -> Option<Arc<dyn Resident>> {
-        self.base.node.residents().by_id(id)
-    }
-
-    fn list(&self) {
-        self.base.list();
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Children: how an actor is made again and again, and when.
+//! Children: how and when an actor is restarted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::Handlers;
 use super::options::SpawnOptions;
 use crate::address::Address;
+use crate::ends::Revival;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::message;
@@ -18,7 +19,7 @@ use crate::mutants::planted;
 use crate::resident::Resident;
 use crate::rest::{Resting, Started};
 
-/// An actor to be spawned under another one, with what makes it anew after it failed.
+/// The description of a child: the function that makes its state, its options and its restarts.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -35,11 +36,11 @@ use crate::rest::{Resting, Started};
 /// # drop(child);
 /// ```
 ///
-/// An actor that is restarted keeps its mailbox, its name and its identity: references lead to it
-/// as before, and what waits for it is handled by the next incarnation. Its state, timers, tasks
-/// and children are gone before the next one is made. The message in hand when it failed is not
-/// tried again: its asker gets [`Panicked`](crate::AskCause::Panicked), or
-/// [`NoReply`](crate::AskCause::NoReply) where it failed otherwise, and the log names it.
+/// A restarted actor keeps its mailbox, its name and its identity: its references stay valid, and
+/// the next incarnation handles the messages that wait. Its state, timers, tasks and children are
+/// gone before the next incarnation is made. The message in hand at the failure is not tried again:
+/// its asker gets [`Panicked`](crate::AskCause::Panicked), or [`NoReply`](crate::AskCause::NoReply)
+/// after a failure other than a panic, and the log names the message.
 pub struct Child<A: Handlers> {
     pub(super) make: Factory<A>,
     pub(super) options: SpawnOptions,
@@ -47,12 +48,12 @@ pub struct Child<A: Handlers> {
     pub(super) stop_within: Duration,
 }
 
-/// Makes the state of an actor.
+/// A function that makes the state of an actor.
 pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
 
 impl<A: Handlers> Child<A> {
-    /// A child whose state `make` makes, first and after each failure. It is restarted as
-    /// [`Restart::on_failure`] says, unless [`restart`](Child::restart) says otherwise.
+    /// Creates a child whose state `make` makes, at the start and at each restart. It is restarted
+    /// as [`Restart::on_failure`] says, unless [`restart`](Child::restart) sets another policy.
     pub fn new(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
         Child {
             make: Arc::new(make),
@@ -62,26 +63,26 @@ impl<A: Handlers> Child<A> {
         }
     }
 
-    /// Gives it a name: 1 to 256 bytes without `/` and control characters, not starting with `#`.
+    /// Sets the name: 1 to 256 bytes without `/` and control characters, not starting with `#`.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.options = self.options.with_name(name);
         self
     }
 
-    /// Messages of this node that may wait in its mailbox; 0 counts as 1.
+    /// Sets how many messages of this node may wait in the mailbox; 0 counts as 1.
     pub fn mailbox_capacity(mut self, messages: usize) -> Self {
         self.options = self.options.mailbox_capacity(messages);
         self
     }
 
-    /// When it is restarted.
+    /// Sets when the child is restarted.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
         self
     }
 
-    /// How long it has to stop when its parent ends, or when it is restarted together with others:
-    /// 5 s when not set. Then it is killed.
+    /// Sets how long the child may take to stop when its parent ends, or when it is restarted
+    /// together with others; then it is killed. The default is 5 s.
     pub fn stop_within(mut self, deadline: Duration) -> Self {
         self.stop_within = deadline.min(limits::ASK_TIMEOUT_MAX);
         self
@@ -106,27 +107,20 @@ impl<A: Handlers> fmt::Debug for Child<A> {
     }
 }
 
-/// When an actor that ended is restarted, how often, and after what pause.
+/// The policy of restarts: after which ends an actor is restarted, how often, and after what pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    when: When,
+    revival: Revival,
     most: u32,
     within: Duration,
     shortest: Duration,
     longest: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    Never,
-    OnFailure,
-    Always,
-}
-
 impl Restart {
-    fn when(when: When) -> Self {
+    fn when(revival: Revival) -> Self {
         Restart {
-            when,
+            revival,
             most: limits::RESTARTS_MAX,
             within: limits::RESTARTS_WITHIN,
             shortest: limits::BACKOFF_MIN,
@@ -134,32 +128,32 @@ impl Restart {
         }
     }
 
-    /// Never: however it ends, that is its end.
+    /// Never restarts the actor.
     pub fn never() -> Self {
-        Restart::when(When::Never)
+        Restart::when(Revival::Never)
     }
 
-    /// After a failure: a panic, a start that failed, a kill, a child of it that failed too often.
-    /// An actor that was stopped or drained has ended.
+    /// Restarts the actor after a failure: a panic, a failed start, a kill, or a child that failed
+    /// too often. An actor that was stopped or drained has ended.
     pub fn on_failure() -> Self {
-        Restart::when(When::OnFailure)
+        Restart::when(Revival::AfterFailures)
     }
 
-    /// However it ends, also when it is stopped, as long as its parent lives.
+    /// Restarts the actor after every end, including a stop, as long as its parent lives.
     pub fn always() -> Self {
-        Restart::when(When::Always)
+        Restart::when(Revival::Always)
     }
 
-    /// At most so many restarts within such a time; 5 within a minute when not set. One more, and
-    /// the actor ends, and its parent fails with it.
+    /// Sets how many restarts are allowed within a time; the default is 5 within a minute. If the
+    /// actor needs another one, it ends, and its parent fails with it.
     pub fn at_most(mut self, restarts: u32, within: Duration) -> Self {
         (self.most, self.within) = (restarts, within);
         self
     }
 
-    /// The pause before a restart: `shortest` at first, twice as long each time that it is
-    /// restarted again within the time of [`at_most`](Restart::at_most), but no more than
-    /// `longest`, and no more than a year. 10 ms and 5 s when not set.
+    /// Sets the pause before a restart: `shortest` at first, doubled at each further restart within
+    /// the time of [`at_most`](Restart::at_most), up to `longest` and at most a year. The default
+    /// is 10 ms up to 5 s.
     pub fn backoff(mut self, shortest: Duration, longest: Duration) -> Self {
         let longest = longest.max(shortest).min(limits::ASK_TIMEOUT_MAX);
         (self.shortest, self.longest) = (shortest.min(longest), longest);
@@ -167,18 +161,18 @@ impl Restart {
     }
 }
 
-/// The step after an incarnation that ended.
+/// The decision after the end of an incarnation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It has ended for good.
+    /// The actor is not restarted.
     End,
-    /// It has, because it failed too often; its parent fails too.
+    /// The actor is not restarted because it failed too often; its parent fails, too.
     Exceeded(TooOften),
-    /// It is restarted after a pause.
+    /// The actor is restarted after this pause.
     Restart(Duration),
 }
 
-/// How often an actor was restarted, and in which time, when that was once too often.
+/// The limit of restarts within a time that an actor has exceeded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooOften {
     restarts: u32,
@@ -186,18 +180,18 @@ pub(super) struct TooOften {
 }
 
 impl TooOften {
-    /// Returns the text for people: the chain of what happened, the first cause last.
+    /// Returns the text for the log: the chain of events, with the first cause last.
     pub(super) fn text(&self, actor: &Address, exit: &ActorExit) -> String {
         let TooOften { restarts, within } = self;
         format!("{actor} was restarted {restarts} times within {within:?} and ended again: {exit}")
     }
 }
 
-/// The restarts of one actor: which there were, and what comes next. Does no I/O.
+/// The past restarts of one actor, and the decision about the next. Does no I/O.
 #[derive(Debug)]
 pub(super) struct Restarts {
     restart: Restart,
-    /// When it was restarted, as long as that counts.
+    /// The times of the restarts that still count.
     times: VecDeque<Instant>,
 }
 
@@ -206,7 +200,7 @@ impl Restarts {
         Restarts { restart, times: VecDeque::new() }
     }
 
-    /// Returns what is to be done about an incarnation that ended so at `now`.
+    /// Decides whether to restart the actor after an incarnation that ended with `exit` at `now`.
     pub(super) fn after(&mut self, exit: &ActorExit, now: Instant) -> Verdict {
         let Restart { most, within, shortest, longest, .. } = self.restart;
         if self.ends_with(exit) {
@@ -224,27 +218,28 @@ impl Restarts {
         Verdict::Restart(rest)
     }
 
-    /// Returns true if [`after`](Self::after) would not restart it.
+    /// Returns true if [`after`](Self::after) would not restart the actor.
     fn is_over(&self, exit: &ActorExit, now: Instant) -> bool {
         self.ends_with(exit) || self.recent(now) >= self.restart.most as usize
     }
 
     fn ends_with(&self, exit: &ActorExit) -> bool {
-        match self.restart.when {
-            When::Never => true,
-            When::OnFailure => !exit.is_failure(),
-            When::Always => false,
+        match self.restart.revival {
+            Revival::Never => true,
+            Revival::AfterFailures => !exit.is_failure(),
+            Revival::Always => false,
         }
     }
 
-    /// Returns how many of the restarts count still: they are the last ones.
+    /// Returns how many restarts still count: the last ones.
     fn recent(&self, now: Instant) -> usize {
         let within = self.restart.within;
         self.times.iter().rev().take_while(|time| now.duration_since(**time) < within).count()
     }
 }
 
-/// How one actor is restarted, and the party told when it is not any more. Owned by its task.
+/// How one actor is restarted, and the parent that is told when it is not. Owned by the actor's
+/// task.
 pub(super) struct Plan<A> {
     make: Factory<A>,
     course: Course,
@@ -254,31 +249,31 @@ pub(super) struct Plan<A> {
 pub(super) struct Course {
     restarts: Restarts,
     parent: Parent,
-    /// How often the parent was told that it rests.
+    /// How often the parent was told that the actor rests.
     reports: u64,
 }
 
-/// A child has failed, and rests.
+/// Reports that a child has failed, and rests.
 #[message(local)]
 pub(super) struct Rested {
-    /// Which one, counted from the first.
+    /// The child's number, counted from the first child.
     pub(super) number: usize,
     pub(super) resting: Resting,
 }
 
-/// The party that answers for an actor.
+/// The parent of an actor, which fails when the actor fails too often.
 #[derive(Clone)]
 pub(super) enum Parent {
-    /// Its node: there is no actor to tell.
+    /// The node: there is no actor to tell.
     Node,
     Actor(Arc<dyn Resident>),
-    /// An actor that restarts all or some of its children together. It is told of each that rests,
-    /// by its number.
+    /// An actor that restarts all or some of its children together. Each child that rests reports
+    /// its number to it.
     Group(Arc<dyn Resident>, mpsc::UnboundedSender<Rested>, usize),
 }
 
 impl Parent {
-    /// Returns the number of the actor.
+    /// Returns the number of the parent on its node, if it is an actor.
     pub(super) fn id(&self) -> Option<u64> {
         match self {
             Parent::Node => None,
@@ -288,11 +283,11 @@ impl Parent {
 }
 
 impl<A: Handlers> Plan<A> {
-    /// Returns how a child is restarted; `None` where it never is.
+    /// Returns how a child is restarted; `None` if it never is.
     pub(super) fn of(make: Factory<A>, restart: Restart, parent: Parent) -> Option<Box<Self>> {
         let course = |parent| Course { restarts: Restarts::new(restart), parent, reports: 0 };
         let plan = || Box::new(Plan { make, course: course(parent) });
-        (restart.when != When::Never).then(plan)
+        (restart.revival != Revival::Never).then(plan)
     }
 
     /// Makes the state of the actor.
@@ -310,22 +305,23 @@ impl<A: Handlers> Plan<A> {
 }
 
 impl Course {
-    /// Returns true if it is restarted also after a stop or a drain.
-    pub(super) fn is_revived(&self) -> bool {
-        self.restarts.restart.when == When::Always
+    /// Returns after which ends it is restarted.
+    pub(super) fn revival(&self) -> Revival {
+        self.restarts.restart.revival
     }
 
-    /// Decides what comes after an incarnation that ended so, at this time.
+    /// Decides whether to restart the actor after an incarnation that ended with `exit` at `ended`.
     pub(super) fn after(&mut self, exit: &ActorExit, ended: Instant) -> Verdict {
         self.restarts.after(exit, ended)
     }
 
-    /// Returns true if nothing comes after an incarnation that ended so, at this time.
+    /// Returns true if the actor is not restarted after an incarnation that ended with `exit` at
+    /// `ended`.
     pub(super) fn is_over(&self, exit: &ActorExit, ended: Instant) -> bool {
         self.restarts.is_over(exit, ended)
     }
 
-    /// Has the parent fail.
+    /// Makes the parent fail.
     pub(super) fn escalate(&self, reason: Arc<str>) {
         match &self.parent {
             Parent::Node => {}
@@ -334,8 +330,8 @@ impl Course {
         }
     }
 
-    /// Tells a parent that restarts several together of one that rests for so long. Returns whether
-    /// it was told; `None` for other parents.
+    /// Reports to a parent that restarts children together that this one rests for `delay`. Returns
+    /// whether the report was sent; `None` for other parents.
     pub(super) fn report(
         &mut self,
         delay: Duration,
@@ -347,7 +343,7 @@ impl Course {
         Some(reports.send(Rested { number: *number, resting }).is_ok())
     }
 
-    /// Returns how often the parent was told that it rests.
+    /// Returns how often the parent was told that the actor rests.
     pub(super) fn reports(&self) -> u64 {
         self.reports
     }

@@ -1,4 +1,4 @@
-//! The surroundings of a handler, and the place where it registers things.
+//! The context of a handler: its actor and node, and the registrations that it makes.
 
 mod stash;
 pub(super) mod task;
@@ -29,37 +29,37 @@ use crate::limits;
 use crate::message::{Message, Wire};
 use crate::node::Node;
 use crate::remote::Inbox;
-use crate::resident::{Halt, Resident};
+use crate::resident::Halt;
 use crate::spans::{self, Scope};
 use crate::view::Input;
 use task::{Held, More};
 
 pub use stash::StashFull;
 
-/// The surroundings of a handler or hook: its own reference and its node; and where it
-/// registers what is to reach the actor later: timers, tasks, streams, the ends of other actors.
+/// The context of a handler or hook: the reference of its own actor, its node, and the
+/// registrations of timers, tasks, streams, and watched or linked actors.
 ///
-/// A registration ends with the incarnation of the actor that registered it: when it is
-/// stopped, fails, or is restarted.
+/// A registration ends with the incarnation of the actor that made it: when the actor is stopped,
+/// fails, or is restarted.
 #[repr(C)]
 pub struct Context<A: Hosted> {
     actor: A::Ref,
     more: Option<A::Kept>,
-    /// The tell whose handler runs.
+    /// The message whose handler runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
-    /// The bytes in which that message came from another node.
+    /// The payload's length in bytes, if that message came from another node.
     bytes: u32,
-    /// That message came from the mailbox.
+    /// Set if that message came from the mailbox.
     is_mail: bool,
-    /// The actor has started once.
+    /// Set once the actor has started.
     pub(super) is_born: bool,
-    /// Messages that began since other tasks had a turn.
+    /// The number of messages begun since other tasks had a turn.
     pub(super) turn: u16,
 }
 
-/// Implemented for each type that has `#[handlers]`, and for no other. Hooks are bound by it and
-/// not by [`Handlers`]: `Handlers` requires `Actor`, so in the `impl Actor` of a generic type the
+/// Implemented for each type that has `#[handlers]`, and for no other. Hooks have this bound and
+/// not [`Handlers`]: `Handlers` requires `Actor`, so in the `impl Actor` of a generic type the
 /// compiler would compare the hook's bound with the impl that is being written, and refuse it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -71,10 +71,10 @@ pub trait Hosted {
     type Kept: Send + Sync;
 }
 
-/// What an actor has registered.
+/// The registrations of an actor.
 #[doc(hidden)]
 pub struct Kept<A: Handlers>(
-    /// Never locked: so a context that is shared can be sent, though what is in it is not `Sync`.
+    /// Never locked. The mutex makes a shared context `Send`, although its content is not `Sync`.
     Box<Mutex<dyn Held<A>>>,
 );
 
@@ -84,14 +84,14 @@ impl<A: Handlers> Hosted for A {
     type Kept = Kept<A>;
 }
 
-/// A stream that is [attached](Context::attach) to an actor. May be kept anywhere, also in the
-/// actor's state.
+/// A handle to a stream that is [attached](Context::attach) to an actor. It may be kept anywhere,
+/// for example in the actor's state.
 #[derive(Debug, Clone)]
 pub struct Attached(stream::AbortHandle);
 
 impl Attached {
-    /// Detaches the stream: called in the actor's turn, no further item is handled. It is dropped
-    /// when the actor looks for what comes next.
+    /// Detaches the stream. After a call in the actor's turn no further item is handled. The stream
+    /// is dropped when the actor next looks for a message.
     pub fn detach(&self) {
         self.0.abort();
     }
@@ -111,13 +111,13 @@ impl<A: Handlers> Context<A> {
         }
     }
 
-    /// Returns the actor itself, to be sent in messages. Asking it from its own handler fails at
-    /// once.
+    /// Returns the reference of the actor itself, to be sent in messages. Asking it from its own
+    /// handler fails at once.
     pub fn actor(&self) -> &ActorRef<A> {
         &self.actor
     }
 
-    /// Returns the node it lives on.
+    /// Returns the node of the actor.
     pub fn node(&self) -> &Node {
         self.cell().node()
     }
@@ -125,31 +125,32 @@ impl<A: Handlers> Context<A> {
     /// Stops the actor after the message it is handling. The messages in its mailbox become dead
     /// letters.
     pub fn stop(&self) {
-        self.cell().halt(Halt::Stop);
+        self.cell().resident().halt(Halt::Stop);
     }
 
-    /// Has the actor handle what it accepted so far, accept nothing more, and stop.
+    /// Drains the actor: it accepts nothing more, handles the messages that it has accepted, and
+    /// stops.
     pub fn drain(&self) {
-        self.cell().halt(Halt::Drain);
+        self.cell().resident().halt(Halt::Drain);
     }
 
-    /// Returns when the asker of the message in hand gives up. An ask that the handler makes ends
-    /// then at the latest, unless it has a [`timeout`](super::Ask::timeout) of its own.
+    /// Returns the time at which the asker of the message in hand gives up. An ask that the handler
+    /// makes ends then at the latest, unless it has a [`timeout`](super::Ask::timeout) of its own.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Owns a part of a [`View`](crate::View): `cx.own(&msg.reply_to)`. References to actors are
-    /// bound to this node.
+    /// Deserializes a part of a [`View`](crate::View): `cx.own(&msg.reply_to)`. References to
+    /// actors are bound to this node.
     ///
     /// # Panics
-    /// As [`View::to_owned`](crate::View::to_owned).
+    /// See [`View::to_owned`](crate::View::to_owned).
     pub fn own<T: Wire>(&self, archive: &Archived<T>) -> T {
         archive::own::<T>(archive, self.node())
             .expect("a field's `Deserialize` refuses what its own `CheckBytes` accepted")
     }
 
-    /// Has the actor told `message` after a while, in place of an earlier timer of the same key.
+    /// Sends `message` to the actor itself after a time. Replaces an earlier timer of the same key.
     pub fn tell_after<M: Message>(&mut self, key: impl Into<TimerKey>, after: Duration, message: M)
     where
         A: Accepts<M>,
@@ -158,9 +159,9 @@ impl<A: Handlers> Context<A> {
         self.set_timer(key.into(), after, What::Once(item));
     }
 
-    /// Has the actor told `message` again and again, first after one period, in place of an earlier
-    /// timer of the same key. While one of them waits to be handled, no other is added: firings
-    /// that were missed are left out.
+    /// Sends `message` to the actor itself once per period, at first after one period. Replaces an
+    /// earlier timer of the same key. While one of these messages waits, no other is added: firings
+    /// that were missed are skipped.
     ///
     /// # Panics
     /// If the period is zero.
@@ -177,8 +178,8 @@ impl<A: Handlers> Context<A> {
         self.set_timer(key.into(), period, What::Every(period, make));
     }
 
-    /// Has the actor told `message` whenever it has handled no message of its mailbox for so long.
-    /// Cancelled by the key [`TimerKey::Idle`].
+    /// Sends `message` to the actor itself whenever it has handled no message of its mailbox for
+    /// the time `after`. The timer is cancelled by the key [`TimerKey::Idle`].
     ///
     /// # Panics
     /// If the time is zero.
@@ -191,7 +192,7 @@ impl<A: Handlers> Context<A> {
         self.set_timer(TimerKey::Idle, after, What::Idle(after, make));
     }
 
-    /// Takes a timer back: it tells nothing any more. Returns false when there is none.
+    /// Cancels a timer: it sends nothing any more. Returns false if there is no such timer.
     pub fn cancel(&mut self, key: impl Into<TimerKey>) -> bool {
         let key = key.into();
         let Some(lane) = self.registered() else { return false };
@@ -200,8 +201,8 @@ impl<A: Handlers> Context<A> {
         is_cancelled
     }
 
-    /// Runs a future as a task of the actor, which is aborted when the actor ends. If it panics,
-    /// so does the actor.
+    /// Runs a future as a task of the actor, which is aborted when the actor ends. If the future
+    /// panics, so does the actor.
     pub fn spawn_task(&mut self, future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.spawn_for(async move {
             future.await;
@@ -210,7 +211,7 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Runs a future as a task of the actor, as [`spawn_task`](Self::spawn_task) does, and then
-    /// `then` with its output, in the actor's turn: while no handler of it runs.
+    /// calls `then` with its output in the actor's turn: while no handler of it runs.
     pub fn pipe<F>(
         &mut self,
         future: F,
@@ -220,7 +221,7 @@ impl<A: Handlers> Context<A> {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let piped = self.lane().pipes.clone();
-        // What the handler would have awaited belongs to its message.
+        // The future runs in the scope of the handler's message, as if the handler awaited it.
         self.spawn_for(spans::keep(async move {
             let output = future.await;
             let task: Task<A> = Box::new(move |actor, cx| {
@@ -232,9 +233,9 @@ impl<A: Handlers> Context<A> {
         }))
     }
 
-    /// Has the actor told each item of a stream, in the actor's turn. The next item is taken when
-    /// the one before was handled: a stream that is faster than the actor waits. The actor has the
-    /// stream until that ends, whether what this returns is kept or not.
+    /// Sends each item of a stream to the actor itself. The next item is taken when the previous
+    /// one was handled: a stream that is faster than the actor waits. The actor keeps the stream
+    /// until it ends, even if the returned handle is dropped.
     pub fn attach<M: Message>(&mut self, stream: impl Stream<Item = M> + Send + 'static) -> Attached
     where
         A: Accepts<M>,
@@ -248,9 +249,9 @@ impl<A: Handlers> Context<A> {
         Attached(attached)
     }
 
-    /// Watches another actor, of this node or of another: this one is told [`Down`] when it has
-    /// ended, once, and after all messages that it sent to this one. Watching it again changes
-    /// nothing, and an actor that has ended already is told of at once. A restart is no end.
+    /// Watches another actor, on any node: when it has ended, this actor is sent [`Down`] once,
+    /// after all messages from the watched actor. Watching it again changes nothing, and `Down`
+    /// comes at once if it has ended already. A restart is not an end.
     pub fn watch(&mut self, actor: &impl Watchable)
     where
         A: Accepts<Down>,
@@ -260,27 +261,27 @@ impl<A: Handlers> Context<A> {
         lane.down = Some(item::<A, Down>);
     }
 
-    /// Watches an actor no longer. Returns false when it was not watched, or this one was told of
-    /// its end.
+    /// Stops watching an actor. Returns false if it was not watched, or its [`Down`] was delivered
+    /// before.
     pub fn unwatch(&mut self, actor: &impl Watchable) -> bool {
         let address = actor.place();
         self.registered().is_some_and(|lane| lane.watches.unwatch(address))
     }
 
-    /// Spawns a child: an actor that ends with this one, and that is restarted as it says. Returns
-    /// when it has started. A child that fails too often has this actor fail with it.
+    /// Spawns a child: an actor that ends with this one, and that is restarted as `child` says.
+    /// Returns when it has started. A child that fails too often makes this actor fail, too.
     ///
-    /// When this actor ends, its children do before its [`on_stop`](super::Actor::on_stop), all at
+    /// When this actor ends, its children end before its [`on_stop`](super::Actor::on_stop), all at
     /// once: each is stopped, and killed if it takes longer than
-    /// [`stop_within`](Child::stop_within). Where one needs another until its end, spawn a
+    /// [`stop_within`](Child::stop_within). If one child needs another until its end, spawn a
     /// [`Supervisor`](super::Supervisor), which ends its children in order.
     ///
     /// # Errors
-    /// [`SpawnError`] when its name is taken or cannot be one, when it fails to start, or when the
-    /// node is shutting down.
+    /// [`SpawnError`] if the name is taken or invalid, the child fails to start, or the node is
+    /// shutting down.
     ///
     /// # Cancel safety
-    /// When the future is dropped after its first poll, the child runs all the same.
+    /// If the future is dropped after its first poll, the child still runs.
     pub async fn spawn<B: Handlers>(&mut self, child: Child<B>) -> Result<ActorRef<B>, SpawnError> {
         let stop_within = child.stop_within;
         let parent = Parent::Actor(self.shared_cell());
@@ -290,8 +291,8 @@ impl<A: Handlers> Context<A> {
         Ok(ActorRef::local(actor))
     }
 
-    /// Spawns a child that is never restarted, for state that cannot be made again; otherwise as
-    /// [`spawn`](Context::spawn). It has [`limits::STOP_WITHIN`] to stop.
+    /// Spawns a child that is never restarted, for state that cannot be made again. The rest is as
+    /// with [`spawn`](Context::spawn). The child has [`limits::STOP_WITHIN`] to stop.
     ///
     /// # Errors
     /// As [`spawn`](Context::spawn).
@@ -311,7 +312,7 @@ impl<A: Handlers> Context<A> {
         Ok(ActorRef::local(actor))
     }
 
-    /// Has a child end with this actor, before those that were adopted earlier.
+    /// Adds a child, which ends with this actor, before the children that were added earlier.
     pub(super) fn adopt(&mut self, child: Member) {
         self.more().family.add_in_order(child);
     }
@@ -321,13 +322,13 @@ impl<A: Handlers> Context<A> {
         self.held()?.find_child(token)
     }
 
-    /// Waits until the children have ended that it has now, which others have told to end.
+    /// Waits until the current children have ended, which the caller has told them to do.
     pub(super) fn children_ended(&mut self) -> impl Future<Output = ()> + Send + use<A> {
         self.more().family.ended()
     }
 
-    /// Has a drain wait for this, when all that was accepted is handled, and before the children
-    /// end. A stop does not wait for it, nor one that comes meanwhile.
+    /// Makes a drain wait for `finish`, after all accepted messages are handled and before the
+    /// children end. A stop does not wait for it, even if it comes during the drain.
     pub(super) fn finish_with(&mut self, finish: impl Future<Output = ()> + Send + 'static) {
         self.more().finish = Some(Box::pin(finish));
     }
@@ -358,7 +359,7 @@ impl<A: Handlers> Context<A> {
         A: Accepts<M>,
     {
         let node = self.node().clone();
-        // `Message` is `Send`, and need not be `Sync`: it lies with the actor.
+        // `Message` is `Send` and need not be `Sync`: the message is kept with the actor.
         Box::new(move || item::<A, M>(message.clone(), &node))
     }
 
@@ -412,8 +413,8 @@ impl<A: Handlers> Context<A> {
     }
 }
 
-/// Makes an item of a message; none, and a line in the log, where it cannot be archived for a
-/// handler that takes it as a `View`.
+/// Makes an item of a message. Returns `None`, and logs an error, if the message cannot be archived
+/// for a handler that takes it as a `View`.
 fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<Item<A>> {
     match <A as Accepts<M>>::Input::take_local(&mut Some(message), node) {
         Ok(input) => {

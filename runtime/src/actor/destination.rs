@@ -221,7 +221,7 @@ impl<P> Destination<P> {
         P: Find,
     {
         match self {
-            Destination::Local(actor) => Some(actor.actor().0.deadlines()),
+            Destination::Local(actor) => Some(actor.actor().0.home().deadlines()),
             Destination::Elsewhere(elsewhere) => match &elsewhere.way {
                 Way::Remote(_, node) | Way::Named(node) => Some(node.deadlines()),
                 Way::Dead(_) => None,
@@ -234,7 +234,7 @@ impl<P> Destination<P> {
 /// takes the place of one that has ended, and programs that try again have to end.
 #[cold]
 pub(super) fn at_end(actor: &dyn Resident, cause: Cause) -> Cause {
-    let is_final = cause == Cause::Stopped && actor.is_node_leaving();
+    let is_final = cause == Cause::Stopped && actor.home().is_leaving();
     if is_final { Cause::Shutdown } else { cause }
 }
 

@@ -1,4 +1,4 @@
-//! The one way into the mailbox of an actor of this node, without the types of actor and message.
+//! The entry to the mailbox of an actor of this node, without the types of actor and message.
 
 use std::any::Any;
 use std::task::{Context, Poll, ready};
@@ -13,8 +13,8 @@ use crate::message::Message;
 use crate::resident::Resident;
 use crate::slot::AskInPlace;
 
-/// The place of a message in the table of an actor. The message comes as an `Option`, which is
-/// emptied if and only if it was put. Compiled once for each type of an answer.
+/// An actor, and the place of a message in its table. The methods take the message as an `Option`,
+/// which they empty if and only if it was put. They are compiled once for each type of an answer.
 pub(super) struct Entry<'a> {
     actor: &'a dyn Resident,
     route: u16,
@@ -64,8 +64,9 @@ impl<'a> Entry<'a> {
         self.put(self.actor.intake().try_room()?, message, asked)
     }
 
-    /// Handles an ask on this thread and returns the answer, `None` if the handler panics. Leaves
-    /// the message if the actor does not wait for one, or its handler does not answer at once.
+    /// Handles an ask on this thread and returns the answer, or `None` if the handler panics. Also
+    /// returns `None`, and leaves the message, if the actor does not wait for one or its handler
+    /// does not answer at once.
     #[inline]
     pub(super) fn answer<R: 'static>(&self, message: &mut dyn Any, deadline: Instant) -> Option<R> {
         let mut answer = None::<R>;

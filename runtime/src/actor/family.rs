@@ -1,4 +1,4 @@
-//! The children of an actor: they end with it.
+//! The children of an actor, which end with it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -19,9 +19,9 @@ use crate::resident::{Ended, Halt, Resident};
 #[derive(Default)]
 pub(super) struct Family {
     children: Vec<Member>,
-    /// They end one after the other, the youngest first: those of a supervisor.
+    /// Set for the children of a supervisor: they end one after the other, the youngest first.
     is_ordered: bool,
-    /// How many there may be before those that have ended are looked for.
+    /// The number of children at which the ended ones are removed.
     look_at: usize,
 }
 
@@ -40,7 +40,7 @@ impl Family {
         self.children.push(child);
     }
 
-    /// Adds a child that ends before those that were added earlier.
+    /// Adds a child, which ends before the children that were added earlier.
     pub(super) fn add_in_order(&mut self, child: Member) {
         self.is_ordered = true;
         self.add(child);
@@ -52,17 +52,17 @@ impl Family {
         self.children.iter().find(is_it).cloned()
     }
 
-    /// Waits until the children have ended that it has now, and that are about to.
+    /// Waits until the current children have ended, which the caller has told them to do.
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let children = self.children.clone();
         async move { each(&children, |child| Ended::of(child.actor.clone()).map(drop)).await }
     }
 
-    /// Ends all children: at once, or each when the one after it has ended. One that does not stop
-    /// in time is killed. When `parent` is killed, so are they. Of a node that shuts down they are
-    /// drained, and its deadline is theirs.
+    /// Ends all children: at once, or one after the other, the youngest first. A child that does
+    /// not stop in time is killed, and so are all children if `parent` is killed. If the node shuts
+    /// down, the children are drained instead, within its deadline.
     ///
-    /// A child is of the family until it has ended, whatever becomes of this future.
+    /// A child stays in the family until it has ended, even if this future is dropped.
     pub(super) async fn end(&mut self, parent: &dyn Resident, is_shutdown: bool) {
         if !self.is_ordered {
             let leave = each(&self.children, |child| child.leave(is_shutdown));
@@ -85,8 +85,9 @@ impl Family {
         }
     }
 
-    /// Kills the children, each when the one after it has ended; those that are left after a while
-    /// at once. However many of them never wait, this takes twice the time of a kill at most.
+    /// Kills the children one after the other, the youngest first; after [`limits::KILL_TIMEOUT`]
+    /// kills the remaining ones at once. This takes at most twice that time, even if no handler
+    /// ever waits.
     async fn kill_in_order(&self) {
         let in_order = async {
             for child in self.children.iter().rev() {
@@ -99,7 +100,7 @@ impl Family {
         }
     }
 
-    /// Kills all children, and waits for none.
+    /// Kills all children without waiting for them.
     pub(super) fn abandon(&mut self) {
         for child in self.children.drain(..) {
             child.actor.retire(Halt::Kill);
@@ -108,8 +109,8 @@ impl Family {
 }
 
 impl Member {
-    /// Stops the actor, which is a child, and kills it if it does not stop in time. While the
-    /// node shuts down it drains the actor, and the node kills it.
+    /// Stops the child, and kills it if it does not stop in time. While the node shuts down, the
+    /// child is drained instead, and the node kills it.
     pub(super) async fn leave(&self, is_shutdown: bool) {
         let ended = Ended::of(self.actor.clone());
         self.actor.retire(if is_shutdown { Halt::Drain } else { Halt::Stop });
@@ -143,8 +144,8 @@ async fn each<'a, F: Future<Output = ()>>(children: &'a [Member], end: impl Fn(&
 /// Waits for `future`, unless `parent` is killed first.
 async fn unless_killed<T>(parent: &dyn Resident, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
-    // An order to the parent wakes its task, which is the one that waits here.
-    let look = poll_fn(|cx| match parent.is_killed() {
+    // An order to the parent wakes its task, and that task polls this future.
+    let look = poll_fn(|cx| match parent.ends().is_killed() {
         true => Poll::Ready(None),
         false => future.as_mut().poll(cx).map(Some),
     });

@@ -1,4 +1,4 @@
-//! Answers that another actor gives.
+//! Answers by another actor: [`ReplyTo::forward`].
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::mutants::planted;
 use crate::spans;
 use crate::waits::hand_on;
 
-/// A reference that can be asked `M`, and answers `R`: an [`ActorRef`], a [`Recipient`], a [`Ref`]
-/// or a [`Pool`]. Only this crate has any.
+/// A reference that can be asked `M` and answers `R`: an [`ActorRef`], a [`Recipient`], a [`Ref`]
+/// or a [`Pool`]. Implemented by this crate only.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be asked `{M}` with the answer `{R}`",
     note = "the answer of the other actor has to be of the type that the asker waits for"
@@ -33,15 +33,15 @@ mod sealed {
     use super::{AskError, Begun, Duration};
 
     pub trait Answers<M, R> {
-        /// Asks, for this long.
+        /// Prepares an ask with this timeout.
         ///
         /// # Errors
-        /// A reference to no actor has no runtime in which it could be asked.
+        /// If the reference leads to no actor: then there is no runtime for the ask.
         fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError>;
     }
 }
 
-/// An ask that is to be sent, and the runtime of the node that sends it.
+/// An ask to be sent, and the runtime of the node that sends it.
 pub struct Begun<R> {
     runtime: Handle,
     asked: BoxFuture<'static, Result<R, AskError>>,
@@ -100,7 +100,7 @@ where
 /// Returns the runtime of the node that sends to an actor.
 ///
 /// # Errors
-/// A reference to no actor has none.
+/// If the reference leads to no actor: then there is no runtime.
 pub(super) fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
     match (to.deadlines(), to.view()) {
         (Some(deadlines), _) => Ok(deadlines.runtime().clone()),
@@ -110,19 +110,20 @@ pub(super) fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
 }
 
 impl<R: Reply> ReplyTo<R> {
-    /// Has another actor answer, of this node or of another, or a pool: it is asked `message`, and
-    /// its answer goes to the asker. It is asked until the time-out of the asker's own ask, also
-    /// when that is dropped before. Without an answer the asker learns why, as one of a
-    /// [`Router`](crate::pool::Router) does: [`NotBegun`](crate::AskCause::NotBegun) where the
-    /// other actor certainly never begins the message, and the log says more.
+    /// Forwards the ask to another actor, on any node, or to a pool: it is asked `message`, and its
+    /// answer goes to the asker. The forwarded ask ends at the timeout of the asker's own ask, even
+    /// if that was dropped before. If there is no answer, the asker gets the same error as from a
+    /// [`Router`](crate::pool::Router), for example [`NotBegun`](crate::AskCause::NotBegun) if the
+    /// other actor certainly never begins the message; the log says more.
     ///
-    /// The way leads through this node, and goes on when the actor that called this ends.
+    /// The answer comes through this node, even after the actor that forwarded the ask has ended.
     ///
     /// # Bounds
-    /// A task waits for each message until it is answered or its time is over. Of asks there are as
-    /// many as their askers have in flight. A message that was told has no asker to wait for it:
-    /// forwarded, it waits for room for up to [`limits::ASK_TIMEOUT`], and nothing bounds how many
-    /// do so. Where many are told, `tell` the other actor in the handler, which waits for room.
+    /// A task waits for each forwarded message until it is answered or its time is over. For asks
+    /// their number is bounded by the asks that are in flight. A tell has no asker that waits for
+    /// it: forwarded, it waits for room for up to [`limits::ASK_TIMEOUT`], and the number of such
+    /// tells is not bounded. If there are many tells, `tell` the other actor in the handler
+    /// instead, which waits for room.
     pub fn forward<M: Message>(self, to: &impl Answers<M, R>, message: M) {
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let left = self.deadline().map_or(limits::ASK_TIMEOUT, left);
@@ -130,7 +131,7 @@ impl<R: Reply> ReplyTo<R> {
             Ok(begun) => begun,
             Err(error) => return self.unanswered(error),
         };
-        // It is sent by the task below, in the scope of the handler that forwards it.
+        // The task below sends it, in the scope of the handler that forwards it.
         let handed = self.asked().filter(|_| !planted!(ForgottenAsker));
         let asker = handed.and_then(|asked| asked.asker());
         let asked = spans::keep(hand_on(asker, asked));

@@ -1,15 +1,15 @@
-//! `Group`: actors that come and go, and are told the same messages.
+//! `Group`: a changing set of actors that are told the same messages.
 //!
-//! - **GR-1 in order**: a member is told messages in the order in which the group handled them: one
-//!   that waits for room is not passed by a later one to the same member.
+//! - **GR-1 in order**: a member is told messages in the order in which the group handled them: a
+//!   message that waits for room is not passed by a later one to the same member.
 //! - **GR-2 apart**: the group waits for no member, and no member for another one.
 //! - **GR-3 bounded**: at most [`limits::GROUP_WAITING_MAX`] messages of a group wait for one
-//!   member. Of what comes beyond them that member is told nothing.
-//! - **GR-4 accounted for**: of each message, each member of that moment was told it or has missed
-//!   it, and its asker learns which.
+//!   member. The member misses messages beyond these.
+//! - **GR-4 accounted for**: each current member either is told a message or misses it, and the
+//!   asker learns which.
 //! - **GR-5 archived once**: a message is archived for the first member of another node, and the
-//!   bytes are copied for the others; one that gained fields once in each of its forms, so that
-//!   each node is told the newest that it knows.
+//!   bytes are copied for the others. A message that gained fields is archived once in each of its
+//!   forms, so that each node gets the newest form that it knows.
 
 mod copies;
 mod member;
@@ -37,27 +37,27 @@ use tally::{Slip, Tally};
 pub use membership::{Membership, MembershipEnded};
 pub use tally::{Miss, Missed, Told};
 
-/// Actors that come and go, of this node and of others, and are told the same messages.
+/// A changing set of actors, on any nodes, that are told the same messages.
 ///
-/// It is an actor like any other: spawned on a node, or the child of another actor with which it is
-/// to end; found by its name from other nodes; and its reference may be a field of a message. A
-/// member that ends, or whose node is down, is one no longer. A group that ends leaves its members
-/// as they are, and one that is restarted begins without any. An actor that is to be a member all
-/// the same, whatever becomes of the group, its node and the link, has a [`Membership`].
+/// A group is an actor like any other: it is spawned on a node or as the child of another actor,
+/// found by its name from other nodes, and its reference may be a field of a message. A member that
+/// ends, or whose node is down, is removed. A group that ends does not affect its members, and a
+/// restarted group has no members. An actor that must stay a member, whatever happens to the group,
+/// its node and the link, has a [`Membership`].
 ///
-/// What joins by a [name](crate::Node::named) of another node is a member by that name. The first
-/// end that is told after it joined may be one from before that, so the name is looked up again
-/// then: whatever actor has it is the member from then on, also one that never joined, until it
-/// ends. If nothing has it, the member is one no longer.
+/// An actor that joins by a [name](crate::Node::named) on another node is a member by that name.
+/// The first end reported after it joined may be an older one, so the name is looked up again then:
+/// the actor that has the name is the member from then on until it ends, even if it never joined.
+/// If no actor has the name, the member is removed.
 ///
-/// Each member is told all that the group is sent, in the order in which the group handles it, when
-/// that member has room: `tell` a message to the group as to a member, or `ask` it to learn who was
-/// told and who missed it, and why, when that is known of all. A member that is slow holds up
-/// neither the others nor the group: messages wait for each member apart, at most
-/// [`limits::GROUP_WAITING_MAX`] of them, and what comes beyond these it misses. To tell only
-/// members that have room now, there is [`try_broadcast`](Group::try_broadcast). An ask is answered
-/// when the slowest member is settled, which may take as long as its node takes to be down: one
-/// whose time-out passes first learns nothing, although members were told.
+/// Each member is told every message of the group, in the order in which the group handles them,
+/// when the member has room. `tell` a message to the group as to a member, or `ask` it to learn who
+/// was told and who missed it, and why, once that is known of all members. A slow member delays
+/// neither the others nor the group: messages wait for each member separately, at most
+/// [`limits::GROUP_WAITING_MAX`], and it misses messages beyond these.
+/// [`try_broadcast`](Group::try_broadcast) tells only members that have room now. An ask is
+/// answered when the slowest member is settled, which may take until its node is found down. An ask
+/// that times out before learns nothing, although members were told.
 ///
 /// ```
 /// use ringpost::group::Told;
@@ -80,27 +80,28 @@ pub use tally::{Miss, Missed, Told};
 /// assert_eq!((told.told, told.missed), (1, vec![]));
 /// assert_eq!(ada.receive().await, Some(Line { text: "hello".into() }));
 ///
-/// drop(ada); // it leaves by itself
+/// drop(ada); // leaves the group
 /// room.when_size(0).await?;
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// A member of this node gets a clone of the message. For those of other nodes it is archived once,
-/// and the bytes are copied for each. A message that gained fields (`since` of
+/// A member on this node gets a clone of the message. For members on other nodes it is archived
+/// once, and the bytes are copied for each. A message that gained fields (`since` of
 /// [`#[message]`](macro@crate::message)) is archived once for each version, and a member is told
-/// the newest one that its node knows; a member whose node has another layout of it misses it with
-/// [`Miss::Refused`]. (A `try_broadcast` has its message inside: nodes that know different versions
-/// of that refuse each other's. A message to the group itself is understood.)
+/// the newest version that its node knows; a member whose node has another layout misses the
+/// message with [`Miss::Refused`]. (A `try_broadcast` contains the message: nodes that know
+/// different versions of it refuse each other's `try_broadcast`. They understand a message told to
+/// the group itself.)
 ///
 /// # Cancel safety
-/// An ask of a group that is dropped before the group has begun it tells nobody anything. Later it
-/// goes on, and only the outcome goes untold. A message that waits for a member when the group ends
-/// is dropped, and the asker learns that this member missed it.
+/// If an ask of a group is dropped before the group has begun it, no member is told. If it is
+/// dropped later, the members are told, but the outcome is not reported. A message that waits for a
+/// member when the group ends is dropped, and the asker learns that this member missed it.
 ///
-/// A group that is a member of itself, also by way of others, tells the same message for ever.
+/// A group that is a member of itself, even through others, tells the same message forever.
 pub struct Group<M: Message + Wire + Clone> {
-    /// By number, in the order in which they joined.
+    /// Members by number, in the order in which they joined.
     members: BTreeMap<u64, Member<M>>,
     numbers: HashMap<Address, u64>,
     joined: u64,
@@ -110,24 +111,24 @@ pub struct Group<M: Message + Wire + Clone> {
 
 /// Askers that wait for a number of members.
 ///
-/// Those that have given up are dropped when the number of all has doubled since that was done
-/// last, so what one of them costs does not grow with the others. At most twice as many are kept as
-/// waited at once, or [`Awaited::KEPT_MIN`].
+/// Askers that have given up are dropped when the number of all has doubled since that was done
+/// last, so the cost of an asker does not grow with the number of others. At most twice as many are
+/// kept as ever waited at once, or [`Awaited::KEPT_MIN`].
 #[derive(Default)]
 struct Awaited {
-    /// By that number.
+    /// The askers by the number of members that they wait for.
     by_size: BTreeMap<u64, Vec<ReplyTo<()>>>,
     count: usize,
-    /// How many there were when those that had given up were dropped last.
+    /// The number of askers left when they were last pruned.
     left: usize,
 }
 
 impl Awaited {
-    /// As few are kept whether they have given up or not.
+    /// Up to this number, askers are kept even if they have given up.
     const KEPT_MIN: usize = 64;
 
     fn insert(&mut self, size: u64, reply: ReplyTo<()>) {
-        // Of a tell none waits.
+        // A tell has no asker that waits.
         if !reply.is_awaited() {
             return;
         }
@@ -138,14 +139,14 @@ impl Awaited {
         self.count += 1;
     }
 
-    /// Takes out those that wait for this number.
+    /// Removes the askers that wait for this number of members.
     fn remove(&mut self, size: u64) -> Vec<ReplyTo<()>> {
         let reached = self.by_size.remove(&size).unwrap_or_default();
         self.count -= reached.len();
         reached
     }
 
-    /// Drops those that have given up.
+    /// Drops the askers that have given up.
     fn prune(&mut self) {
         for waiting in self.by_size.values_mut() {
             waiting.retain(|reply| !reply.is_given_up());
@@ -156,19 +157,19 @@ impl Awaited {
     }
 }
 
-/// A group has as many members as it may have.
+/// The error of joining a group that already has the maximum number of members.
 #[message]
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the group has {members_max} members, as many as it may have: see `Group::members_max`")]
 pub struct GroupFull {
-    /// How many it may have.
+    /// The maximum number of members.
     pub members_max: u64,
 }
 
 ringpost_transport::debug_by_display!(GroupFull);
 
 impl<M: Message + Wire + Clone> Group<M> {
-    /// A group without members.
+    /// Creates a group without members.
     pub fn new() -> Self {
         Group {
             members: BTreeMap::new(),
@@ -179,7 +180,7 @@ impl<M: Message + Wire + Clone> Group<M> {
         }
     }
 
-    /// How many members it may have: [`limits::GROUP_MEMBERS_MAX`] when not set.
+    /// Sets the maximum number of members; the default is [`limits::GROUP_MEMBERS_MAX`].
     pub fn members_max(mut self, members: usize) -> Self {
         self.members_max = members;
         self
@@ -194,13 +195,13 @@ impl<M: Message + Wire + Clone> Group<M> {
         was_member
     }
 
-    /// Tells those that wait for as many members as there are now.
+    /// Answers the askers that wait for the current number of members.
     fn tell_size(&mut self) {
         let reached = self.awaited.remove(self.members.len() as u64);
         reached.into_iter().for_each(|reply| reply.send(()));
     }
 
-    /// Tells each member, or has the message wait for it, as `patience` says.
+    /// Tells each member the message, or queues it for the member, as `patience` says.
     async fn tell_each(
         &mut self,
         message: M,
@@ -208,16 +209,16 @@ impl<M: Message + Wire + Clone> Group<M> {
         reply: ReplyTo<Told<M>>,
         cx: &mut Context<Self>,
     ) {
-        // No member is waited for (GR-2).
+        // This waits for no member (GR-2).
         let tally = Tally::new(reply);
-        // Before the first one is told: where this is dropped in the midst of it, the others have
-        // missed it (GR-4).
+        // Made before the first member is told: if this future is dropped midway, the other members
+        // have missed the message (GR-4).
         let slips = self.members.values().map(|member| tally.slip(member.recipient()));
         let slips: Vec<Slip<M>> = slips.collect();
         drop(tally);
         let mut copies = Copies::new(message);
         for (member, slip) in self.members.values_mut().zip(slips) {
-            // A large group lets others run now and then.
+            // A large group must let other tasks run.
             coop::consume_budget().await;
             match copies.of(member.is_far()) {
                 Ok(copy) => member.tell(copy, slip, patience, cx),
@@ -248,7 +249,8 @@ impl<M: Message + Wire + Clone> Actor for Group<M> {}
 
 #[handlers(Down, Members<M>, Size<M>)]
 impl<M: Message + Wire + Clone> Group<M> {
-    /// Has each member told the message, when it has room. Answers when that is known of all.
+    /// Tells each member the message when it has room. Answers when the outcome of all members is
+    /// known.
     #[handler]
     pub async fn broadcast(&mut self, msg: M, reply: ReplyTo<Told<M>>, cx: &mut Context<Self>) {
         self.tell_each(msg, Patience::Waits, reply, cx).await;
@@ -266,15 +268,16 @@ impl<M: Message + Wire + Clone> Group<M> {
         self.tell_each(message, Patience::None, reply, cx).await;
     }
 
-    /// Makes an actor a member: it is told what the group handles from then on. One that is a
-    /// member already stays one, also if it was about to be taken for one that has ended. One that
-    /// has ended is a member until the group learns it. One that joins by a name of another node is
-    /// whatever actor has that name when its first end after that is told: see [`Group`].
+    /// Makes an actor a member: it is told the messages that the group handles from then on. An
+    /// actor that is a member already stays a member, even if the group was about to remove it as
+    /// ended. An actor that has ended is a member until the group learns of its end. After joining
+    /// by a name on another node, the member is whatever actor has that name when the first end
+    /// after that is reported: see [`Group`].
     #[handler]
     pub fn join(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> Result<(), GroupFull> {
         if let Some(number) = self.numbers.get(member.address()) {
             self.members.get_mut(number).into_iter().for_each(Member::join_again);
-            // Its end may be known and not told yet, and is that of what it was before.
+            // A `Down` that is still pending belongs to the earlier member.
             cx.unwatch(&member);
             cx.watch(&member);
             return Ok(());
@@ -290,8 +293,8 @@ impl<M: Message + Wire + Clone> Group<M> {
         Ok(())
     }
 
-    /// Makes an actor a member no longer. What waits for it is dropped: it misses that. Answers
-    /// false when it was none.
+    /// Removes a member, which misses the messages that wait for it. Answers false if the actor was
+    /// not a member.
     #[handler]
     pub fn leave(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> bool {
         cx.unwatch(&member);
@@ -301,7 +304,7 @@ impl<M: Message + Wire + Clone> Group<M> {
         self.remove(member.address())
     }
 
-    /// Answers when the actor is no member, or no longer: for its [`Membership`].
+    /// Answers when the actor is not a member, or no longer: called by its [`Membership`].
     #[doc(hidden)]
     #[handler]
     pub fn stay(&mut self, member: Recipient<M>, reply: ReplyTo<()>) {
@@ -312,7 +315,7 @@ impl<M: Message + Wire + Clone> Group<M> {
         }
     }
 
-    /// Answers when there are so many members: see [`ActorRef::when_size`].
+    /// Answers when the group has this number of members: see [`ActorRef::when_size`].
     #[doc(hidden)]
     #[handler]
     pub fn when_size_is(&mut self, msg: WhenSize<M>, reply: ReplyTo<()>) {
@@ -321,15 +324,15 @@ impl<M: Message + Wire + Clone> Group<M> {
     }
 }
 
-/// Asks for the members. Generic, so that it is none of the messages of a group.
+/// Asks for the members. Generic, to differ from every message of a group.
 #[message]
 struct Members<M>(#[message(opaque)] PhantomData<fn(M)>);
 
-/// Asks how many members there are. Generic as [`Members`] is.
+/// Asks how many members there are. Generic like [`Members`].
 #[message]
 struct Size<M>(#[message(opaque)] PhantomData<fn(M)>);
 
-/// Waits for a number of members. Generic as [`Members`] is. Made by [`ActorRef::when_size`].
+/// Waits for a number of members. Generic like [`Members`]. Created by [`ActorRef::when_size`].
 #[doc(hidden)]
 #[message]
 pub struct WhenSize<M>(u64, #[message(opaque)] PhantomData<fn(M)>);
@@ -346,7 +349,7 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
         self.ask(Members(PhantomData)).await
     }
 
-    /// Returns how many members there are.
+    /// Returns the number of members.
     ///
     /// # Errors
     /// [`AskError`].
@@ -357,12 +360,12 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
         self.ask(Size(PhantomData)).await
     }
 
-    /// Waits until the group has exactly this many members, for a year at most
-    /// ([`limits::ASK_TIMEOUT_MAX`]). Ready at once when it has. The group answers at the moment
-    /// when it is so, and may have others when the answer comes.
+    /// Waits until the group has exactly this many members, for at most a year
+    /// ([`limits::ASK_TIMEOUT_MAX`]). Ready at once if it has. The number may have changed again
+    /// when the group's answer arrives.
     ///
     /// # Errors
-    /// [`AskError`] when the group ends first, its node is or goes out of reach, or that time is
+    /// [`AskError`] if the group ends first, its node is or becomes unreachable, or the year is
     /// over.
     ///
     /// # Cancel safety
@@ -417,7 +420,7 @@ mod tests {
     use super::*;
     use crate::node::Node;
 
-    /// Keeps those that wait as a group does.
+    /// Keeps waiting askers as a group does.
     #[actor]
     #[derive(Default)]
     struct Keeper {

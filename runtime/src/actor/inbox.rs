@@ -1,4 +1,4 @@
-//! `Inbox`: a place that messages can be sent to, for code that is no actor.
+//! `Inbox`: a receiver of messages for code that is not an actor.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,23 +20,23 @@ use crate::dead_letter::DeadLetterCause;
 use crate::error::SpawnError;
 use crate::message::Message;
 use crate::node::Node;
-use crate::resident::{Halt, Resident};
+use crate::resident::Halt;
 use crate::{actor, handlers};
 
-/// A place that messages of one type can be sent to, for code that is no actor: a stream of what
-/// came to its [`recipient`](Inbox::recipient). Made by [`Node::inbox`]. Dropped, it is closed:
-/// a message sent to it then is refused, and those that were not received are dead letters.
+/// A receiver of messages of one type for code that is not an actor: a stream of the messages sent
+/// to its [`recipient`](Inbox::recipient). Created by [`Node::inbox`]. Dropping it closes it:
+/// messages sent later are refused, and messages that were not received are dead letters.
 ///
-/// The recipient may be sent in messages, also to other nodes, where `M` can cross nodes.
+/// The recipient may be sent in messages, even to other nodes if `M` can cross nodes.
 pub struct Inbox<M: Message> {
     messages: mpsc::Receiver<M>,
     actor: ActorRef<Clerk<M>>,
-    /// The end of the actor that this one ends with.
+    /// The end of the actor with which this inbox ends.
     end: Option<BoxFuture<'static, Down>>,
     ended: Option<Down>,
 }
 
-/// The actor behind an inbox: hands over what it is told, one after the other.
+/// The actor behind an inbox. It hands over its messages one after the other.
 pub(super) struct Clerk<M: Message> {
     messages: mpsc::Sender<M>,
 }
@@ -53,8 +53,8 @@ impl<M: Message> Handler<M> for Clerk<M> {
     type Reply = ();
 
     async fn handle(&mut self, msg: M, cx: &mut Context<Self>) {
-        // Its owner may take the next one whenever it likes. An error says that the inbox is gone:
-        // this one is about to stop.
+        // The owner may take its time to receive the next message. An error means that the inbox
+        // was dropped: this actor is about to stop.
         if let Err(SendError(unsent)) = at_rest(self.messages.send(msg)).await {
             bury(cx.cell(), unsent);
         }
@@ -62,13 +62,13 @@ impl<M: Message> Handler<M> for Clerk<M> {
 }
 
 impl Node {
-    /// Makes a place that messages `M` can be sent to, of which `capacity` wait at most.
+    /// Creates an inbox for messages `M`, of which at most `capacity` wait.
     ///
     /// # Errors
     /// [`SpawnError::Shutdown`] when the node is shutting down.
     ///
     /// # Cancel safety
-    /// When the future is dropped after its first poll, what was made for it lives until the node
+    /// If the future is dropped after its first poll, the actor of the inbox lives until the node
     /// shuts down.
     pub async fn inbox<M: Message>(&self, capacity: usize) -> Result<Inbox<M>, SpawnError> {
         let (sender, messages) = mpsc::channel(1);
@@ -79,26 +79,27 @@ impl Node {
 }
 
 impl<M: Message> Inbox<M> {
-    /// Returns where its messages are sent to.
+    /// Returns the recipient for which this inbox receives messages.
     pub fn recipient(&self) -> Recipient<M> {
         self.actor.recipient()
     }
 
-    /// Ends this inbox with `actor`: when that has ended, the inbox is closed, and
+    /// Ends this inbox with `actor`: when that actor has ended, the inbox is closed, and
     /// [`receive`](Self::receive) returns every message that the actor sent to it before, and then
     /// `None`. A second call replaces the first.
     pub fn end_with(&mut self, actor: &impl Watchable) {
         self.end = Some(down_of(actor));
     }
 
-    /// Returns how the actor ended that [ended this inbox](Self::end_with): there once
+    /// Returns how the actor ended that [ended this inbox](Self::end_with); `Some` once
     /// [`receive`](Self::receive) has seen that end.
     pub fn down(&self) -> Option<&Down> {
         self.ended.as_ref()
     }
 
-    /// Waits for the next message; `None` when the node has shut down, or when the actor that this
-    /// inbox [ends with](Self::end_with) has ended and all that came before was received.
+    /// Waits for the next message. Returns `None` when the node has shut down, or when the actor
+    /// that this inbox [ends with](Self::end_with) has ended and all earlier messages were
+    /// received.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -112,9 +113,9 @@ impl<M: Message> Inbox<M> {
         {
             self.end = None;
             self.ended = Some(down);
-            // Its messages have arrived: the clerk hands them over, and ends.
+            // The actor's messages have arrived: the clerk hands them over, and ends.
             if let View::Local(near) = self.actor.destination().view() {
-                near.cell().halt(Halt::Drain);
+                near.cell().resident().halt(Halt::Drain);
             }
         }
         self.messages.poll_recv(cx)
@@ -131,7 +132,7 @@ impl<M: Message> Stream for Inbox<M> {
 
 impl<M: Message> Drop for Inbox<M> {
     fn drop(&mut self) {
-        // It is an actor of this node: that never fails.
+        // This never fails, because the clerk is an actor of this node.
         self.actor.request_stop().ok();
         self.messages.close();
         while let Ok(unread) = self.messages.try_recv() {
@@ -142,7 +143,7 @@ impl<M: Message> Drop for Inbox<M> {
     }
 }
 
-/// Buries a message that its owner did not receive.
+/// Buries a message that the owner did not receive.
 fn bury<M: Message>(clerk: &Cell<Clerk<M>>, message: M) {
     let label = const { &Label::of::<Clerk<M>, M>() };
     clerk.base().bury(label, DeadLetterCause::Stopped);

@@ -1,11 +1,12 @@
 //! The registrations of an actor: timers, tasks, streams, watches.
 //!
-//! - **RL-1 ahead**: what is due is handled before the next message of the mailbox. It needs no
-//!   room there, and is bounded by what the actor registered.
-//! - **RL-2 fair**: after so many of these in a row as a batch has messages, what waits in the
-//!   mailbox has a turn.
-//! - **RL-3 one incarnation**: it ends with the incarnation that registered it, before the next one
-//!   begins.
+//! - **RL-1 ahead**: a due message of a registration is handled before the next message of the
+//!   mailbox. It needs no room there; the registrations of the actor bound the number of such
+//!   messages.
+//! - **RL-2 fair**: after [`limits::BATCH_MESSAGES_MAX`] of these in a row the mailbox has its
+//!   turn.
+//! - **RL-3 one incarnation**: a registration ends with the incarnation that made it, before the
+//!   next one begins.
 
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -32,21 +33,21 @@ use crate::resident::Resident;
 use crate::spans::Scope;
 use crate::tally::{Registered, Tally};
 
-/// Makes the message of an end.
+/// A function that makes the message about the end of an actor.
 pub(super) type MakeDown<A> = fn(Down, &Node) -> Option<Item<A>>;
 
-/// A message that is due, and the scope that it belongs to, if to any.
+/// A due message, and its scope, if it has one.
 pub(super) type DueItem<A> = (Item<A>, Option<Box<Scope>>);
 
-/// The step that a task ends with. Done by the actor, in the scope of the handler that made it.
+/// The last step of a task. The actor does it, in the scope of the handler that spawned the task.
 pub(super) struct Step<A: Handlers> {
     pub(super) task: Task<A>,
     pub(super) scope: Option<Box<Scope>>,
 }
 
 pin_project! {
-    /// A task of an actor. When it is dropped before its end it counts the ways back that it has,
-    /// whose askers wait.
+    /// A task of an actor. If it is dropped before its end, it counts the `ReplyTo`s that it holds
+    /// and whose askers wait.
     struct Counted<F> {
         #[pin]
         future: Option<F>,
@@ -71,22 +72,22 @@ impl<F: Future> Future for Counted<F> {
     }
 }
 
-/// The registrations of an actor. Owned by its context, and made at the first of them.
+/// The registrations of an actor. Owned by its context, and created at the first registration.
 pub(super) struct Lane<A: Handlers> {
     pub(super) timers: Timers<A>,
     pub(super) tasks: JoinSet<Option<Step<A>>>,
-    /// How many asks were left unanswered by tasks that were dropped before their end.
+    /// The number of asks left unanswered by tasks that were dropped before their end.
     unanswered: Arc<Mutex<usize>>,
-    /// One more for each pipe whose step is still to be done.
+    /// One clone for each pipe whose step is still to be done.
     pub(super) pipes: Arc<()>,
     pub(super) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
     pub(super) watches: Watches,
-    /// There with the first watch.
+    /// Set by the first watch.
     pub(super) down: Option<MakeDown<A>>,
     tally: Arc<Tally>,
-    /// How many were taken since the last message of the mailbox.
+    /// The number of items taken since the last message of the mailbox.
     row: usize,
-    /// Which kind is looked at first.
+    /// The kind that is polled first.
     turn: usize,
 }
 
@@ -118,8 +119,8 @@ impl<A: Handlers> Lane<A> {
         task
     }
 
-    /// Takes what is due (RL-1), unless it is the mailbox's turn (RL-2). Timers wake no task: see
-    /// [`wait`](Self::wait).
+    /// Takes the next due message (RL-1), unless it is the mailbox's turn (RL-2). Timers do not
+    /// wake the task: see [`wait`](Self::wait).
     pub(super) fn take(
         &mut self,
         cell: &Cell<A>,
@@ -135,7 +136,8 @@ impl<A: Handlers> Lane<A> {
                 return Some((item, None));
             }
         }
-        // Each kind is looked at first in turn: none that always has something holds up another.
+        // Each kind is polled first in turn, so that a kind which always has an item delays no
+        // other.
         for at in self.turn..self.turn + 3 {
             let found = match at % 3 {
                 0 => {
@@ -156,19 +158,19 @@ impl<A: Handlers> Lane<A> {
         None
     }
 
-    /// Notes how much is registered now (TA-1).
+    /// Updates the counts of registrations (TA-1).
     pub(super) fn count(&self) {
         self.tally.set(Registered::Timers, self.timers.len());
         self.tally.set(Registered::Tasks, self.tasks.len());
         self.tally.set(Registered::Streams, self.streams.len());
     }
 
-    /// Returns how many pipes are open.
+    /// Returns the number of open pipes.
     pub(super) fn open_pipes(&self) -> usize {
         Arc::strong_count(&self.pipes) - 1
     }
 
-    /// Has the waker woken by the next timer.
+    /// Registers the waker to be woken by the next timer.
     pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
         self.timers.wait(cx);
     }
@@ -185,7 +187,7 @@ impl<A: Handlers> Lane<A> {
                 Ok(Some(Step { task, scope })) => {
                     return Some(((const { &Label::of_task::<A>() }, A::task(task)), scope));
                 }
-                // The actor answers for its tasks.
+                // A panic of a task is a panic of its actor.
                 Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
                 Err(_aborted) => {}
             }
@@ -196,7 +198,8 @@ impl<A: Handlers> Lane<A> {
     fn next_of_streams(&mut self, cx: &mut Context<'_>) -> Option<Item<A>> {
         match Pin::new(&mut self.streams).poll_next_unpin(cx) {
             Poll::Ready(Some(None)) => {
-                // It could not be made: others have their turn before the next one.
+                // The message could not be made: the other kinds have their turn before the next
+                // item.
                 cx.waker().wake_by_ref();
                 None
             }
@@ -205,11 +208,11 @@ impl<A: Handlers> Lane<A> {
         }
     }
 
-    /// Ends all of it, and waits for the tasks. Returns how many asks that leaves unanswered whose
-    /// askers wait.
+    /// Ends all registrations, and waits for the tasks. Returns how many asks that leaves
+    /// unanswered whose askers wait.
     pub(super) async fn end(mut self) -> usize {
         let by_tasks = self.unanswered.clone();
-        // The program itself ended others before.
+        // Tasks that the program itself aborted before do not count.
         let before = *by_tasks.lock();
         let mut others = 0;
         self.tasks.abort_all();
@@ -223,7 +226,7 @@ impl<A: Handlers> Lane<A> {
 }
 
 impl<A: Handlers> Drop for Lane<A> {
-    /// Counts off what was registered (TA-2).
+    /// Resets the counts of registrations (TA-2).
     fn drop(&mut self) {
         for what in [Registered::Timers, Registered::Tasks, Registered::Streams] {
             self.tally.set(what, 0);

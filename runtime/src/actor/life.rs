@@ -35,6 +35,7 @@ use crate::limits;
 use crate::mailbox::{Batch, Hand, Outlined};
 use crate::mutants::planted;
 use crate::node::Node;
+use crate::resident::Resident;
 use crate::rest::Started;
 use crate::spans::Scope;
 use crate::waits::Hand as Asks;
@@ -381,6 +382,7 @@ fn note_undone(life: &mut dyn Living, undone: Undone, was_drained: bool) {
 fn end(life: &mut dyn Living) {
     let how = std::mem::replace(life.how(), Ending::Killed);
     let (me, exit) = (life.me(), how.exit());
+    let resident: &dyn Resident = &*me;
     let (is_born, in_hand) = (life.is_born(), life.take_in_hand().map(Label::name));
     life.end(exit.clone());
     if let Some(started) = life.started().take() {
@@ -391,7 +393,7 @@ fn end(life: &mut dyn Living) {
     }
     match &exit {
         // How a tie ends says how another actor did.
-        _ if me.is_tie() => {}
+        _ if resident.is_tie() => {}
         ActorExit::Panicked(reason) => {
             count_failure(me.name());
             log::error!(actor = %me.address(), %reason, in_hand, "an actor panicked");

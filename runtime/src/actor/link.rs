@@ -1,12 +1,12 @@
-//! Links: two actors of which each ends when the other one fails.
+//! Links: two actors, each of which fails when the other one fails.
 //!
-//! - **LI-1 both or none**: a link that is made is known at both ends, or both ends are told that
-//!   it is none. Of those that end at the same moment each tells the other.
+//! - **LI-1 both or none**: either both ends know a link, or both are told that there is none. If
+//!   both actors end at the same moment, each tells the other.
 //! - **LI-2 one incarnation**: a link ends with the incarnation that has it, of either actor.
 //!
-//! Two actors of one node have each other. Two of different nodes have a [`Tie`] each, an actor of
-//! their own node that stands in for the other. A tie that ends tells the other one before, as
-//! often as it takes; and the two watch each other, for the end of a node.
+//! Two actors of one node hold each other. For two actors of different nodes, each node has a
+//! [`Tie`], an actor that stands in for the remote one. A tie that ends tells the other tie first,
+//! as often as it takes; and the two ties watch each other, to learn of the end of a node.
 
 use std::future::{poll_fn, ready};
 use std::sync::Arc;
@@ -37,15 +37,15 @@ use crate::waits::wire::{self, Place};
 use crate::{actor, handlers, message};
 
 impl<A: Handlers> Context<A> {
-    /// Links this actor and another one, of this node or of another: when one of the two fails, so
-    /// does the other, wherever its handler waits next, with a
-    /// [`Failed`](ActorExit::Failed) that names the first. A stop and a drain only end the link.
-    /// Linked to an actor that has ended, this one fails at once.
+    /// Links this actor and another one, on any node: when one of the two fails, so does the other,
+    /// at the next point where its handler waits, with a [`Failed`](ActorExit::Failed) that names
+    /// the first. A stop or a drain only ends the link. If the other actor has ended, this one
+    /// fails at once.
     ///
-    /// The link is between what the two are now: also the failure of an actor that is restarted
-    /// ends the other one, and the next incarnation of either has no links. Linking again changes
-    /// nothing. An actor that is only to be told of an end [watches](Self::watch); one that is to
-    /// have others fail with it and not to fail with them [traps](Self::trap_exits).
+    /// The link is between the current incarnations: the other actor ends even if the actor that
+    /// failed is restarted, and the next incarnation of either has no links. Linking again changes
+    /// nothing. To be only told of an end, [watch](Self::watch) the actor; to make others fail with
+    /// this actor without failing with them, [trap exits](Self::trap_exits).
     pub fn link(&mut self, actor: &impl Watchable) {
         let me: Arc<dyn Resident> = self.shared_cell();
         match actor.met().0 {
@@ -53,11 +53,14 @@ impl<A: Handlers> Context<A> {
             Peer::Near(_) | Peer::Far(_) if self.cell().ends().is_linked(actor.place()) => {}
             Peer::Near(peer) => link_near(&me, &peer, actor.place()),
             Peer::Far(sender) => link_far(self.node(), &me, actor.place(), sender.clone()),
-            Peer::Nobody => me.fail_linked(linked_to(actor.place(), &ActorExit::NoActor)),
+            Peer::Nobody => {
+                let reason = linked_to(actor.place(), &ActorExit::NoActor);
+                me.order(|ends| ends.fail_linked(reason));
+            }
         }
     }
 
-    /// Ends a link: neither actor fails with the other any more. Returns false when they were not
+    /// Ends a link: neither actor fails with the other any more. Returns false if they were not
     /// linked by an equal reference, or the other one has ended.
     pub fn unlink(&mut self, actor: &impl Watchable) -> bool {
         let links = self.cell().ends().take_links(actor.place());
@@ -66,39 +69,39 @@ impl<A: Handlers> Context<A> {
         is_linked
     }
 
-    /// Says whether this actor fails when one that it is linked to does: it does unless it traps.
-    /// The next incarnation traps nothing.
+    /// Sets whether this actor traps exits: if it does, it does not fail when a linked actor fails.
+    /// The next incarnation does not trap exits.
     pub fn trap_exits(&mut self, traps: bool) {
         self.cell().ends().trap(traps);
     }
 }
 
-/// Links two actors of one node, of which the first calls the other one `to`.
+/// Links two actors of one node, of which the first knows the other by the address `to`.
 fn link_near(me: &Arc<dyn Resident>, peer: &Arc<dyn Resident>, to: &Address) {
-    // In this order: what ends the peer from now on finds the link here (LI-1).
-    me.link(peer.token(), link_to(peer, to, me.token()));
-    if !peer.link(me.token(), link_to(me, me.address(), peer.token())) {
+    // In this order: if the peer ends from now on, its end finds the link here (LI-1).
+    me.ends().link(peer.token(), link_to(peer, to, me.token()));
+    if !peer.ends().link(me.token(), link_to(me, me.address(), peer.token())) {
         me.unlink(peer.token(), Some(linked_to(peer.address(), &ActorExit::NoActor)));
     }
 }
 
-/// Makes the link to an actor of this node, called `to`, which knows the other end by `token`.
+/// Creates an end of a link to an actor of this node, known as `to`, for the actor with `token`.
 fn link_to(actor: &Arc<dyn Resident>, to: &Address, token: usize) -> LinkEnd {
     let actor = actor.clone();
     LinkEnd { to: to.clone(), tell: Box::new(move |why| actor.unlink(token, why)) }
 }
 
-/// Links an actor to one of another node.
+/// Links an actor to an actor of another node.
 fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSender) {
     let tie = Tie::new(me, to);
-    // An error says that the node shuts down: all its actors end.
+    // An error means that the node is shutting down, which ends all its actors.
     let Ok((cell, _)) = node.begin(Tie::options(), tie, None, None) else { return };
     let tie = ActorRef::local(cell.clone());
-    me.link(cell.token(), link_by(&tie, to.clone()));
-    // Now that what comes of it finds the link (LI-1).
+    me.ends().link(cell.resident().token(), link_by(&tie, to.clone()));
+    // Only now, so that the outcome finds the link (LI-1).
     let tether = Tether { tie: tie.address().clone(), actor: me.address().clone() };
     let mut making: Making = Box::pin(make(sender, node.clone(), tether));
-    // It stands in line from now on: before all that the actor sends there after this.
+    // Polled once now, so that it is sent before all that the actor sends there after this.
     let mut cx = TaskContext::from_waker(Waker::noop());
     if let Poll::Ready(made) = coop::unconstrained(&mut making).poll_unpin(&mut cx) {
         making = Box::pin(ready(made));
@@ -106,15 +109,15 @@ fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSen
     drop(tie.try_tell(Make(making)));
 }
 
-/// Makes the link to an actor of another node, for which `tie` stands in.
+/// Creates an end of a link to an actor of another node, for which `tie` stands in.
 fn link_by(tie: &ActorRef<Tie>, to: Address) -> LinkEnd {
     let tie = tie.clone();
-    // An error says that the tie ends, with its node.
+    // An error means that the tie ends with its node.
     LinkEnd { to, tell: Box::new(move |why| drop(tie.try_tell(Untie(why)))) }
 }
 
-/// Stands in, on the node of `me`, for the actor `to` of another node. It lives as long as the
-/// link, and ends with what the other end is to be told.
+/// An actor that stands in, on the node of `me`, for the actor `to` of another node. It lives as
+/// long as the link, and its exit tells the other end how the link ended.
 struct Tie {
     me: Arc<dyn Resident>,
     to: Address,
@@ -127,12 +130,12 @@ impl Tie {
         Tie { me: me.clone(), to: to.clone(), other: None }
     }
 
-    /// It is sent two messages of its node at most, which are never refused.
+    /// Its own node sends it at most two messages, which are never refused.
     fn options() -> SpawnOptions {
         SpawnOptions::anonymous().mailbox_capacity(2)
     }
 
-    /// Meets the tie at the other end.
+    /// Stores and watches the tie at the other end.
     fn meet(&mut self, other: Address, cx: &mut Context<Self>) {
         let other = ActorRef::bind(cx.node(), other);
         cx.watch(&other);
@@ -144,31 +147,31 @@ impl Tie {
 #[diagnostic::do_not_recommend]
 impl Actor for Tie {}
 
-/// The other node makes the other end.
+/// The request to the other node to make its end of the link.
 type Making = BoxFuture<'static, Result<Address, Unmade>>;
 
-/// The link is being made at the other end. Sent once, before all else.
+/// The request to make the other end of the link. Sent once, before all other messages.
 #[message(local)]
 struct Make(Making);
 
-/// Answers a tether. Sent once, before all else.
+/// The order to answer a tether. Sent once, before all other messages.
 #[message(local)]
 struct Answer {
     /// The tie at the other end.
     other: Address,
     replier: Replier,
     deadline: Option<Instant>,
-    /// Tells whether `me` has the link.
+    /// Resolves to whether `me` has the link.
     is_linked: oneshot::Receiver<bool>,
 }
 
-/// The link has ended at the other end; with a text the actor there has failed.
+/// The link has ended at the other end. With a text, the actor there has failed.
 #[message(name = "ringpost::Untied")]
 struct Untied {
     why: Option<String>,
 }
 
-/// The link has ended on this node; with a text `me` has failed.
+/// The link has ended on this node. With a text, `me` has failed.
 #[message(local)]
 struct Untie(Option<Arc<str>>);
 
@@ -182,18 +185,18 @@ impl Handler<Make> for Tie {
     async fn handle(&mut self, msg: Make, cx: &mut Context<Self>) {
         let made = tokio::select! {
             biased;
-            // The node shuts down.
+            // The node is shutting down.
             () = cx.is_to_end() => return,
             made = msg.0 => made,
         };
         match made {
             Ok(tie) => self.meet(tie, cx),
             Err(unmade) => {
-                self.me.unlink(cx.cell().token(), Some(unmade.text(&self.to)));
+                self.me.unlink(cx.cell().resident().token(), Some(unmade.text(&self.to)));
                 match unmade {
                     Unmade::Ended(ActorExit::NoActor) => cx.stop(),
-                    // Should the other end be there after all, this one is out of its reach.
-                    unmade => cx.cell().fail(unmade.text(self.me.address())),
+                    // If the other end was made after all, it learns of this failure by its watch.
+                    unmade => cx.cell().resident().fail(unmade.text(self.me.address())),
                 }
             }
         }
@@ -208,7 +211,7 @@ impl Handler<Answer> for Tie {
         let Answer { other, replier, deadline, is_linked } = msg;
         let is_linked = is_linked.await == Ok(true);
         let Some(replier) = begin_ask(replier, deadline).filter(|_| is_linked) else {
-            self.me.unlink(cx.cell().token(), None);
+            self.me.unlink(cx.cell().resident().token(), None);
             return cx.stop();
         };
         self.meet(other, cx);
@@ -224,7 +227,7 @@ impl Handler<Untied> for Tie {
 
     async fn handle(&mut self, msg: Untied, cx: &mut Context<Self>) {
         let why = msg.why.map(|why| text::of_peer(&why, 2 * limits::LINKED_TEXT_BYTES_MAX));
-        self.me.unlink(cx.cell().token(), why.as_deref().map(linked_text));
+        self.me.unlink(cx.cell().resident().token(), why.as_deref().map(linked_text));
         cx.stop();
     }
 }
@@ -237,14 +240,14 @@ impl Handler<Untie> for Tie {
         if let Some(other) = &self.other {
             tokio::select! {
                 biased;
-                // The node shuts down.
+                // The node is shutting down.
                 () = cx.is_to_end() => {}
                 () = untie(other, why.as_deref()) => {}
             }
         }
-        // As its end of the link did: also an end that was made twice learns of it.
+        // Ends as its end of the link did: a second tie at the other end learns of it, too.
         match why {
-            Some(why) => cx.cell().fail(why),
+            Some(why) => cx.cell().resident().fail(why),
             None => cx.stop(),
         }
     }
@@ -254,36 +257,37 @@ impl Handler<Untie> for Tie {
 impl Handler<Down> for Tie {
     type Reply = ();
 
-    /// The link has ended at the other end.
+    /// Handles the end of the tie at the other end, and so of the link.
     async fn handle(&mut self, msg: Down, cx: &mut Context<Self>) {
         let why = match msg.exit {
             ActorExit::Stopped => None,
             ActorExit::Failed(why) => Some(why),
             exit => Some(linked_to(&self.to, &exit)),
         };
-        self.me.unlink(cx.cell().token(), why);
+        self.me.unlink(cx.cell().resident().token(), why);
         cx.stop();
     }
 }
 
-/// Tells the tie at the other end that the link has ended, until it is certain that it knows: by
-/// this, or by an end of its own (LI-1). An error says that it has ended, or its node.
+/// Tells the tie at the other end that the link has ended, until it certainly knows: by this
+/// message, or because it has ended itself (LI-1). An error means that the tie or its node has
+/// ended.
 async fn untie(other: &ActorRef<Tie>, why: Option<&str>) {
     loop {
         let untied = Untied { why: why.map(str::to_owned) };
         match other.tell(untied).confirmed().await {
-            // Its link was lost.
+            // The connection to its node was lost.
             Ok(Fate::NotSent | Fate::Unknown) => {}
             Ok(Fate::Delivered | Fate::Refused) | Err(_) => return,
         }
     }
 }
 
-/// Why a link to an actor of another node is not made.
+/// The reason why a link to an actor of another node was not made.
 enum Unmade {
-    /// That actor has ended, or its node.
+    /// That actor or its node has ended.
     Ended(ActorExit),
-    /// Something else; with a text for people.
+    /// Another reason, as a text for people.
     Refused(String),
 }
 
@@ -302,7 +306,7 @@ impl Unmade {
         }
     }
 
-    /// Returns why an actor fails that is not linked to `peer`.
+    /// Returns the failure of an actor that could not be linked to `peer`.
     fn text(&self, peer: &Address) -> Arc<str> {
         match self {
             Unmade::Ended(exit) => linked_to(peer, exit),
@@ -311,7 +315,7 @@ impl Unmade {
     }
 }
 
-/// Has another node make its end of a link. Returns the tie there.
+/// Asks another node to make its end of a link. Returns the tie there.
 async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, Unmade> {
     loop {
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
@@ -337,7 +341,7 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, U
                     _ => Err(Unmade::of(AskCause::InvalidReply)),
                 };
             }
-            // Made there or not: one end more there does no harm.
+            // The end may have been made there or not; a second one does no harm.
             Err(ReplyLoss::LinkDown(_) | ReplyLoss::Unsent(_)) => {}
             Err(ReplyLoss::Failed(code::TOO_MANY_LINKS)) => {
                 let most = limits::LINKS_MAX;
@@ -349,30 +353,30 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, U
 }
 
 impl Node {
-    /// Makes this node's end of a link that another node asks for, to the actor `me`, if that one
-    /// takes more links. Called while messages are delivered to it: those that came after the
-    /// tether find the link.
+    /// Makes this node's end of a link to the actor `me` for another node, if `me` takes more
+    /// links. Called while messages are delivered to `me`, so that messages after the tether find
+    /// the link.
     pub(super) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery, takes_links: bool) {
         let Delivery { mut payload, replier: Some(replier), deadline, .. } = tether else { return };
         if !takes_links {
             return replier.fail(code::TOO_MANY_LINKS);
         }
         let fits = payload.len() <= limits::TETHER_BYTES_MAX;
-        // No handler waits for it.
+        // The chain is empty, because no handler waits for a tether.
         let fits = fits && wire::take(&mut payload, |_, _| Place::Elsewhere).is_ok();
         let codec = <Tether as Message>::CODEC.filter(|_| fits);
         let decoded = codec.map(|codec| (codec.decode)(&payload, self, 0));
         let Some(Ok(Tether { tie: other, actor })) = decoded else {
             return replier.fail(code::INVALID_ASK);
         };
-        // An error says that the node shuts down: the other end gets no answer.
+        // An error means that the node is shutting down: the other end gets no answer.
         let tie = Tie::new(&me, &actor);
         let Ok((cell, _)) = self.begin(Tie::options(), tie, None, None) else { return };
         let tie = ActorRef::local(cell.clone());
         let (linked, is_linked) = oneshot::channel();
-        // In this order: the tie answers before it hears of an end of the link.
+        // In this order: the tie answers before it learns of an end of the link.
         drop(tie.try_tell(Answer { other, replier, deadline, is_linked }));
-        let _told = linked.send(me.link(cell.token(), link_by(&tie, actor)));
+        let _told = linked.send(me.ends().link(cell.resident().token(), link_by(&tie, actor)));
     }
 }
 

@@ -8,6 +8,7 @@ use super::destination::{Destination, View};
 use super::protocol::{Served, missing};
 use super::{ActorRef, Handlers, Protocol, Recipient, Ref, SpawnOptions, kind_of};
 use crate::address::{Address, check_name};
+use crate::ends::Revival;
 use crate::error::{Cause, LookupError, SpawnError};
 use crate::message::Message;
 use crate::node::Node;
@@ -224,7 +225,7 @@ impl Node {
         }
         let actor = make();
         loop {
-            match self.place(SpawnOptions::named(name), None) {
+            match self.place(SpawnOptions::named(name), Revival::Never) {
                 Ok(cell) => {
                     self.run(cell.clone(), actor, None).await?;
                     return Ok(ActorRef::local(cell));

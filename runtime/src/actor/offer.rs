@@ -1,14 +1,14 @@
-//! Types that a node offers: actors of them are spawned when other nodes ask for it.
+//! Types that a node offers: other nodes may have actors of these types spawned on it.
 //!
-//! - **OF-1 offered only**: a node makes an actor for another one only of a type that it offers.
-//!   Each such type has an actor of its own on the node, the [`Spawner`], at a name that no user
-//!   can give; its messages have the arguments' type, so a link compares their layouts, and their
-//!   archive is checked as that of any message.
-//! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type live on the node that
-//!   were spawned so since it was offered last, those that start and those that are held included.
-//! - **OF-3 watched first**: an actor that is to be watched by its spawner is held until that
-//!   watch is in place, and begins when the watcher says so. One that is held ends, without having
-//!   run, with its watcher, at the time-out of the spawn, or with the [`Spawner`].
+//! - **OF-1 offered only**: a node makes an actor for another node only of a type that it offers.
+//!   Each such type has an actor of its own on the node, the [`Spawner`], under a name that users
+//!   cannot give. The spawner's messages contain the arguments' type, so a link compares their
+//!   layouts, and their archives are checked like those in any message.
+//! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type that were spawned for
+//!   other nodes since the last offer live on the node, including those still starting or held.
+//! - **OF-3 watched first**: an actor to be watched by its spawner is held until that watch is in
+//!   place, and begins when the watcher says so. A held actor ends without having run when its
+//!   watcher ends, when the spawn times out, or with the [`Spawner`].
 //!
 //! The [`Spawner`] never waits: a task answers the asker when the actor has started.
 
@@ -27,6 +27,7 @@ use super::cell::Cell;
 use super::spawn::{Starts, Unborn};
 use super::{Actor, ActorRef, Context, Down, Handlers, Recipient, ReplyTo, SpawnOptions, kind_of};
 use crate::address::{Address, RESERVED};
+use crate::ends::Revival;
 use crate::error::{BoxError, OfferError, SpawnError};
 use crate::limits;
 use crate::message::Wire;
@@ -39,7 +40,7 @@ use held::{Held, Waiting};
 
 pub(super) use request::Spawn;
 
-/// An actor that other nodes may spawn on a node that [offers](Node::offer) it.
+/// An actor type that other nodes may spawn on a node that [offers](Node::offer) it.
 ///
 /// ```
 /// use ringpost::prelude::*;
@@ -84,35 +85,35 @@ pub(super) use request::Spawn;
     note = "write `impl Offered for {Self}` with the arguments that it is made of"
 )]
 pub trait Offered: Handlers {
-    /// What an actor is made of. It crosses nodes as a message does.
+    /// The arguments of [`create`](Self::create). They cross nodes like a message.
     type Arguments: Wire;
 
-    /// Most actors of this type that live on a node at a time because [`Peer::spawn`] made them:
-    /// what other nodes can have one node make is bounded by it.
+    /// The maximum number of actors of this type that live on a node because [`Peer::spawn`] made
+    /// them. It bounds the load that other nodes can put on a node.
     ///
     /// [`Peer::spawn`]: super::Peer::spawn
     const LIVING_MAX: usize = limits::OFFERED_LIVING_MAX;
 
-    /// Makes the actor, whose name is its own then. It runs on the node that offers it, one after
-    /// the other for all actors of this type: what takes long, or has to wait, belongs in
+    /// Makes the actor, for which the name is already taken. This runs on the node that offers the
+    /// type, one call after the other for all actors of the type: slow or waiting work belongs in
     /// [`on_start`](Actor::on_start).
     ///
     /// # Errors
-    /// Any: no actor is spawned, its name is free, and the asker gets the error's text. So it is
-    /// with a panic.
+    /// Any error: no actor is spawned, its name is free again, and the asker gets the error's text.
+    /// A panic has the same effect.
     fn create(arguments: Self::Arguments) -> Result<Self, BoxError>;
 }
 
 impl Node {
-    /// Lets other nodes spawn actors of a type on this one ([`Peer::spawn`](super::Peer::spawn)),
-    /// until the offer is [withdrawn](Node::withdraw) or this node shuts down. To offer a type
-    /// again changes nothing.
+    /// Offers a type: other nodes may spawn actors of it on this node
+    /// ([`Peer::spawn`](super::Peer::spawn)), until the offer is [withdrawn](Node::withdraw) or
+    /// this node shuts down. Offering a type again changes nothing.
     ///
-    /// What is offered is an actor of the runtime's, which keeps its node alive as other actors do.
+    /// The offer is an actor of the runtime, which keeps its node alive as other actors do.
     ///
     /// # Errors
-    /// [`OfferError`] when another type of the same name is offered, when this one is being
-    /// withdrawn, or when this node shuts down.
+    /// [`OfferError`] if another type of the same name is offered, this one is being withdrawn, or
+    /// this node is shutting down.
     pub fn offer<A: Offered>(&self) -> Result<(), OfferError> {
         let name = offer_name::<A>();
         let address = Address::by_name(self.shared_name().clone(), name.clone());
@@ -120,14 +121,14 @@ impl Node {
             let capacity = self.mailbox_capacity();
             match self.place_as::<Spawner<A>>(Some(name.clone()), capacity) {
                 Ok(cell) => {
-                    // It has no start to wait for.
+                    // The spawner has no start to wait for.
                     drop(self.run(cell, Spawner::new(), None));
                     return Ok(());
                 }
                 Err(Refused::Closed) => return Err(OfferError::Shutdown),
                 Err(Refused::NameTaken) => {}
             }
-            // One that has ended since has left the name.
+            // (If the spawner has ended since, its name is free, and this tries again.)
             if let Ok(found) = self.resident(&address) {
                 let is_same = found.clone().as_any().downcast::<Cell<Spawner<A>>>().is_ok();
                 return match (is_same, found.is_ending()) {
@@ -140,18 +141,17 @@ impl Node {
         }
     }
 
-    /// Takes an [offer](Node::offer) back: when this returns, no actor of the type is spawned for
-    /// other nodes any more, until it is offered again. Returns false when it was not offered.
+    /// Withdraws an [offer](Node::offer): when this returns, no actor of the type is spawned for
+    /// other nodes any more, until it is offered again. Returns false if it was not offered.
     ///
-    /// A spawn that this node has not begun gets
-    /// [`Withdrawn`](crate::RemoteSpawnCause::Withdrawn), and a later one
-    /// [`NotOffered`](crate::RemoteSpawnCause::NotOffered). An actor that has not begun, as it is
-    /// to be [watched](super::RemoteSpawn::watched_by) first, ends without having run. Those that
-    /// start or have started live on; they do not count for [`Offered::LIVING_MAX`] when the type
-    /// is offered again.
+    /// A spawn that this node has not begun gets [`Withdrawn`](crate::RemoteSpawnCause::Withdrawn),
+    /// and a later one [`NotOffered`](crate::RemoteSpawnCause::NotOffered). An actor that is held,
+    /// because it must be [watched](super::RemoteSpawn::watched_by) first, ends without having run.
+    /// Actors that start or have started live on; they do not count for [`Offered::LIVING_MAX`]
+    /// when the type is offered again.
     ///
     /// # Cancel safety
-    /// When the future is dropped after its first poll, the offer ends all the same.
+    /// If the future is dropped after its first poll, the offer still ends.
     pub async fn withdraw<A: Offered>(&self) -> bool {
         let address = Address::by_name(self.shared_name().clone(), offer_name::<A>());
         let Ok(found) = self.resident(&address) else { return false };
@@ -164,46 +164,46 @@ impl Node {
     }
 }
 
-/// Returns the name of the actor by which a node offers a type (OF-1): the type's own, shortened,
-/// for people, and its kind.
+/// Returns the name of the actor by which a node offers a type (OF-1): the type's shortened name,
+/// for people, and the hash of its kind.
 pub(super) fn offer_name<A: Offered>() -> Arc<str> {
     let short: String = A::NAME.chars().take(64).collect();
     format!("{RESERVED}offer-{short}-{:032x}", kind_of::<A>().hash).into()
 }
 
-/// Has an actor begin that is held.
+/// Tells a held actor to begin.
 #[message(name = "ringpost::Begin")]
 pub(super) struct Begin {
-    /// Its number on its node.
+    /// The actor's number on its node.
     pub(super) id: u64,
 }
 
-/// Nobody waits any more for the actor with this number to begin.
+/// Tells that the spawner of a held actor no longer wants it.
 #[message(name = "ringpost::Release")]
 pub(super) struct Release {
     pub(super) id: u64,
 }
 
-/// The answer to [`Spawn`] and [`Begin`]: where the actor is.
+/// The answer to [`Spawn`] and [`Begin`]: the address of the actor.
 pub(super) type Outcome = Result<Address, Refusal>;
 
-/// Why there is no actor.
+/// The reason why there is no actor.
 #[message(name = "ringpost::SpawnRefusal")]
 #[derive(Debug)]
 pub(super) enum Refusal {
     NameTaken,
     InvalidName,
-    /// So many live.
+    /// The maximum number of actors live already.
     TooMany(u64),
     /// `create` failed.
     Refused(String),
     /// `on_start` failed.
     NotStarted(String),
-    /// One of the two panicked.
+    /// `create` or `on_start` panicked.
     Panicked(String),
     Killed,
     Leaving,
-    /// It is not held any more.
+    /// The actor is no longer held.
     Released,
 }
 
@@ -236,16 +236,16 @@ impl Refusal {
     }
 }
 
-/// Returns as much of a text as crosses nodes.
+/// Returns the text, cut to the length that may cross nodes.
 fn shortened(text: &str) -> String {
     text[..text.floor_char_boundary(limits::REFUSAL_TEXT_BYTES_MAX)].to_owned()
 }
 
-/// Spawns the actors of one type for other nodes.
+/// The actor that spawns the actors of one type for other nodes.
 pub(super) struct Spawner<A: Offered> {
-    /// Those that it placed and that have not ended (OF-2).
+    /// The actors that it placed and that have not ended (OF-2).
     living: HashSet<Address>,
-    /// Those that were not told to begin yet, by their number (OF-3).
+    /// The actors that were not told to begin yet (OF-3).
     held: Waiting<A>,
 }
 
@@ -264,8 +264,8 @@ impl<A: Offered> Spawner<A> {
         let capacity = mailbox_capacity
             .map(|capacity| capacity.min(limits::OFFERED_MAILBOX_CAPACITY_MAX as u64) as usize);
         let options = SpawnOptions { name, mailbox_capacity: capacity };
-        // What the user's code panics with is not the spawner's failure: the constructor, the text
-        // of its error, and the drop of what was not used.
+        // Panics of the user's code are not failures of the spawner: of the constructor, of the
+        // text of its error, and of the drop of anything that was not used.
         let placed = shield::catch(|| self.place(*arguments, options, cx));
         let placed = placed.unwrap_or_else(|panic| Err(Refusal::Panicked(shortened(&panic))));
         let (address, actor) = match placed {
@@ -289,7 +289,7 @@ impl<A: Offered> Spawner<A> {
         answer(A::NAME, (cx.node(), held.actor.run(cx.node())), held.address, reply);
     }
 
-    /// Ends an actor whose spawner no longer wants it, without having run.
+    /// Ends an actor whose spawner no longer wants it. The actor has not run.
     #[handler]
     fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
         if !planted!(HeldForEver) && self.let_go(msg.id, cx).is_some() {
@@ -297,7 +297,7 @@ impl<A: Offered> Spawner<A> {
         }
     }
 
-    /// Forgets an actor that ended, and ends those that were held for a watcher that ended.
+    /// Forgets an actor that ended, and ends the actors that were held for a watcher that ended.
     #[handler]
     fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
         self.living.remove(&msg.actor);
@@ -313,8 +313,8 @@ impl<A: Offered> Spawner<A> {
         Spawner { living: HashSet::new(), held: Waiting::new() }
     }
 
-    /// Gives an actor its place, and makes it: for a name that is taken none is made. Dropped where
-    /// making it fails, the place is free.
+    /// Gives an actor its place, and then makes it: if the name is taken, none is made. If making
+    /// it fails, dropping the place frees it.
     fn place(
         &mut self,
         arguments: A::Arguments,
@@ -324,12 +324,13 @@ impl<A: Offered> Spawner<A> {
         if self.living.len() >= A::LIVING_MAX {
             return Err(Refusal::TooMany(A::LIVING_MAX as u64));
         }
-        let cell = cx.node().place::<A>(options, None).map_err(Refusal::of)?;
+        let cell = cx.node().place::<A>(options, Revival::Never).map_err(Refusal::of)?;
         let mut unborn = Unborn::new(cell.clone());
         let created = A::create(arguments);
         unborn.give(created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?);
         let actor = ActorRef::local(cell);
-        // The asker may have named a watcher that was not there then: that end is not this one's.
+        // The actor may have been watched before it existed, as a watcher: that end does not count
+        // for it.
         cx.unwatch(&actor);
         cx.watch(&actor);
         if !planted!(UncountedSpawns) {
@@ -338,7 +339,7 @@ impl<A: Offered> Spawner<A> {
         Ok((actor.address().clone(), unborn))
     }
 
-    /// Keeps an actor that is not to begin yet.
+    /// Keeps an actor that must not begin yet.
     fn hold(
         &mut self,
         (actor, address): (Unborn<A>, Address),
@@ -354,12 +355,12 @@ impl<A: Offered> Spawner<A> {
         self.held.insert(id, Held { actor, address, watcher });
     }
 
-    /// Takes out one that is held, and waits no longer for what ends it.
+    /// Removes a held actor, its timer, and the watch of its watcher.
     fn let_go(&mut self, id: u64, cx: &mut Context<Self>) -> Option<Held<A>> {
         let held = self.held.remove(id)?;
         cx.cancel(timer(id));
         let watcher = &held.watcher;
-        // An actor of this type may itself spawn others.
+        // (The watcher may itself be an actor that was spawned here.)
         if !self.held.has_watcher(watcher.address()) && !self.living.contains(watcher.address()) {
             cx.unwatch(watcher);
         }
@@ -367,7 +368,7 @@ impl<A: Offered> Spawner<A> {
     }
 }
 
-/// Returns the number of the actor at an address on its node.
+/// Returns the number of an actor on its node.
 pub(super) fn id_of(address: &Address) -> u64 {
     address.identity().map_or(0, |identity| identity.key.id())
 }
@@ -376,7 +377,7 @@ fn timer(id: u64) -> (&'static str, u64) {
     ("held", id)
 }
 
-/// Answers when an actor has started. An asker that has given up gets nothing, and the actor lives.
+/// Answers when an actor has started. If the asker has given up, the actor still lives.
 fn answer(
     kind: &'static str,
     (node, starts): (&Node, Starts),
@@ -394,7 +395,7 @@ fn answer(
     });
 }
 
-/// Tells an asker that there is no actor of this type.
+/// Tells an asker why no actor of this type was spawned.
 fn refuse(kind: &'static str, refusal: Refusal, reply: ReplyTo<Outcome>) {
     count(kind, refusal.label());
     log::debug!(kind, why = ?refusal, "no actor was spawned for another node");

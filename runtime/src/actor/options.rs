@@ -1,6 +1,6 @@
-//! How an actor is spawned.
+//! The options of a spawn.
 
-/// How an actor is spawned, where the defaults do not fit.
+/// The options of a spawn, for actors that the defaults do not fit.
 #[derive(Debug, Clone, Default)]
 pub struct SpawnOptions {
     pub(super) name: Option<String>,
@@ -8,13 +8,13 @@ pub struct SpawnOptions {
 }
 
 impl SpawnOptions {
-    /// An actor without a name.
+    /// Returns the options of an actor without a name.
     pub fn anonymous() -> Self {
         SpawnOptions::default()
     }
 
-    /// An actor with a name: 1 to 256 bytes without `/` and control characters, not starting with
-    /// `#`.
+    /// Returns the options of an actor with a name: 1 to 256 bytes without `/` and control
+    /// characters, not starting with `#`.
     pub fn named(name: impl Into<String>) -> Self {
         SpawnOptions::default().with_name(name)
     }
@@ -24,8 +24,8 @@ impl SpawnOptions {
         self
     }
 
-    /// Messages of this node that may wait in its mailbox; 0 counts as 1. (What other nodes may
-    /// have waiting there is set by the node's profile.)
+    /// Sets how many messages of this node may wait in the mailbox; 0 counts as 1. (The node's
+    /// profile sets how many messages from other nodes may wait there.)
     pub fn mailbox_capacity(mut self, messages: usize) -> Self {
         self.mailbox_capacity = Some(messages);
         self

@@ -28,24 +28,24 @@ use crate::remote::{self, ConnectError, Waiter};
 use crate::resident::Ended;
 
 impl Node {
-    /// Returns another node of the cluster, or this one, as one on which actors can be spawned.
-    /// Nothing is looked up now: where there is no such node, a spawn says so.
+    /// Returns a handle to a node of the cluster, for spawning actors there; it may be this node.
+    /// Nothing is looked up now: if there is no such node, a spawn fails.
     pub fn peer(&self, name: impl Into<String>) -> Peer {
         Peer { node: self.clone(), name: name.into().into() }
     }
 
-    /// Connects this node to the one at `address`, and returns that node, which is linked then; at
-    /// once where it was met at this address and is linked. From then on the address is a
+    /// Connects this node to the node at `address`, and returns that node once it is linked; at
+    /// once if it was met at this address and is linked already. From then on the address is a
     /// [seed](NodeBuilder::seeds) of this node, which is dialled again when the link is lost.
     ///
     /// # Errors
-    /// [`ConnectError`]: at once where trying again cannot help (a name that is taken, another
-    /// secret or version, no node of Ringpost), otherwise the last failure when the
-    /// [time](NodeBuilder::connect_timeout) is over. The address is no seed then, unless it was one
-    /// before.
+    /// [`ConnectError`]: at once if trying again cannot help (the name is taken, the secret or
+    /// version differs, or it is not a node of Ringpost), otherwise the last failure when the
+    /// [time](NodeBuilder::connect_timeout) is over. The address is not a seed then, unless it was
+    /// one before.
     ///
     /// # Cancel safety
-    /// When the future is dropped it is as after an error.
+    /// Dropping the future has the effect of an error.
     pub async fn connect(&self, address: impl Into<String>) -> Result<Peer, ConnectError> {
         let node = self.connecting(address.into()).await?;
         Ok(self.peer(node.name.as_str()))
@@ -57,14 +57,14 @@ impl NodeBuilder {
     /// returns both nodes.
     ///
     /// # Errors
-    /// [`StartError`]; [`StartError::Connect`] where no seed could be connected to, as
-    /// [`Node::connect`] says. Nothing is left of the node then.
+    /// [`StartError`]; [`StartError::Connect`] if no seed could be connected to, as
+    /// [`Node::connect`] says. Then nothing is left of the node.
     ///
     /// # Cancel safety
     /// Dropping the future stops the node.
     ///
     /// # Panics
-    /// As [`start`](Self::start).
+    /// See [`start`](Self::start).
     pub async fn connect(self) -> Result<(Node, Peer), StartError> {
         let (node, peer) = self.start_connected().await?;
         let peer = node.peer(peer.name.as_str());
@@ -72,8 +72,8 @@ impl NodeBuilder {
     }
 }
 
-/// A node, as another one sees it that spawns actors there. Cheap to clone; it keeps its own node
-/// alive, and no link.
+/// A handle to a node, for spawning actors there. Cheap to clone; it keeps alive the node that
+/// created it, but no link.
 #[derive(Clone)]
 pub struct Peer {
     node: Node,
@@ -81,7 +81,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns the node that sees it.
+    /// Returns the node that created this handle.
     pub(crate) fn node(&self) -> &Node {
         &self.node
     }
@@ -91,9 +91,9 @@ impl Peer {
         &self.name
     }
 
-    /// Spawns an actor there under a name, of a type that the node [offers](Node::offer): awaiting
-    /// it gives a reference when the actor has started. There it is as one that the node itself
-    /// spawned: it does not end with its spawner.
+    /// Spawns an actor there under a name, of a type that the node [offers](Node::offer). Awaiting
+    /// this gives a reference when the actor has started. The actor does not end with its spawner,
+    /// just as if its own node had spawned it.
     ///
     /// # Errors
     /// [`RemoteSpawnError`].
@@ -105,8 +105,8 @@ impl Peer {
         RemoteSpawn::new(self.clone(), Some(name.into()), arguments)
     }
 
-    /// Spawns an actor there as [`spawn`](Self::spawn) does, without a name: only its references
-    /// lead to it.
+    /// Spawns an actor there without a name, otherwise as [`spawn`](Self::spawn) does: only its
+    /// references lead to it.
     ///
     /// # Errors
     /// [`RemoteSpawnError`].
@@ -121,29 +121,29 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// An actor that is to be spawned on another node: awaiting it asks that node, and waits until the
-/// actor has started. Created by [`Peer::spawn`].
+/// The future of a spawn on another node: asks that node, and waits until the actor has started.
+/// Created by [`Peer::spawn`].
 ///
 /// # Errors
-/// [`RemoteSpawnError`]; its cause says why, and whether the actor can have been spawned.
+/// [`RemoteSpawnError`]; its cause says why, and whether the actor may have been spawned.
 ///
 /// # Cancel safety
-/// Dropped before it is ready, a spawn that the other node has not begun is never begun, or ends
-/// there without having run where it was to be [watched](Self::watched_by). One that it has begun
-/// goes on, and the actor lives: look its name up. (An anonymous one that tells nobody of itself
-/// cannot be found then. Its node ends it when it shuts down.)
+/// If this is dropped before it is ready, a spawn that the other node has not begun is never begun,
+/// and an actor that waits there to be [watched](Self::watched_by) ends without having run. A spawn
+/// that the other node has begun goes on, and the actor lives: look its name up. (An anonymous
+/// actor cannot be found then, unless it makes itself known. It ends when its node shuts down.)
 #[must_use = "nothing is spawned until this is awaited"]
 pub struct RemoteSpawn<'a, A: Offered> {
     state: State<'a, A>,
 }
 
 enum State<'a, A: Offered> {
-    /// It was not polled. `None` while it is changed.
+    /// Not polled yet. `None` only during the first poll.
     New(Option<Box<Request<'a, A>>>),
     Running(BoxFuture<'a, Result<ActorRef<A>, RemoteSpawnError>>),
 }
 
-/// What was asked for.
+/// The parameters of a spawn.
 struct Request<'a, A: Offered> {
     peer: Peer,
     name: Option<String>,
@@ -154,7 +154,7 @@ struct Request<'a, A: Offered> {
     watcher: Option<&'a mut (dyn Watcher<A> + 'static)>,
 }
 
-/// The actor whose handler spawns one that it watches.
+/// The context of an actor that watches the actor which it spawns.
 trait Watcher<A: Handlers>: Send {
     fn place(&self) -> Address;
     fn watch(&mut self, actor: &ActorRef<A>);
@@ -191,8 +191,8 @@ impl<'a, A: Offered> RemoteSpawn<'a, A> {
         RemoteSpawn { state: State::New(Some(Box::new(request))) }
     }
 
-    /// Waits this long in all, from the first poll until the actor has started; a year at most.
-    /// When not set it is as long as an [`Ask`](super::Ask) of this node waits.
+    /// Sets the timeout, from the first poll until the actor has started; at most a year. The
+    /// default is the timeout of an [`Ask`](super::Ask) of this node.
     ///
     /// # Panics
     /// If it was polled.
@@ -200,8 +200,8 @@ impl<'a, A: Offered> RemoteSpawn<'a, A> {
         self.with(|request| request.limit.set(timeout))
     }
 
-    /// Waits for a link to the node also while that is down, where a spawn fails at once otherwise:
-    /// as long as its time-out says.
+    /// Waits for a link to the node even while that node is down, until the timeout. By default a
+    /// spawn then fails at once.
     ///
     /// # Panics
     /// If it was polled.
@@ -209,9 +209,8 @@ impl<'a, A: Offered> RemoteSpawn<'a, A> {
         self.with(|request| request.waits_for_link = true)
     }
 
-    /// Messages of the actor's own node that may wait in its mailbox; 0 counts as 1, and
-    /// [`limits::OFFERED_MAILBOX_CAPACITY_MAX`](crate::limits::OFFERED_MAILBOX_CAPACITY_MAX) is the
-    /// most.
+    /// Sets how many messages of the actor's own node may wait in its mailbox, at least 1 and at
+    /// most [`limits::OFFERED_MAILBOX_CAPACITY_MAX`](crate::limits::OFFERED_MAILBOX_CAPACITY_MAX).
     ///
     /// # Panics
     /// If it was polled.
@@ -219,9 +218,9 @@ impl<'a, A: Offered> RemoteSpawn<'a, A> {
         self.with(|request| request.mailbox_capacity = Some(messages as u64))
     }
 
-    /// Has the actor whose handler this is watch the new one from before it runs, so that it is
-    /// told how that ended however soon it does: as by [`Context::watch`], with one [`Down`] if
-    /// this gives a reference, and none if it gives an error or is dropped.
+    /// Makes the actor of `cx` watch the new actor from before it runs, so that it learns how the
+    /// new actor ended, however soon. The watch is as by [`Context::watch`], with one [`Down`] if
+    /// this returns a reference, and none if it fails or is dropped.
     ///
     /// # Panics
     /// If it was polled.
@@ -264,7 +263,7 @@ impl<A: Offered> Request<'_, A> {
         spawned.map_err(|cause| {
             let is_late = cause == RemoteSpawnCause::NotSent(Cause::Timeout);
             let error = RemoteSpawnError::new(cause, peer.name.clone(), A::NAME);
-            // A name that is misspelt waits as one that is to come up does.
+            // A misspelt node name waits like a node that is not up yet: let the error say so.
             let is_unknown = is_late && !peer.node.has_linked(&peer.name);
             if is_unknown { error.of_unknown_node() } else { error }
         })
@@ -286,7 +285,7 @@ impl<A: Offered> Request<'_, A> {
             until: self.limit.start(),
             waits_for_link: self.waits_for_link,
         };
-        // Noted before anything is held there, as the next spawner has the same name.
+        // Watched before anything is held there, because the next spawner has the same name.
         let mut ended = pin!(maybe_done(asker.ended()));
         if self.watcher.is_some() {
             _ = poll!(ended.as_mut());
@@ -297,7 +296,7 @@ impl<A: Offered> Request<'_, A> {
         let mut watch = Watch { watcher, actor: &actor, asker: &asker, is_kept: false };
         watch.watcher.watch(&actor);
         asker.opened(&actor, &mut self.limit).await?;
-        // Now its node tells this one of its end, whatever it runs.
+        // From now on its node reports the actor's end to this node, however soon it comes.
         let begun = asker.ask(Begin { id: id_of(actor.address()) }).await;
         _ = poll!(ended.as_mut());
         let is_withdrawn = ended.as_mut().take_output() == Some(ActorExit::Stopped);
@@ -307,7 +306,7 @@ impl<A: Offered> Request<'_, A> {
                 RemoteSpawnCause::Withdrawn
             }
             RemoteSpawnCause::NotSent(cause) => RemoteSpawnCause::NotBegun(cause),
-            // It was offered when the actor had its place.
+            // The type was offered when the actor got its place.
             RemoteSpawnCause::NotOffered => RemoteSpawnCause::Withdrawn,
             other => other,
         })?;
@@ -317,7 +316,8 @@ impl<A: Offered> Request<'_, A> {
     }
 }
 
-/// A watch that ends with this, unless it is kept: then the actor is not held any more, either.
+/// The watch of a held actor. Dropping this ends the watch and releases the actor, unless it is
+/// kept.
 struct Watch<'w, A: Handlers> {
     watcher: &'w mut (dyn Watcher<A> + 'static),
     actor: &'w ActorRef<A>,
@@ -336,10 +336,10 @@ impl<A: Handlers> Drop for Watch<'_, A> {
     }
 }
 
-/// Asks the spawner of a type on another node.
+/// A client of the spawner of a type on another node.
 struct Asker<'r> {
     peer: &'r Peer,
-    /// Of the actor.
+    /// The name of the new actor.
     name: Option<&'r str>,
     spawner: Address,
     until: Instant,
@@ -356,7 +356,7 @@ impl Asker<'_> {
         }
         match ask.await {
             Ok(Ok(address)) if address.node() == &*self.peer.name => Ok(address),
-            // It is no honest peer.
+            // An honest peer spawns the actor on itself.
             Ok(Ok(_elsewhere)) => Err(RemoteSpawnCause::Unanswered(AskCause::InvalidReply)),
             Ok(Err(refusal)) => Err(self.refused(refusal)),
             Err(error) => Err(unanswered(error)),
@@ -374,8 +374,8 @@ impl Asker<'_> {
         }
     }
 
-    /// Tells the spawner that an actor is not to begin. Best effort: it ends at its time-out at
-    /// last. One that has begun, as this goes after [`Begin`], goes on.
+    /// Tells the spawner that an actor must not begin. Best effort: the actor ends at its time-out
+    /// at the latest. If it has begun, by an earlier [`Begin`], it goes on.
     fn release(&self, id: u64) {
         let node = &self.peer.node;
         let spawner = Recipient::<Release>::bind(node, self.spawner.clone());
@@ -385,8 +385,8 @@ impl Asker<'_> {
         });
     }
 
-    /// Waits until the actor's node has opened it to this one, and so what watches it there. Of one
-    /// that has ended already the spawner says why.
+    /// Waits until the actor's node has opened the actor to this node, and so to the watch. If the
+    /// actor has ended already, this is no error: the spawner says why.
     async fn opened<A: Handlers>(
         &self,
         actor: &ActorRef<A>,
@@ -427,7 +427,7 @@ impl Asker<'_> {
     }
 }
 
-/// Returns a text of the other node as it is shown.
+/// Returns a text of the other node, made safe to show.
 fn shown(text: &str) -> String {
     text::of_peer(text, limits::REFUSAL_TEXT_BYTES_MAX)
 }

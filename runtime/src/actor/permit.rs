@@ -1,4 +1,4 @@
-//! `reserve`: room for a message before there is one.
+//! `reserve`: room for a message that need not exist yet.
 
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -18,27 +18,28 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{RemoteSender, Waiter};
 
-/// Room for one message in the mailbox of an actor, made by
+/// Room for one message in the mailbox of an actor. Created by
 /// [`ActorRef::reserve`](super::ActorRef::reserve). It counts as a message that waits there;
-/// dropped, the room goes to the next sender. A drain of an actor of this node waits for it, as for
-/// each message that is on its way: so does a shutdown, until its deadline.
+/// dropping it gives the room to the next sender. A drain of an actor of this node waits for it, as
+/// for each message that is on its way, and so does a shutdown until its deadline.
 ///
-/// In a mailbox of another node the room is for a message whose archive has
-/// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES) at most, and it ends with the link.
+/// In a mailbox of another node the room is for a message whose archive has at most
+/// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES), and it ends with the link.
 ///
-/// Its type is called [`ActorPermit`](super::ActorPermit),
-/// [`RecipientPermit`](super::RecipientPermit) or [`RefPermit`](super::RefPermit), by what made it.
+/// The aliases of this type are [`ActorPermit`](super::ActorPermit),
+/// [`RecipientPermit`](super::RecipientPermit) and [`RefPermit`](super::RefPermit), by the
+/// reference that creates it.
 #[must_use = "room that is kept for nothing holds up others"]
 pub struct Permit<P: Port<M>, M: Message>(Reserved<P, M>);
 
-/// Room in a mailbox of this node, or of another one.
+/// Room in a mailbox of this node or of another one.
 enum Reserved<P: Port<M>, M: Message> {
     Near(Kept<P, M>),
-    /// With the node that made it, which is there until the room is used.
+    /// With the node that created it, which is kept alive until the room is used.
     Far(RemoteSender, Waiter, Node),
 }
 
-/// Room in the mailbox of an actor of this node, given back when dropped. The actor is there until
+/// Room in the mailbox of an actor of this node, given back when dropped. The actor is `Some` until
 /// the room is used.
 struct Kept<P: Port<M>, M: Message>(Option<P>, PhantomData<fn(M)>);
 
@@ -57,13 +58,13 @@ impl<P: Port<M> + Clone, M: Message> Permit<P, M> {
 }
 
 impl<P: Port<M>, M: Message> Permit<P, M> {
-    /// Sends a message to the room. `Ok` says the same as that of a `tell`; what is sent to an
-    /// actor of this node that was stopped since is a dead letter.
+    /// Sends a message to the room. `Ok` means the same as for a `tell`; if an actor of this node
+    /// was stopped since, the message is a dead letter.
     ///
     /// # Errors
-    /// [`TellError`], with the message. To another node: `LinkDown` where the link was lost, and
-    /// the room with it; `MailboxFull` where the message is larger than the room and there is no
-    /// more of it now; `Stopped`.
+    /// [`TellError`], with the message. For another node: `LinkDown` if the link was lost, and the
+    /// room with it; `MailboxFull` if the message is larger than the room and there is no more room
+    /// now; `Stopped`.
     pub fn tell(self, message: M) -> Result<(), TellError<M>> {
         let mut message = Some(message);
         let sent = match self.0 {
@@ -81,8 +82,8 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
 }
 
 impl<P: AskPort<M>, M: Message> Permit<P, M> {
-    /// Sends an ask to the room, which is one of this node. Empties `message` if and only if it was
-    /// sent.
+    /// Sends an ask to the room, which must be on this node. Empties `message` if and only if it
+    /// was sent.
     pub(super) fn ask(
         self,
         message: &mut Option<M>,
@@ -96,8 +97,8 @@ impl<P: AskPort<M>, M: Message> Permit<P, M> {
 }
 
 impl<P: Port<M>, M: Message> Permit<P, M> {
-    /// Returns true if the actor, which is one of this node, takes nothing any more: what is sent
-    /// to the room may be a dead letter then.
+    /// Returns true if the actor, on this node, accepts nothing any more: a message to the room may
+    /// be a dead letter then.
     pub(super) fn is_void(&self) -> bool {
         match &self.0 {
             Reserved::Near(Kept(Some(actor), _)) => actor.actor().0.intake().is_closed(),
@@ -118,7 +119,7 @@ impl<P: Port<M>, M: Message> Kept<P, M> {
         message: &mut Option<M>,
         asked: Option<&mut NewAsk<P::Reply>>,
     ) -> Result<Fate, Cause> {
-        // From here on the room is given back by itself.
+        // From here on dropping `room` gives it back.
         let Some(actor) = self.0.take() else { return Err(Cause::Stopped) };
         let room = Room::kept(actor.actor().0.intake());
         Entry::of(&actor).put(room, message, asked)

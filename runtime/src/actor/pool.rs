@@ -93,20 +93,22 @@ pub struct Pool<A: Handlers> {
 type Refused<A> = [(ActorRef<A>, Cause)];
 
 impl<A: Handlers> Pool<A> {
-    /// Begins to describe a pool whose workers' state `make` makes, first and at each restart.
+    /// Returns a builder of a pool, whose workers' state `make` makes, at the start and at each
+    /// restart.
     pub fn builder(make: impl Fn() -> A + Send + Sync + 'static) -> PoolBuilder<A> {
         PoolBuilder::new(make)
     }
 
-    /// Returns the workers, in their places: none when the pool was drained or has not begun.
+    /// Returns the workers, in their places: none if the pool was drained or has not begun.
     pub fn workers(&self) -> Vec<ActorRef<A>> {
         self.shared.ring().to_vec()
     }
 
-    /// Returns the actor that has the workers as its children: to watch its end, or to stop the
-    /// pool, which leaves what waits for the workers (so does a drain of this actor alone:
-    /// [`drain`](Self::drain) the pool).
-    /// Before the pool has begun it is whatever actor has the pool's name then.
+    /// Returns the actor that has the workers as its children, to watch its end or to stop the
+    /// pool. A stop leaves the waiting messages of the workers unhandled, and so does a drain of
+    /// this actor alone: [`drain`](Self::drain) the pool instead.
+    ///
+    /// Before the pool has begun, this leads to whatever actor has the pool's name then.
     pub fn supervisor(&self) -> ActorRef<PoolSupervisor> {
         let named = || ActorRef::bind(&self.shared.node, self.shared.address.clone());
         self.begun().unwrap_or_else(named)
@@ -122,20 +124,20 @@ impl<A: Handlers> Pool<A> {
         self.shared.node.runtime()
     }
 
-    /// Resizes the pool to `size` workers; 0 counts as 1, and more than
-    /// [`limits::POOL_WORKERS_MAX`] as that many. Workers are added after the last place, or
-    /// removed from there: removed workers handle their messages, and end. Returns when the new
-    /// workers have started, which may be before the removed ones have ended.
+    /// Resizes the pool to `size` workers, at least 1 and at most [`limits::POOL_WORKERS_MAX`].
+    /// Workers are added after the last place, or removed from there: removed workers handle their
+    /// messages, and end. Returns when the new workers have started, which may be before the
+    /// removed ones have ended.
     ///
     /// As few keys of [`by_key`](PoolBuilder::by_key) as possible change their worker: they move to
     /// added workers, or away from removed ones.
     ///
     /// # Errors
-    /// [`SpawnError`] when a worker does not start: then the workers are the old ones.
-    /// [`NoSupervisor`](SpawnError::NoSupervisor) when the pool has not begun or has ended.
+    /// [`SpawnError`] if a worker does not start: then the workers are the old ones.
+    /// [`NoSupervisor`](SpawnError::NoSupervisor) if the pool has not begun or has ended.
     ///
     /// # Cancel safety
-    /// When the future is dropped, the size may change all the same.
+    /// If the future is dropped, the size may still change.
     pub async fn resize(&self, size: usize) -> Result<(), SpawnError> {
         let Some(supervisor) = self.begun() else {
             return Err(supervisor::not_begun(self.shared.address.clone()));
@@ -144,7 +146,7 @@ impl<A: Handlers> Pool<A> {
     }
 
     /// Closes the pool: it accepts nothing more, its workers handle their accepted messages, and
-    /// then the pool has ended. Returns when it is closed; its end may be waited for:
+    /// then the pool has ended. Returns when the pool is closed. To wait for its end:
     ///
     /// ```
     /// # use ringpost::prelude::*;
@@ -178,22 +180,22 @@ impl<A: Handlers> Pool<A> {
     /// stops when the pool has ended, and its messages find no worker then: drain the router first,
     /// and wait for its end.
     ///
-    /// A stop of the [`supervisor`](Self::supervisor) ends the pool before that, and a shutdown of
-    /// the node waits for it within its deadline.
+    /// A stop of the [`supervisor`](Self::supervisor) ends the pool earlier. A shutdown of the node
+    /// waits for the drain within its deadline.
     ///
     /// # Errors
-    /// [`NoSuchActor`](Cause::NoSuchActor) when the pool has not begun. Draining a pool that has
+    /// [`NoSuchActor`](Cause::NoSuchActor) if the pool has not begun. Draining a pool that has
     /// ended, or is ending, is no error.
     ///
     /// # Cancel safety
-    /// When the future is dropped, the pool may drain all the same.
+    /// If the future is dropped, the pool may still drain.
     pub async fn drain(&self) -> Result<(), Cause> {
         let supervisor = self.begun().ok_or(Cause::NoSuchActor)?;
         supervisor::drain(&supervisor).await
     }
 
-    /// Returns an actor that hands each `M` that it is sent to a worker: for other nodes, which
-    /// find it by the name under which it is spawned, or have its reference from a message.
+    /// Returns an actor that passes each `M` to a worker. It serves other nodes, which find it by
+    /// the name under which it is spawned, or get its reference in a message.
     pub fn router<M: Message + Wire>(&self) -> Router<A, M>
     where
         A: Accepts<M>,
@@ -233,10 +235,10 @@ impl<A: Handlers> Pool<A> {
     /// that gets room.
     ///
     /// # Errors
-    /// [`TellError`], with the message: the errors of [`try_tell`](Self::try_tell), but
-    /// [`MailboxFull`](Cause::MailboxFull) only to a worker of the pool, which does not wait for
-    /// room in its own mailbox. Messages that a worker has accepted when it ends without a restart,
-    /// with its pool or because it failed too often, are dead letters.
+    /// [`TellError`], with the message: the errors of [`try_tell`](Self::try_tell). The exception
+    /// is [`MailboxFull`](Cause::MailboxFull), which only a worker of the pool gets, because it
+    /// does not wait for room in its own mailbox. Messages that a worker has accepted when it ends
+    /// without a restart, with its pool or because it failed too often, are dead letters.
     pub fn tell<M>(&self, message: M) -> PoolTell<'_, A, Sent<A, M>>
     where
         A: Accepts<M>,
@@ -260,9 +262,9 @@ impl<A: Handlers> Pool<A> {
         }
     }
 
-    /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer: as long
-    /// as an ask of a worker does, or as [`timeout`](PoolAsk::timeout) says. Asked by one of its
-    /// workers, the pool chooses a worker that does not wait for the asker.
+    /// Sends a message to a worker as [`tell`](Self::tell) does, and waits for the answer. The
+    /// timeout is that for an ask of a worker, unless [`timeout`](PoolAsk::timeout) sets another.
+    /// If a worker asks its own pool, the pool chooses a worker that does not wait for the asker.
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
@@ -295,8 +297,8 @@ impl<A: Handlers> Pool<A> {
         }
     }
 
-    /// Waits for room at the workers of `ring`: without a key at all of them, with one at the first
-    /// that is not closed.
+    /// Waits for room at the workers of `ring`: at all of them if there is no key, otherwise at the
+    /// first worker that is not closed.
     async fn first_room<M: Message>(
         &self,
         ring: &Ring<A>,
@@ -325,7 +327,7 @@ impl<A: Handlers> Pool<A> {
             match room {
                 None => return Err(refusal),
                 Some((worker, Ok(room))) if !room.is_void() => return Ok((worker.clone(), room)),
-                // It has closed: in its room the message would be a dead letter.
+                // The worker has closed: in its room the message would be a dead letter.
                 Some((_, Ok(_))) => {}
                 Some((_, Err(cause))) if key.is_some() && !is_end(&cause) => return Err(cause),
                 Some((_, Err(cause))) => refusal = cause,
@@ -337,12 +339,12 @@ impl<A: Handlers> Pool<A> {
 /// A message on its way to a worker of a [`Pool`].
 ///
 /// # Cancel safety
-/// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turns go
-/// to the next.
+/// If this is dropped before it is ready, nothing was sent: the message is dropped with it, and its
+/// turns go to the next senders.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct PoolTell<'a, A: Handlers, M> {
     pool: &'a Pool<A>,
-    /// There until it is polled first.
+    /// `Some` until the first poll.
     message: Option<M>,
     sends: Option<BoxFuture<'a, Result<(), TellError<M>>>>,
 }

@@ -1,4 +1,4 @@
-//! Where messages are sent to: what `tell` and `ask` need of a reference.
+//! Ports: what `tell` and `ask` need of the destination of a reference.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use crate::schema::Kind;
 use crate::slot::{AskerEnd, OpenAsk, slot};
 use crate::waits::Awaits;
 
-/// A way into actors of this node that can be looked up.
+/// A handle to an actor of this node, as lookups create it.
 pub trait Find: Sized {
     /// Returns the actor without its type.
     #[doc(hidden)]
     fn actor(&self) -> AnyActor<'_>;
 
-    /// Returns the type that it wants of actors of other nodes.
+    /// Returns the actor type that is required on other nodes.
     #[doc(hidden)]
     fn kind() -> Kind;
 
-    /// Returns the way into an actor of this node, if it is of the right type.
+    /// Creates the handle to an actor of this node, if the actor is of the right type.
     #[doc(hidden)]
     fn of(actor: SharedActor) -> Result<Self, Cause>;
 }
 
-/// A way into an actor of this node that takes an `M`: with the actor's type, or by this message
-/// alone. Only this crate has any.
+/// A handle to an actor of this node that takes an `M`: known by its type, or by this message
+/// alone. Implemented by this crate only.
 pub trait Port<M: Message>: Find {
     /// The answer to an ask.
     type Reply: Send + 'static;
@@ -52,9 +52,9 @@ pub trait Port<M: Message>: Find {
     #[doc(hidden)]
     fn route(&self) -> u16;
 
-    /// Puts a message into the mailbox, as the ask `asked` if there is one, if there is room now,
-    /// no other sender waits for it, and no code of a user is to run before. Returns false where it
-    /// did nothing. (It is compiled into all that sends, and so is little.)
+    /// Puts a message into the mailbox, as the ask `asked` if there is one, provided that there is
+    /// room now, no other sender waits for it, and no user code must run first. Returns false if it
+    /// did nothing. (Kept small, because it is compiled into every sender.)
     #[inline]
     #[doc(hidden)]
     fn put_at_once(
@@ -66,7 +66,7 @@ pub trait Port<M: Message>: Find {
     }
 }
 
-/// A port that answers.
+/// A port whose actor answers.
 pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
     /// The forms of an ask on the wire.
     #[doc(hidden)]
@@ -76,17 +76,18 @@ pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
 /// An actor of this node, without its type.
 pub struct AnyActor<'a>(pub(super) &'a dyn Resident);
 
-/// An actor of this node without its type, which is kept.
+/// An actor of this node, without its type and shared.
 pub struct SharedActor(pub(super) Arc<dyn Resident>);
 
-/// An ask that is to be sent. On this node its slot is made when there is room.
+/// An ask to be sent. On this node its slot is created when there is room.
 pub struct NewAsk<'a, R> {
     pub(super) deadline: Instant,
-    /// The asker's: a copy of it is in the slot from then on.
+    /// The asker's waker, which is cloned into the slot.
     waker: &'a Waker,
-    /// There when it was sent.
+    /// `Some` once the ask was sent.
     pub(super) answer: Option<Pending<R>>,
-    /// The wait of the handler that asks, if one does: noted before the message is in a mailbox.
+    /// The wait of the asking handler, if a handler asks: recorded before the message is in a
+    /// mailbox.
     pub(super) wait: Option<Wait>,
     /// The asker polls for the answer right after the ask is sent, so it may take the actor's turn.
     pub(super) in_place: bool,
@@ -112,7 +113,7 @@ impl<'a, R> NewAsk<'a, R> {
 }
 
 impl<R: Send + 'static> NewAsk<'_, R> {
-    /// Makes the slot: the way back, and the ask as its actor sees it.
+    /// Creates the slot: the `ReplyTo`, and the ask as its actor sees it.
     pub(super) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
         // An asker that polls for the answer right after the send needs no wake-up yet.
         let waker = if self.in_place { Waker::noop() } else { self.waker };
@@ -123,7 +124,7 @@ impl<R: Send + 'static> NewAsk<'_, R> {
     }
 }
 
-/// The fate of a message that was sent, when it is known.
+/// The fate of a message that was sent: known now, or reported later.
 pub(super) enum PendingFate {
     /// The fate is known.
     Known(Fate),
@@ -140,24 +141,24 @@ impl PendingFate {
     }
 }
 
-/// Where a send waits: for room in a mailbox of this node, or on the way to another one. Most
-/// sends wait nowhere: so this is small.
+/// The wait of a send: for room in a mailbox of this node, or for another node. Small, because most
+/// sends never wait.
 #[derive(Default)]
 pub(super) struct Line {
     pub(super) remote: Waiter,
     near: OutlinedOption<Box<NearLine>>,
 }
 
-/// The wait of a send on this node, and of the handler that sends.
+/// The wait of a send on this node, and of the sending handler.
 #[derive(Default)]
 struct NearLine {
     turn: Option<u64>,
-    /// There while a handler waits, also for an actor of another node.
+    /// `Some` while a handler waits, even if that is for an actor of another node.
     wait: Option<Wait>,
 }
 
 impl Line {
-    /// Lets `look` look for room with the turn of this send, if it has one.
+    /// Calls `look`, which looks for room, with the turn of this send, if it has one.
     #[inline]
     pub(super) fn look<T>(&mut self, look: impl FnOnce(&mut Option<u64>) -> T) -> T {
         let mut turn = self.turn();
@@ -169,7 +170,7 @@ impl Line {
     }
 
     /// Waits for room in a mailbox of this node. An actor that would wait for room in its own
-    /// mailbox would wait forever: for it the mailbox is full.
+    /// mailbox would wait forever, so it gets [`Cause::MailboxFull`].
     pub(super) fn poll_room<'a>(
         &mut self,
         intake: &'a dyn Intake,
@@ -183,8 +184,8 @@ impl Line {
         }
     }
 
-    /// Lists the actor `whom` for the log's look-out, and notes that the handler that sends waits
-    /// for room in its mailbox, if one does.
+    /// Lists the actor `whom`, so that the log reports long waits for it, and records that the
+    /// sending handler, if there is one, waits for room in its mailbox.
     #[cold]
     pub(super) fn wait_for_room(&mut self, whom: &dyn Resident) {
         whom.list();
@@ -195,8 +196,8 @@ impl Line {
         }
     }
 
-    /// Notes that the handler that sends waits for room in a mailbox of another node, or for the
-    /// way to it.
+    /// Records that the sending handler waits for room in a mailbox of another node, or for a link
+    /// to it.
     #[cold]
     pub(super) fn wait_elsewhere(&mut self, begin: impl FnOnce() -> Option<Wait>) {
         let near = self.near.get_or_insert_default();
@@ -206,8 +207,8 @@ impl Line {
         }
     }
 
-    /// Takes the wait of the handler that asks, which is for the answer from now on, if it waited
-    /// for room.
+    /// Takes the wait of the asking handler, if it waited for room. The handler waits for the
+    /// answer from now on.
     #[inline]
     pub(super) fn take_wait(&mut self) -> Option<Wait> {
         let wait = self.near.as_mut()?.wait.take()?;
@@ -215,7 +216,7 @@ impl Line {
         Some(wait)
     }
 
-    /// Keeps the wait of the handler that asks, which waits for room.
+    /// Keeps the wait of the asking handler, which waits for room.
     #[cold]
     pub(super) fn keep_wait(&mut self, wait: Option<Wait>) {
         if let Some(wait) = wait {
@@ -224,7 +225,7 @@ impl Line {
         }
     }
 
-    /// Waits no longer on this node: gives up the turn in its mailbox, if there is one.
+    /// Ends the wait on this node: gives up the turn in the mailbox, if there is one.
     #[inline]
     pub(super) fn leave<'a>(&mut self, intake: impl FnOnce() -> &'a dyn Intake) {
         if let Some(near) = self.near.take()
@@ -234,13 +235,13 @@ impl Line {
         }
     }
 
-    /// Waits no longer for an actor of another node.
+    /// Ends the wait for an actor of another node.
     #[inline]
     pub(super) fn leave_elsewhere(&mut self) {
         self.near.clear();
     }
 
-    /// Returns true if it waits, or has waited, on this node.
+    /// Returns true if the send waits, or has waited, on this node.
     #[inline]
     pub(super) fn is_near(&self) -> bool {
         self.near.is_some()
@@ -261,9 +262,9 @@ impl From<NoRoom> for Cause {
     }
 }
 
-/// An answer that is on its way.
+/// An answer that has not been taken.
 pub(super) enum Pending<R> {
-    /// It is here; none if the handler has panicked.
+    /// The answer is here; `None` if the handler has panicked.
     Here(Option<R>),
     /// From an actor of this node.
     Local(AskerEnd<R>),
@@ -271,7 +272,7 @@ pub(super) enum Pending<R> {
     Remote(RemoteAnswer),
 }
 
-/// An answer from another node, and the node it comes to.
+/// An answer from another node, and the node that receives it.
 pub(super) struct RemoteAnswer {
     answer: PendingReply,
     node: Node,
@@ -287,7 +288,7 @@ impl RemoteAnswer {
     }
 }
 
-/// Returns what the asker is told of a reply whose archive is invalid.
+/// Logs that the archive of a reply is invalid, and returns the error for the asker.
 #[cold]
 fn unread(error: InvalidArchive) -> AskCause {
     log::warn!(%error, "a reply could not be read: InvalidReply is told");
@@ -309,7 +310,8 @@ impl<R: Reply> Pending<R> {
         }
     }
 
-    /// Gives up. Of an actor of this node it is known whether it began the ask, or even answered.
+    /// Gives up the ask. For an actor of this node it is known whether it began the ask, or even
+    /// answered.
     pub(super) fn give_up(self, expired: Expired) -> Result<R, AskCause> {
         match (self, expired) {
             (Pending::Here(answer), _) => answer.ok_or(AskCause::Panicked),
@@ -330,10 +332,10 @@ impl<R: Reply> Pending<R> {
     }
 }
 
-/// A port leaves the message exactly when it was not sent.
+/// A port keeps the message if and only if it was not sent.
 pub(super) const UNSENT: &str = "a message that was not sent is still there";
 
-/// Returns why a send ended that was not sent in time.
+/// Returns the cause of the failure of a send that has expired.
 pub(super) fn unsent(expired: Expired) -> Cause {
     match expired {
         Expired::Deadline => Cause::Timeout,

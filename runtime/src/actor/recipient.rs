@@ -1,4 +1,4 @@
-//! `Recipient`: an actor known only by a message it takes.
+//! `Recipient`: an actor known only by a message that it accepts.
 
 mod archived;
 
@@ -26,11 +26,11 @@ use crate::schema::Kind;
 
 pub use archived::ArchivedRecipient;
 
-/// Leads to some actor that accepts `M`, of this node or of another, whatever its type. With `R`
-/// named, it answers `R` and can be asked. Cheap to clone; may be a field of a message.
+/// A reference to an actor of any type that accepts `M`, on any node. If `R` is given, the actor
+/// answers with `R` and can be asked. Cheap to clone; may be a field of a message.
 ///
-/// It leads to exactly one actor, unless [`Node::named_recipient`] made it, or it was made of an
-/// [`ActorRef`](super::ActorRef) of [`Node::named`]: these lead to whatever has the name.
+/// It leads to exactly one actor, unless it comes from [`Node::named_recipient`], or from an
+/// [`ActorRef`](super::ActorRef) of [`Node::named`]: these lead to whatever actor has the name.
 pub struct Recipient<M: Message, R = Unasked> {
     to: Destination<Row<M, R>>,
     ask_timeout: AskTimeout,
@@ -43,10 +43,10 @@ pub type RecipientPermit<M, R = Unasked> = Permit<Row<M, R>, M>;
 /// The reply type of a [`Recipient`] that is only told.
 pub enum Unasked {}
 
-/// The way into an actor of this node by one message that it takes.
+/// The port of an actor of this node for one message.
 pub struct Row<M, R> {
     actor: Arc<dyn Resident>,
-    /// The place of the message in its table.
+    /// The place of the message in the actor's table.
     route: u16,
     _message: PhantomData<fn(M) -> R>,
 }
@@ -72,8 +72,8 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
         &self.to
     }
 
-    /// Returns the same actor as one that is told `N`, which is an `M` on the wire; `None` if it is
-    /// on this node.
+    /// Returns a recipient of the same actor for `N`, which is an `M` on the wire; `None` if the
+    /// actor is on this node.
     pub(super) fn as_far<N: Message>(&self) -> Option<Recipient<N>> {
         match &self.to {
             Destination::Elsewhere(elsewhere) if !self.is_local() => {
@@ -103,12 +103,12 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     /// Waits for room for one message; see [`ActorRef::reserve`](super::ActorRef::reserve).
     ///
     /// # Errors
-    /// [`Cause`], why there is none.
+    /// The [`Cause`] why there is no room.
     pub async fn reserve(&self) -> Result<RecipientPermit<M, R>, Cause> {
         Permit::reserve(&self.to).await
     }
 
-    /// Where the actor is.
+    /// Returns the address of the actor.
     pub fn address(&self) -> &Address {
         self.to.address(|row| row.actor.address())
     }
@@ -120,7 +120,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
 }
 
 impl<M: Message, R: Send + 'static> Recipient<M, R> {
-    /// A recipient as `node` sees it; see [`Destination::bind`].
+    /// Creates a recipient as `node` sees it; see [`Destination::bind`].
     pub(crate) fn bind(node: &Node, address: Address) -> Self {
         Recipient::new(Destination::bind(node, address))
     }
@@ -135,7 +135,7 @@ impl<M: Message, R: Reply> Recipient<M, R> {
         Ask::new(&self.to, message, self.ask_timeout.get())
     }
 
-    /// Returns the same reference, whose asks wait this long; see
+    /// Returns the same reference with this timeout for its asks; see
     /// [`ActorRef::with_ask_timeout`](super::ActorRef::with_ask_timeout).
     pub fn with_ask_timeout(mut self, timeout: Duration) -> Self {
         self.ask_timeout = AskTimeout::of(timeout);

@@ -1,4 +1,4 @@
-//! `ActorRef`: one type for an actor of this node and of another.
+//! `ActorRef`: one type for actors of this node and of other nodes.
 
 mod archived;
 mod ending;
@@ -39,17 +39,16 @@ pub type ActorTell<'a, A, M> = Tell<'a, Near<A>, Sent<A, M>>;
 /// The [`Ask`] that an [`ActorRef<A>`](ActorRef) makes of an `M`.
 pub type ActorAsk<'a, A, M> = Ask<'a, Near<A>, Sent<A, M>, <A as Accepts<M>>::Reply>;
 
-/// The same `M`. Where the actor does not accept it, this is no type at all: so the compiler says
-/// that once, and not again of the future that the send would be.
+/// The same `M`. If the actor does not accept it, this is not a type: so the compiler reports that
+/// once, and not again for the future of the send.
 pub(super) type Sent<A, M> = <<A as Accepts<M>>::Input as Input>::Message;
 
-/// Leads to an actor, of this node or of another. Three words in size and cheap to clone; equal to
-/// another reference when both lead to the same actor in the same way (see [`Address`]); may be a
-/// field of a message. Dereferences to the actor's generated client:
-/// `teller.balance("ada".into()).await`.
+/// A reference to an actor, on any node. Three words in size and cheap to clone; equal to another
+/// reference if both lead to the same actor in the same way (see [`Address`]); may be a field of a
+/// message. Dereferences to the actor's generated client: `teller.balance("ada".into()).await`.
 ///
-/// It leads to exactly one actor, also when its name is given to another one later, unless
-/// [`Node::named`](crate::Node::named) made it, which leads to whatever has the name.
+/// It leads to exactly one actor, even if that actor's name is given to another one later. Only a
+/// reference of [`Node::named`](crate::Node::named) leads to whatever actor has the name.
 pub struct ActorRef<A: Handlers> {
     client: A::Client,
 }
@@ -73,15 +72,15 @@ impl<A: Handlers> ActorRef<A> {
         ActorRef::new(Destination::Local(Near::new(cell)))
     }
 
-    /// A reference as `node` sees it; see [`Destination::bind`].
+    /// Creates a reference as `node` sees it; see [`Destination::bind`].
     pub(super) fn bind(node: &Node, address: Address) -> Self {
         ActorRef::new(Destination::bind(node, address))
     }
 
-    /// Sends a message when there is room for it, and, to another node, a link. `Ok` says that it
-    /// is in the actor's mailbox, or on its way in this node's memory.
+    /// Sends a message when there is room for it and, to another node, a link. `Ok` means that the
+    /// message is in the actor's mailbox, or on its way in this node's memory.
     ///
-    /// An actor that tells itself does not wait: with its own mailbox full it gets
+    /// An actor that tells itself does not wait: if its own mailbox is full, it gets
     /// [`Cause::MailboxFull`] at once.
     ///
     /// # Errors
@@ -97,7 +96,7 @@ impl<A: Handlers> ActorRef<A> {
     ///
     /// # Errors
     /// [`TellError`], with the message; [`Cause::MailboxFull`], [`Cause::Opening`] or
-    /// [`Cause::LinkDown`] where `tell` would wait.
+    /// [`Cause::LinkDown`] if `tell` would wait.
     pub fn try_tell<M: Message>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Accepts<M>,
@@ -105,14 +104,14 @@ impl<A: Handlers> ActorRef<A> {
         try_tell(self.destination(), message)
     }
 
-    /// Waits for room for one message, and keeps it: what the [`Permit`] tells then has nothing to
-    /// wait for. So a program can make a message when there is room for it, and not before.
+    /// Waits for room for one message, and keeps it: the [`Permit`] then sends without waiting.
+    /// This way a program makes a message only once there is room for it.
     ///
     /// # Errors
-    /// [`Cause`], why there is none: as of a `tell`.
+    /// The [`Cause`] why there is no room, as for a `tell`.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, its turn goes to the next.
+    /// If this is dropped before it is ready, its turn goes to the next sender.
     pub async fn reserve<M: Message>(&self) -> Result<ActorPermit<A, M>, Cause>
     where
         A: Accepts<M>,
@@ -120,7 +119,7 @@ impl<A: Handlers> ActorRef<A> {
         Permit::reserve(self.destination()).await
     }
 
-    /// Sends a message and waits for its answer: 5 seconds, or as long as [`Ask`] says.
+    /// Sends a message and waits for its answer. The timeout is 5 seconds, or as [`Ask`] says.
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
@@ -131,15 +130,15 @@ impl<A: Handlers> ActorRef<A> {
         self.raw().ask(message)
     }
 
-    /// Returns the same reference, whose asks wait this long unless one of them says otherwise: to
-    /// the millisecond, 49 days at most. So do those of its clones and of what is made of it
-    /// ([`asker`](Self::asker), [`downgrade`](Self::downgrade)); where it arrives in a message, it
-    /// is as new.
+    /// Returns the same reference with this timeout for its asks, unless an ask sets its own: to
+    /// the millisecond, at most 49 days. Clones of the reference, and references made of it
+    /// ([`asker`](Self::asker), [`downgrade`](Self::downgrade)), keep the timeout. A reference that
+    /// arrives in a message has none.
     pub fn with_ask_timeout(self, timeout: Duration) -> Self {
         ActorRef::with(self.destination().clone(), AskTimeout::of(timeout))
     }
 
-    /// Returns the same actor, known only as one that can be told `M`.
+    /// Returns a recipient of the same actor, which can be told `M`.
     pub fn recipient<M: Message>(&self) -> Recipient<M>
     where
         A: Accepts<M>,
@@ -147,7 +146,7 @@ impl<A: Handlers> ActorRef<A> {
         self.erase()
     }
 
-    /// Returns the same actor, known only as one that can be asked `M`.
+    /// Returns a recipient of the same actor, which can be asked `M`.
     pub fn asker<M: Message>(&self) -> Recipient<M, A::Reply>
     where
         A: Accepts<M>,
@@ -155,7 +154,7 @@ impl<A: Handlers> ActorRef<A> {
         self.erase()
     }
 
-    /// Where the actor is.
+    /// Returns the address of the actor.
     pub fn address(&self) -> &Address {
         self.destination().address(|near| near.cell().address())
     }
@@ -211,7 +210,7 @@ impl<A: Handlers> Raw<A> {
         Ask::of(Sending::new(&self.to, message), self.limit())
     }
 
-    /// Returns how long an ask waits.
+    /// Returns the time limit of an ask.
     #[inline(never)]
     fn limit(&self) -> TimeLimit {
         let timeout = self.ask_timeout.get().or(A::ASK_TIMEOUT);

@@ -1,5 +1,5 @@
-//! Sending a message to another node: what its archive is. Nothing here knows the type of a
-//! message, so that it is compiled once, and not for each message of a program.
+//! Sends of messages to other nodes, as archives. Nothing here knows the type of a message, so that
+//! it is compiled once, and not for each message of a program.
 
 use std::fmt;
 use std::task::{Context, Poll, ready};
@@ -22,18 +22,18 @@ use crate::remote::{
 use crate::spans::{self, Subject};
 use crate::waits::{Asker, Awaits, wire};
 
-/// A message that is to be sent, without its type: an `Option<M>`, which is empty when it was sent.
+/// A message to be sent, without its type: an `Option<M>`, which is `None` once it was sent.
 pub(super) trait Letter {
-    /// Returns true if it never leaves its node.
+    /// Returns true if the message never leaves its node.
     fn is_local(&self) -> bool;
 
     /// Returns the name of the message, for people.
     fn name(&self) -> &'static str;
 
-    /// Writes its archive in the form that has this place among its layouts.
+    /// Writes the archive of the message, in the form that has this place among its layouts.
     fn archive(&self, form: u8, out: &mut AlignedVec<16>) -> Result<(), Cause>;
 
-    /// Drops the message: it was sent.
+    /// Drops the message, because it was sent.
     fn sent(&mut self);
 }
 
@@ -84,7 +84,7 @@ impl Elsewhere {
         polled
     }
 
-    /// Sends an ask, for which a handler may wait.
+    /// Sends an ask; a handler may wait for its answer.
     fn poll_ask(
         &self,
         (asked, deadline, wait): (&MessageForms, Instant, &mut Option<Wait>),
@@ -93,7 +93,7 @@ impl Elsewhere {
         cx: &mut Context<'_>,
     ) -> Poll<Result<RemoteAnswer, Cause>> {
         let (sender, node) = self.remote()?;
-        // Noted before it is sent: its actor may ask back at once.
+        // Recorded before the ask is sent, because its actor may ask back at once.
         *wait = line.take_wait().or_else(|| self.begin_wait(Awaits::Answer));
         let asker = wait.as_ref().map(Wait::asker);
         let to = (sender, asked, ask(deadline));
@@ -106,7 +106,7 @@ impl Elsewhere {
         }
     }
 
-    /// Sends if that needs no waiting.
+    /// Sends a tell if that needs no waiting.
     pub(super) fn try_tell(
         &self,
         told: &MessageForms,
@@ -127,11 +127,11 @@ impl Elsewhere {
         self.answer(awaited)
     }
 
-    /// Returns the way to another node, and this node; why there is none.
+    /// Returns the sender to the other node, and this node; otherwise the cause why there is none.
     pub(super) fn remote(&self) -> Result<(&RemoteSender, &Node), Cause> {
         match &self.way {
             Way::Remote(sender, node) => Ok((sender, node)),
-            // Sends and all else are of what it leads to now.
+            // A name is looked up first, and the send goes to the actor that was found.
             Way::Named(_) => Err(Cause::NoSuchActor),
             Way::Dead(cause) => Err(cause.clone()),
         }
@@ -146,7 +146,7 @@ impl Elsewhere {
 }
 
 impl<R> NewAsk<'_, R> {
-    /// Sends it to another node.
+    /// Sends the ask to another node.
     pub(super) fn poll_elsewhere(
         &mut self,
         (to, asked): (&Elsewhere, &MessageForms),
@@ -160,7 +160,7 @@ impl<R> NewAsk<'_, R> {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends it to another node if that needs no waiting.
+    /// Sends the ask to another node if that needs no waiting.
     pub(super) fn try_elsewhere(
         &mut self,
         (to, asked): (&Elsewhere, &MessageForms),
@@ -172,8 +172,8 @@ impl<R> NewAsk<'_, R> {
     }
 }
 
-/// Sends when there is a link, the actor is opened and has room. Empties `message` if and only if
-/// it was sent.
+/// Sends a message when there is a link, and the actor is opened and has room. Empties `message` if
+/// and only if it was sent.
 pub(super) fn poll_send(
     (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
     (node, asker): (&Node, Option<&Asker>),
@@ -194,8 +194,8 @@ pub(super) fn poll_send(
     }
 }
 
-/// Sends a tell as [`poll_send`] does; what is to be known of its fate, if its sender waits for it,
-/// comes to `fate`.
+/// Sends a tell as [`poll_send`] does. If the sender waits for the message's fate, stores the
+/// pending fate in `fate`.
 fn poll_tell(
     (to, forms): (&RemoteSender, &MessageForms),
     node: &Node,
@@ -227,7 +227,7 @@ fn poll_tell(
     }
 }
 
-/// Reserves room for a tell of [`limits::PERMIT_BYTES`]; `waiter` has it then.
+/// Reserves room for a tell of [`limits::PERMIT_BYTES`]; `waiter` holds the room then.
 pub(super) fn poll_reserve<M: Message>(
     (to, forms): (&RemoteSender, &MessageForms),
     waiter: &mut Waiter,
@@ -240,7 +240,7 @@ pub(super) fn poll_reserve<M: Message>(
     reserved.map_err(|unsent| remote::cause_of(to, unsent, None))
 }
 
-/// Sends a tell to the room that `waiter` has. Empties `message` if and only if it was sent.
+/// Sends a tell to the room that `waiter` holds. Empties `message` if and only if it was sent.
 pub(super) fn send_reserved(
     (to, forms): (&RemoteSender, &MessageForms),
     node: &Node,
@@ -255,13 +255,13 @@ pub(super) fn send_reserved(
     Ok(())
 }
 
-/// Returns the kind of an ask that its asker gives up at `deadline`.
+/// Returns the kind of an ask with this deadline.
 fn ask(deadline: Instant) -> SendKind {
     SendKind::Ask { deadline: Some(deadline.into_std()) }
 }
 
-/// Returns the kind of an ask as [`ask`] does, after which what the task sends to the same actor
-/// next is sent, whatever the two wait for.
+/// Returns the kind of an ask with this deadline that is sent before anything that the task sends
+/// to the same actor later, whatever the sends wait for.
 pub(super) fn leading_ask(deadline: Instant) -> SendKind {
     SendKind::LeadingAsk { deadline: Some(deadline.into_std()) }
 }
@@ -282,28 +282,29 @@ fn try_send(
     Ok(awaited)
 }
 
-/// Refuses what has no archive: a message, or the answer to an ask.
+/// Refuses a message without an archive, and an ask whose answer has none.
 fn check_codec(message: &dyn Letter, forms: &MessageForms, kind: SendKind) -> Result<(), Cause> {
     let is_local = message.is_local() || (kind.is_ask() && forms.replies.is_empty());
     if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 
-/// A message whose archive is written as the transport wants it, once in each form that it is to be
-/// sent in.
+/// A message whose archive is written when the transport wants it, once in each form in which it is
+/// sent.
 struct Writing<'a> {
     message: &'a dyn Letter,
     node: &'a Node,
     to: &'a RemoteSender,
-    /// There of an ask: the handler that waits for it, if one does. Its chain travels with it.
+    /// `Some` for an ask, with the handler that waits for it, if any. Its chain travels with the
+    /// ask.
     asks: Option<Option<&'a Asker>>,
-    /// Travels with it, whatever its form: says in which scope it was sent, if in any.
+    /// Travels with the message in each form, and names the scope in which it was sent, if any.
     note: Option<Note>,
-    /// What a failure says.
+    /// The cause of a failure.
     failure: Option<Cause>,
 }
 
 impl<'a> Writing<'a> {
-    /// `note` is that of an earlier step of the same send.
+    /// Creates the writer of a message; `note` comes from an earlier step of the same send.
     fn of(
         message: &'a dyn Letter,
         (node, to, asks): (&'a Node, &'a RemoteSender, Option<Option<&'a Asker>>),
@@ -333,7 +334,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// An actor of another node, as people call it.
+/// The name of an actor of another node, for display.
 struct Called<'a>(&'a RemoteSender);
 
 impl fmt::Display for Called<'_> {

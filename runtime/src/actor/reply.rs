@@ -1,4 +1,4 @@
-//! Replies, and the way back to the asker.
+//! Replies, and the `ReplyTo` of an asker.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -45,22 +45,22 @@ impl<T: Send + 'static> Reply for Local<T> {
     const CODEC: Option<Codec<Self>> = None;
 }
 
-/// The way back to the asker: a handler that takes one, `reply: ReplyTo<u64>`, answers through it
-/// when it likes. It may be kept, moved to a task, sent to another actor of its node in a
-/// `#[message(local)]`, or handed on with [`forward`](ReplyTo::forward). Dropped unused, the asker
-/// gets [`AskCause::NoReply`](crate::AskCause::NoReply), or, where a panic drops it,
-/// [`Panicked`](crate::AskCause::Panicked). The log counts those that end with an actor that stops
-/// or is drained, in its state or with a task of it.
+/// The way back to an asker. A handler that takes one, `reply: ReplyTo<u64>`, may answer at any
+/// time. It may be stored, moved to a task, sent to another actor of its node in a
+/// `#[message(local)]`, or handed on with [`forward`](ReplyTo::forward). If it is dropped unused,
+/// the asker gets [`AskCause::NoReply`](crate::AskCause::NoReply), or
+/// [`Panicked`](crate::AskCause::Panicked) if a panic drops it. If an actor stops or is drained,
+/// the log counts the `ReplyTo`s that are dropped with its state or its tasks.
 ///
-/// Of a message that was told there is no asker, and what is sent goes nowhere.
+/// A tell has no asker: a reply to it goes nowhere.
 pub struct ReplyTo<R>(OutlinedOption<To<R>>);
 
 thread_local! {
-    /// How many ways back this thread has dropped unused, whose askers waited.
+    /// The number of `ReplyTo`s that this thread has dropped unused while their askers waited.
     static UNANSWERED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns how many ways back `act` drops unused, on this thread, whose askers wait.
+/// Returns how many `ReplyTo`s `act` drops unused, on this thread, while their askers wait.
 pub(super) fn unanswered(act: impl FnOnce()) -> usize {
     let before = UNANSWERED.get();
     act();
@@ -80,11 +80,11 @@ impl<R> Drop for ReplyTo<R> {
     }
 }
 
-/// An asker, and the way to it.
+/// The asker, and how it is reached.
 enum To<R> {
     Local(Answerer<R>),
     Remote(Replier, Encode<R>),
-    /// The same, of an ask for which a handler waits.
+    /// The same, for an ask whose answer a handler awaits.
     Chained(Box<(Replier, Encode<R>, Arc<dyn Asked>)>),
 }
 
@@ -118,7 +118,7 @@ impl<R> ReplyTo<R> {
         ReplyTo(Some(To::Local(answerer)).into())
     }
 
-    /// Returns true if this is an `Option` of the way back that holds one, or nothing.
+    /// Returns true if `reply` is an `Option<Self>` that is `Some`, or if there is none.
     pub(super) fn is_in(reply: &Option<&mut dyn Any>) -> bool
     where
         R: 'static,
@@ -126,7 +126,7 @@ impl<R> ReplyTo<R> {
         reply.as_ref().is_none_or(|reply| matches!(reply.downcast_ref(), Some(Some(Self(_)))))
     }
 
-    /// Takes the way back out of an `Option` of it, if one is given. See [`is_in`](Self::is_in).
+    /// Takes the `ReplyTo` out of `reply`, if there is one. See [`is_in`](Self::is_in).
     pub(super) fn taken(reply: &mut Option<&mut dyn Any>) -> Self
     where
         R: 'static,
@@ -135,8 +135,9 @@ impl<R> ReplyTo<R> {
         given.and_then(Option::take).unwrap_or_else(ReplyTo::nobody)
     }
 
-    /// Makes the way back to an asker of another node, if there is one: the reply has this form.
-    /// No peer asks for a reply that has no layout; one that did is told that none comes.
+    /// Creates the `ReplyTo` of an asker on another node, if there is one, for a reply in this
+    /// form. No correct peer asks for a reply without a layout; if it does, it is told that no
+    /// reply comes.
     pub(super) fn far((replier, asked): (Option<Replier>, Option<Arc<dyn Asked>>), form: u8) -> Self
     where
         R: Reply,
@@ -154,14 +155,14 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Returns true if there is an asker; false of a message that was told.
+    /// Returns true if there is an asker, and false for a message that was told.
     pub fn is_awaited(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Returns true if the asker has given up, by its time-out or because it dropped its ask, or
-    /// its node is down: what is sent goes nowhere. An asker of another node may have given up a
-    /// moment before this node learns it.
+    /// Returns true if the asker has given up: its time is over, it dropped its ask, or its node is
+    /// down. A reply then goes nowhere. An asker on another node may have given up a moment before
+    /// this node learns it.
     pub fn is_given_up(&self) -> bool {
         match self.0.as_ref().map(To::near) {
             Some(Ok(answerer)) => answerer.is_given_up(),
@@ -170,12 +171,12 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Waits until the asker has [given up](Self::is_given_up), by its time-out or because it
-    /// dropped its ask, or its node is down: then the work for its answer may be left. Of a message
-    /// that was told it waits for ever.
+    /// Waits until the asker has [given up](Self::is_given_up): its time is over, it dropped its
+    /// ask, or its node is down. Then the work for its answer may be left. For a message that was
+    /// told this waits forever.
     ///
-    /// (A [pipe](crate::Context::pipe) does such work with its outcome for the actor, and is
-    /// counted in the log where a drain leaves it undone.)
+    /// (A [pipe](crate::Context::pipe) is for such work too, if the actor needs the outcome. The
+    /// log counts a pipe that a drain leaves undone.)
     ///
     /// ```
     /// use std::time::Duration;
@@ -214,7 +215,7 @@ impl<R> ReplyTo<R> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, nothing is lost: it may be called again.
+    /// Nothing is lost when the future is dropped: this may be called again.
     ///
     /// # Panics
     /// Outside a runtime of tokio with time.
@@ -227,7 +228,7 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Waits until the asker has given up, as far as it does not by its time-out.
+    /// Waits until the asker has given up, except by its time-out.
     pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self.0.as_ref().map(To::near) {
             Some(Ok(answerer)) => answerer.poll_given_up(cx),
@@ -248,7 +249,7 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Returns when the asker gives up; `None` where no asker waits.
+    /// Returns the time at which the asker gives up; `None` if no asker waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.0.as_ref().map(To::near) {
             Some(Ok(answerer)) => answerer.deadline(),
@@ -257,7 +258,7 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Sends the reply; to an asker that gave up, nothing.
+    /// Sends the reply, unless the asker has given up.
     #[inline]
     pub fn send(mut self, reply: R) {
         if let Some(to) = self.0.take() {
@@ -267,7 +268,7 @@ impl<R> ReplyTo<R> {
 }
 
 impl<R> ReplyTo<R> {
-    /// Ends the ask without an answer: for this cause, as far as it crosses nodes.
+    /// Ends the ask without an answer, for this cause if it can cross nodes.
     fn fail(mut self, cause: AskCause) {
         match self.0.take().map(To::into_near) {
             None => {}
@@ -278,8 +279,8 @@ impl<R> ReplyTo<R> {
 }
 
 impl<R> ReplyTo<R> {
-    /// Ends the ask of an asker whose message was handed on, by a handler or a router, which began
-    /// it: to an actor that gave no answer for this cause.
+    /// Ends an ask that a handler or a router began and handed on to an actor, which gave no answer
+    /// for this cause.
     pub(super) fn unanswered_by(self, cause: AskCause) {
         let unsent = match cause {
             AskCause::NotSent(unsent) => unsent,
@@ -293,7 +294,7 @@ impl<R> ReplyTo<R> {
             | Cause::Shutdown => AskCause::NotBegun(NotBegun::Stopped),
             unsent if unsent.is_retryable() => AskCause::NotBegun(NotBegun::Timeout),
             cycle @ Cause::Cycle(_) => AskCause::NotSent(cycle),
-            // Tried again, it would fail again.
+            // Another attempt would fail, too.
             _ => AskCause::NoReply,
         });
     }
@@ -303,7 +304,7 @@ impl<R> To<R> {
     fn send(self, reply: R) {
         match self.into_near() {
             Ok(answerer) => answerer.send(reply),
-            // Of an asker that has gone the reply is not even archived.
+            // If the asker has gone, the reply is not even archived.
             Err((replier, _)) if replier.is_given_up() => replier.fail(Replier::EXPIRED),
             Err((replier, encode)) => send_archive(replier, encode, &reply),
         }

@@ -1,5 +1,5 @@
-//! An actor's table of messages: what leads from bytes, or from a message alone, to its envelope.
-//! Bytes may be those of an earlier form of a message that gained fields (SH-4).
+//! An actor's table of messages: how bytes, or a message alone, become the actor's envelope. Bytes
+//! may have an earlier form of a message that gained fields (SH-4).
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use crate::remote::{Accepted, Form, MessageForms, Replier};
 use crate::view::Input;
 use crate::waits::Asked;
 
-/// One message of an actor. Its place in the table is the ordinal of its newest form on the wire.
+/// A message of an actor. Its place in the table is the ordinal of its newest form on the wire.
 pub struct Route<A: Handlers> {
     pub(super) head: Head,
     pub(super) take: Take<A>,
-    /// Its handler, if it is neither `async` nor takes a `View` or a `ReplyTo`.
+    /// The handler, if it is not `async` and takes neither a `View` nor a `ReplyTo`.
     pub(super) answer: Option<ErasedAnswer<A>>,
 }
 
-/// The part of a route that does not name the actor: what reads it is compiled once, and not for
-/// each actor of a program.
+/// The part of a route that does not name the actor: code that reads it is compiled once, and not
+/// for each actor of a program.
 pub(super) struct Head {
     pub(super) label: Label,
-    /// Its forms on the wire; none where it stays on its node.
+    /// The forms on the wire; none if the message stays on its node.
     pub(super) forms: MessageForms,
     pub(super) message: fn() -> TypeId,
     pub(super) reply: fn() -> TypeId,
 }
 
-/// Returns the head of the route at a place of an actor's table.
+/// A function that returns the head of the route at a place of an actor's table.
 pub(super) type HeadAt = fn(usize) -> Option<&'static Head>;
 
-// The error of the compiler about more names the number.
+// The message of the assertion in `distinct` names this number.
 const _: () = assert!(ACCEPTED_MAX == 4096);
 
-/// Which message, for people.
+/// The id and the names of a message, for people.
 pub(crate) struct Label {
     pub(crate) id: u128,
     pub(crate) duty: Duty,
 }
 
-/// A message that does not come through the mailbox.
+/// A message that does not come through the mailbox, with its label.
 pub(super) type Item<A> = (&'static Label, <A as Handlers>::Envelope);
 
 impl Label {
@@ -54,7 +54,7 @@ impl Label {
         Label { id: M::ID, duty: Duty::handles(A::NAME, M::NAME) }
     }
 
-    /// The end of a task of the actor.
+    /// Returns the label for the end of a task of the actor.
     pub(crate) const fn of_task<A: Handlers>() -> Self {
         Label { id: 0, duty: Duty::runs(A::NAME, "the end of a task") }
     }
@@ -65,12 +65,12 @@ impl Label {
     }
 }
 
-/// A message that is to become an envelope.
+/// A message that becomes an envelope.
 pub(super) enum Source<'a> {
-    /// An `Option<M>`, and an `Option<ReplyTo<R>>` where an answer is wanted. Both are emptied; on
-    /// an error the message is left.
+    /// An `Option<M>`, and an `Option<ReplyTo<R>>` if an answer is wanted. Both are emptied; on an
+    /// error the message stays.
     Near(&'a mut dyn Any, Option<&'a mut dyn Any>),
-    /// What arrived. On an error the way back is left.
+    /// A message that arrived. On an error its replier stays.
     Far(&'a mut Far),
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Far {
     pub(super) form: Form,
 }
 
-/// Why a message became no envelope.
+/// The reason why a message did not become an envelope.
 pub(super) enum NotTaken {
     Near(Cause),
     Far(InvalidArchive),
@@ -108,11 +108,11 @@ impl From<NotTaken> for Cause {
     }
 }
 
-/// Makes the envelope of a message.
+/// A function that makes the envelope of a message.
 type Take<A> = fn(&mut Source<'_>, &Node) -> Result<<A as Handlers>::Envelope, NotTaken>;
 
 impl<A: Handlers> Route<A> {
-    /// The row for `M`.
+    /// Returns the route of `M`.
     pub const fn of<M: Message>() -> Self
     where
         A: Accepts<M>,
@@ -131,7 +131,7 @@ impl<A: Handlers> Route<A> {
     }
 }
 
-/// Returns the forms of `M` for an actor that answers it with `R`; none of what stays on its node.
+/// Returns the forms of `M` for an actor that answers with `R`; none if `M` stays on its node.
 pub(super) const fn forms<M: Message, R: Reply>() -> MessageForms {
     let layouts = match M::CODEC {
         Some(codec) => codec.layouts,
@@ -149,7 +149,8 @@ pub(super) fn head_of<A: Handlers>(place: usize) -> Option<&'static Head> {
     A::ROUTES.get(place).map(|route| &route.head)
 }
 
-/// Returns the place of the message with this type, whose reply has that one if it is given.
+/// Returns the place of the message of this type; if `reply` is given, its reply must be of that
+/// type.
 pub(super) fn place(at: HeadAt, message: TypeId, reply: Option<TypeId>) -> Option<u16> {
     let fits = |head: &Head| {
         (head.message)() == message && reply.is_none_or(|reply| reply == (head.reply)())
@@ -181,12 +182,12 @@ const fn only_place<A: Accepts<M>, M: Message>() -> Option<u16> {
     found
 }
 
-/// The row of no message.
+/// A row that no message fits.
 const NOTHING: Accepted = Accepted { id: 0, layout: 0, reply: 0 };
 
-/// Returns the rows that another node sees, each at its ordinal, as many as a link describes: the
-/// newest form of each message, then `own`, which is the runtime's, then the earlier forms. Without
-/// `own` its place has a row that no message fits.
+/// Returns the rows that another node sees, each at its ordinal, up to the maximum of a link: the
+/// newest form of each message, then `own`, which is the row of the runtime, then the earlier
+/// forms. If there is no `own`, its place has a row that no message fits.
 pub(super) fn rows(at: HeadAt, own: Option<Accepted>) -> Vec<Accepted> {
     let newest = heads(at).map(|head| head.forms.newest());
     let row = |(place, form)| at(place).map(|head| head.forms.row(form));
@@ -230,11 +231,11 @@ fn earlier(at: HeadAt) -> impl Iterator<Item = (usize, Form)> {
     heads(at).enumerate().flat_map(forms)
 }
 
-/// Compile-time check that the messages of one actor are few enough for a link to describe, and
-/// that no two of them share an id. (Two that stay on their node may: they are known by their
-/// types, which for generic ones have no names that are constants.)
+/// Checks at compile time that the messages of one actor are few enough for a link to describe, and
+/// that no two of them share an id. (Two messages that stay on their node may share one: they are
+/// known by their types, whose names are not constants if they are generic.)
 pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
-    // Another node ends its link when it is told of more.
+    // Another node ends a link that describes more messages.
     assert!(
         routes.len() <= ACCEPTED_MAX,
         "an actor accepts 4096 messages at most: make one enum of several, or several actors"
@@ -260,8 +261,8 @@ pub const fn distinct<A: Handlers>(routes: &[Route<A>]) {
     );
 }
 
-/// Makes the envelope of an `M`. Written out, and without `?`, for it is compiled for each message
-/// of a program.
+/// Makes the envelope of an `M`. Written out, and without `?`, because it is compiled for each
+/// message of a program.
 fn take<A: Accepts<M>, M: Message>(
     source: &mut Source<'_>,
     node: &Node,
@@ -286,7 +287,7 @@ fn take<A: Accepts<M>, M: Message>(
 }
 
 impl Source<'_> {
-    /// Takes the way back, which is there. Compiled once for each type of a reply.
+    /// Takes the `ReplyTo`. Compiled once for each type of a reply.
     fn reply<R: Reply>(&mut self) -> ReplyTo<R> {
         match self {
             Source::Near(_, reply) => ReplyTo::taken(reply),

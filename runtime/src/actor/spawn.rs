@@ -7,12 +7,13 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::sync::oneshot;
 
 use super::cell::{Base, Cell, LargeLife, Seat, Seated, SmallLife};
-use super::child::{Child, Course, Parent, Plan};
+use super::child::{Child, Parent, Plan};
 use super::life::Life;
 use super::options::SpawnOptions;
 use super::wait::Wait;
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
+use crate::ends::Revival;
 use crate::error::SpawnError;
 use crate::mailbox::Outlined;
 use crate::node::Node;
@@ -22,14 +23,14 @@ use crate::rest::Started;
 use crate::waits::Awaits;
 
 impl Node {
-    /// Spawns an actor under a name; returns when it has started.
+    /// Spawns an actor under a name. Returns when it has started.
     ///
     /// # Errors
-    /// [`SpawnError`] when the name is taken or cannot be one, when the actor's
-    /// [`on_start`](super::Actor::on_start) fails, or when the node is shutting down.
+    /// [`SpawnError`] if the name is taken or invalid, the actor's
+    /// [`on_start`](super::Actor::on_start) fails, or the node is shutting down.
     ///
     /// # Cancel safety
-    /// When the future is dropped after its first poll, the actor runs all the same.
+    /// If the future is dropped after its first poll, the actor still runs.
     #[inline(never)]
     pub fn spawn<A: Handlers>(
         &self,
@@ -39,8 +40,8 @@ impl Node {
         Spawn::new(self, SpawnOptions::named(name), actor)
     }
 
-    /// Spawns an actor without a name: only its references lead to it. When they are all gone it
-    /// lives on, until it is stopped or the node shuts down.
+    /// Spawns an actor without a name: only its references lead to it. When they are all gone the
+    /// actor lives on, until it is stopped or the node shuts down.
     ///
     /// # Errors
     /// As [`spawn`](Node::spawn).
@@ -69,8 +70,8 @@ impl Node {
         Spawn::new(self, options, actor)
     }
 
-    /// Spawns an actor that is restarted as `child` says, and that no other actor answers for;
-    /// returns when it has started. One that fails too often ends.
+    /// Spawns an actor that is restarted as `child` says, and has no parent actor. Returns when it
+    /// has started. If it fails too often, it ends.
     ///
     /// # Errors
     /// As [`spawn`](Node::spawn).
@@ -83,7 +84,7 @@ impl Node {
         Ok(ActorRef::local(cell))
     }
 
-    /// Begins to start a child.
+    /// Begins to start a child of `parent`.
     pub(super) fn begin_child<A: Handlers>(
         &self,
         child: Child<A>,
@@ -94,7 +95,7 @@ impl Node {
         self.begin(options, first, Plan::of(make, restart, parent), id)
     }
 
-    /// Begins to start an actor, the child of the one with the number `parent`.
+    /// Begins to start an actor, as a child of the actor with the number `parent`.
     pub(super) fn begin<A: Handlers>(
         &self,
         options: SpawnOptions,
@@ -102,7 +103,8 @@ impl Node {
         plan: Option<Box<Plan<A>>>,
         parent: Option<u64>,
     ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
-        let cell = self.place(options, plan.as_ref().map(|plan| plan.course()))?;
+        let revival = plan.as_ref().map_or(Revival::Never, |plan| plan.course().revival());
+        let cell = self.place(options, revival)?;
         if let Some(parent) = parent {
             cell.tally().set_parent(parent);
         }
@@ -110,55 +112,54 @@ impl Node {
         Ok((cell, starts))
     }
 
-    /// Gives a place to an actor that is restarted as `course` says, if it is: which is to
-    /// [run](Self::run) then.
+    /// Gives a place to an actor, to be started with [`run`](Self::run).
     pub(super) fn place<A: Handlers>(
         &self,
         options: SpawnOptions,
-        course: Option<&Course>,
+        revival: Revival,
     ) -> Result<Arc<Cell<A>>, SpawnError> {
-        self.place_by(options, course, make::<A>).map(cell_of)
+        self.place_by(options, revival, make::<A>).map(cell_of)
     }
 
     fn place_by(
         &self,
         options: SpawnOptions,
-        course: Option<&Course>,
+        revival: Revival,
         make: Make,
     ) -> Result<Arc<dyn Resident>, SpawnError> {
         let name = options.name.as_deref().map(check_name).transpose()?;
         let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
-        let placed = self.place_made(name, capacity, course, make);
+        let placed = self.place_made(name, capacity, revival, make);
         placed.map_err(|refused| why_refused(options, refused))
     }
 
-    /// Gives a place to an actor that is never restarted. Its name was checked, or is one that
-    /// users cannot give.
+    /// Gives a place to an actor that is never restarted. Its name was checked, or cannot be given
+    /// by users.
     pub(super) fn place_as<A: Handlers>(
         &self,
         name: Option<Arc<str>>,
         mailbox_capacity: usize,
     ) -> Result<Arc<Cell<A>>, Refused> {
-        self.place_made(name, mailbox_capacity, None, make::<A>).map(cell_of)
+        self.place_made(name, mailbox_capacity, Revival::Never, make::<A>).map(cell_of)
     }
 
     fn place_made(
         &self,
         name: Option<Arc<str>>,
         mailbox_capacity: usize,
-        course: Option<&Course>,
+        revival: Revival,
         make: Make,
     ) -> Result<Arc<dyn Resident>, Refused> {
         let mut made = None;
         self.residents().insert(name.clone(), &mut |key| {
-            let base = Base::new(self.clone(), key, name.clone(), course);
+            let base = Base::new(self.clone(), key, name.clone(), revival);
             made.insert(make(base, mailbox_capacity)).clone()
         })?;
         Ok(made.expect("`insert` makes what it has a place for"))
     }
 
-    /// Begins to spawn an actor of the runtime's without a name. It has its place already: a caller
-    /// that drops the outcome has to end it.
+    /// Begins to spawn an actor of the runtime without a name. It has its place already: a caller
+    /// that drops the outcome must end it.
     pub(crate) fn begin_anonymous<A: Handlers>(
         &self,
         actor: A,
@@ -168,18 +169,18 @@ impl Node {
         Ok(Begun { resident: cell.clone(), actor: ActorRef::local(cell), starts })
     }
 
-    /// Spawns an actor of the runtime's, by a name that users cannot give. Returns false where the
-    /// name is taken, or the node shuts down.
+    /// Spawns an actor of the runtime, under a name that users cannot give. Returns false if the
+    /// name is taken or the node is shutting down.
     pub(crate) fn spawn_own<A: Handlers>(&self, name: Arc<str>, actor: A) -> bool {
         let Ok(cell) = self.place_as::<A>(Some(name), self.mailbox_capacity()) else {
             return false;
         };
-        // It has no start to wait for.
+        // The actor has no start to wait for.
         drop(self.run(cell, actor, None));
         true
     }
 
-    /// Has an actor run that has its place.
+    /// Runs an actor that has its place.
     pub(super) fn run<A: Handlers>(
         &self,
         cell: Arc<Cell<A>>,
@@ -187,14 +188,14 @@ impl Node {
         plan: Option<Box<Plan<A>>>,
     ) -> Starts {
         let (told, starts) = Starts::of(&*cell);
-        // `Life` uses the sender, also where the task is dropped before it runs.
+        // `Life` uses the sender, even if the task is dropped before it runs.
         let life = Life::new(cell.clone(), Some(actor), plan, told);
         self.run_task(cell, Life::run(life));
         starts
     }
 
-    /// Spawns an actor's task, without its type: tokio's task is compiled once, and not into each
-    /// program for each actor and each of tokio's schedulers.
+    /// Spawns an actor's task, without the actor's type: tokio's task is compiled once, and not
+    /// into each program for each actor and each of tokio's schedulers.
     fn run_task<F: Future<Output = ()> + Send + 'static>(&self, whose: Arc<dyn Seated>, life: F) {
         if const { SmallLife::has_space_for::<F>() && SmallLife::has_alignment_for::<F>() } {
             let Ok(life) = SmallLife::try_from(life) else { unreachable!("it has the space") };
@@ -217,18 +218,18 @@ impl Node {
 pub(crate) struct Begun<A: Handlers, S> {
     pub(crate) actor: ActorRef<A>,
     pub(crate) resident: Arc<dyn Resident>,
-    /// Tells when it has started.
+    /// Ready when the actor has started.
     pub(crate) starts: S,
 }
 
-/// Makes the cell of an actor, with this capacity of its mailbox.
+/// A function that makes the cell of an actor, with this mailbox capacity.
 type Make = fn(Base, usize) -> Arc<dyn Resident>;
 
 fn make<A: Handlers>(base: Base, mailbox_capacity: usize) -> Arc<dyn Resident> {
     Arc::new(Cell::<A>::new(base, mailbox_capacity))
 }
 
-/// Returns the type of a cell again that [`make`] made.
+/// Restores the type of a cell that [`make`] made.
 fn cell_of<A: Handlers>(made: Arc<dyn Resident>) -> Arc<Cell<A>> {
     match made.as_any().downcast() {
         Ok(cell) => cell,
@@ -236,8 +237,8 @@ fn cell_of<A: Handlers>(made: Arc<dyn Resident>) -> Arc<Cell<A>> {
     }
 }
 
-/// A spawn that returns when the actor has started. Polled by its spawner. (No `async fn`: it would
-/// be compiled into each function that spawns.)
+/// The future of a spawn, ready when the actor has started. (Not an `async fn`: that would be
+/// compiled into each function that spawns.)
 struct Spawn<'a, A: Handlers> {
     node: &'a Node,
     step: Outlined<SpawnStep<A>>,
@@ -290,40 +291,40 @@ fn why_refused(options: SpawnOptions, refused: Refused) -> SpawnError {
     }
 }
 
-/// An actor that has its place and does not run yet. Dropped, it ends without having run.
+/// An actor that has its place and does not run yet. Dropping it ends the actor, which has not run.
 pub(super) struct Unborn<A: Handlers> {
     life: Outlined<Life<A>>,
     starts: Starts,
 }
 
 impl<A: Handlers> Unborn<A> {
-    /// Takes a place for an actor that is not made yet.
+    /// Holds the place of an actor that is not made yet.
     pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
         let (told, started) = oneshot::channel();
         Unborn { life: Life::new(cell, None, None, told), starts: Starts { started, _wait: None } }
     }
 
-    /// Gives it the actor, which it needs to run.
+    /// Stores the actor, which must be there to run.
     pub(super) fn give(&mut self, actor: A) {
         self.life.give(actor);
     }
 
-    /// Has it run. No handler waits for its start.
+    /// Runs the actor. No handler waits for its start.
     pub(super) fn run(self, node: &Node) -> Starts {
         node.run_task(self.life.cell(), Life::run(self.life));
         self.starts
     }
 }
 
-/// Tells when an actor has started, or why it has not.
+/// A future that is ready when an actor has started, or has failed to start.
 pub(super) struct Starts {
     started: oneshot::Receiver<Result<(), SpawnError>>,
-    /// There while a handler waits.
+    /// `Some` while a handler waits.
     _wait: Option<Wait>,
 }
 
 impl Starts {
-    /// Returns what tells that `whom` has started, and what waits for that.
+    /// Returns the sender for the start of `whom`, and the future that waits for it.
     fn of(whom: &dyn Resident) -> (Started, Self) {
         let (told, started) = oneshot::channel();
         (told, Starts { started, _wait: Wait::begin(whom, Awaits::Start) })

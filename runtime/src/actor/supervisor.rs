@@ -1,4 +1,5 @@
-//! An actor that starts others in order, restarts them when they fail, and stops them in reverse.
+//! `Supervisor`: an actor that starts others in order, restarts them when they fail, and stops them
+//! in reverse order.
 
 use std::collections::BTreeMap;
 use std::future::{pending, poll_fn};
@@ -20,6 +21,7 @@ use super::spawn::Starts;
 use super::{Actor, ActorRef, Context, Handler, Handlers, Local};
 use crate::address::Address;
 use crate::busy::at_rest;
+use crate::ends::Ends;
 use crate::error::{AskCause, AskError, BoxError, SpawnError};
 use crate::limits;
 use crate::message::Message;
@@ -29,20 +31,20 @@ use crate::resident::Resident;
 use crate::rest::{Resting, Started};
 use crate::{actor, handlers, message};
 
-/// Which children are restarted when one of them has failed.
+/// The choice of the children that are restarted when one of them has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// That one.
+    /// The child that failed.
     OneForOne,
-    /// All: they are stopped in reverse order, and started in order.
+    /// All children: they are stopped in reverse order, and started in order.
     OneForAll,
-    /// That one, and those that were started after it.
+    /// The child that failed, and all children that were started after it.
     RestForOne,
 }
 
 /// An actor that starts its children in order, restarts them when they fail, and stops them in
-/// reverse when it ends. It is an actor like any other: it is spawned on a node, or the child of
-/// another one.
+/// reverse order when it ends. It is an actor like any other: it is spawned on a node, or as the
+/// child of another actor.
 ///
 /// ```
 /// # use ringpost::prelude::*;
@@ -69,10 +71,10 @@ pub enum Strategy {
 /// # }
 /// ```
 ///
-/// A child that has failed more often than its [`Restart`](super::Restart) allows has the
-/// supervisor fail: it stops its other children, and is restarted itself if it is somebody's child.
-/// A child that ended otherwise than by a failure, and is not restarted then, has ended for good.
-/// Others are added with [`start_child`](ActorRef::start_child) while it runs.
+/// If a child fails more often than its [`Restart`](super::Restart) allows, the supervisor fails:
+/// it stops its other children, and is restarted itself if it is a child of another actor. A child
+/// that ends without a failure, and is not restarted then, is gone. More children are added with
+/// [`start_child`](ActorRef::start_child) while the supervisor runs.
 #[derive(Clone)]
 pub struct Supervisor {
     strategy: Strategy,
@@ -80,27 +82,27 @@ pub struct Supervisor {
     group: Group,
 }
 
-/// The children that are restarted together. No incarnation of a supervisor has those of another.
+/// The children that are restarted together. Each incarnation of a supervisor has its own.
 #[derive(Default)]
 struct Group {
-    /// Those that were started and have not ended, by their number.
+    /// The children that were started and have not ended, by number.
     running: BTreeMap<usize, Running>,
-    /// How many were begun.
+    /// The number of children that were begun.
     begun: usize,
-    /// Those that rest and are to be started, by their number.
+    /// The children that rest and will be started again, by number.
     resting: BTreeMap<usize, oneshot::Sender<Started>>,
-    /// The answer of the child that was told to rest, while the supervisor waits for that. Kept
-    /// when the wait is given up: a child that finds its answer unwanted takes its rest for a
-    /// failure, and may escalate it to a supervisor that is stopping its children.
+    /// The answer of the child that was told to rest, while the supervisor waits for it. Kept when
+    /// the wait is given up: a child that finds its answer unwanted takes its rest for a failure,
+    /// and may escalate it to a supervisor that is stopping its children.
     pausing: Option<oneshot::Receiver<Resting>>,
-    /// Where each that failed and rests says so, and where that is read.
+    /// The channel on which each child that has failed and rests reports it.
     reports: Option<(mpsc::UnboundedSender<Rested>, Reports)>,
 }
 
 /// A child that has started and not ended.
 struct Running {
     member: Member,
-    /// How many of its reports are of no account: it was told to rest with others since, and did.
+    /// The number of its reports that are obsolete: it was told to rest with others since, and did.
     overtaken: u64,
 }
 
@@ -126,7 +128,7 @@ impl<A: Handlers> Spec for Child<A> {
         node: &Node,
         parent: Parent,
     ) -> Result<(Arc<dyn Resident>, Starts), SpawnError> {
-        // A recipe that panics is not the supervisor's failure.
+        // A panic in the user's function is not a failure of the supervisor.
         let begin = || node.begin_child(self.clone(), parent);
         let (cell, starts) = shield::catch(begin).map_err(SpawnError::Panicked)??;
         Ok((cell, starts))
@@ -138,18 +140,18 @@ impl<A: Handlers> Spec for Child<A> {
 }
 
 impl Supervisor {
-    /// A supervisor without children.
+    /// Creates a supervisor without children.
     pub fn new(strategy: Strategy) -> Self {
         Supervisor { strategy, children: Vec::new(), group: Group::default() }
     }
 
-    /// Adds a child, which is started after those that were added before.
+    /// Adds a child, which is started after the children that were added before.
     pub fn child<A: Handlers>(mut self, child: Child<A>) -> Self {
         self.children.push(Arc::new(child));
         self
     }
 
-    /// Starts a child, after those that were started before.
+    /// Starts a child, after the children that were started before.
     async fn start(
         &mut self,
         child: &dyn Spec,
@@ -160,7 +162,7 @@ impl Supervisor {
         Ok(self.join(number, member))
     }
 
-    /// Begins to start a child, and answers for it from now on.
+    /// Begins to start a child, which ends with the supervisor from now on.
     fn begin(
         &mut self,
         child: &dyn Spec,
@@ -178,7 +180,7 @@ impl Supervisor {
         Ok((number, member, starts))
     }
 
-    /// Has a child that has started rest with others.
+    /// Adds a child that has started to the children that rest together.
     fn join(&mut self, number: usize, member: Member) -> Arc<dyn Resident> {
         let actor = member.actor.clone();
         if self.group.reports.is_some() {
@@ -188,18 +190,18 @@ impl Supervisor {
         actor
     }
 
-    /// Has a child rest, if it has not ended.
+    /// Makes a child rest, if it has not ended.
     async fn pause(&mut self, number: usize) {
         let Group { running, resting, pausing, .. } = &mut self.group;
         let Some(Running { member, overtaken }) = running.get_mut(&number) else { return };
         let Member { actor, stop_within } = member;
         let (pause, paused) = oneshot::channel();
-        actor.pause(pause);
+        actor.order(|ends| ends.pause(pause));
         let paused = pausing.insert(paused);
         let rests = match timeout(*stop_within, &mut *paused).await {
             Ok(rests) => Ok(rests),
             Err(_late) => {
-                actor.kill_unless_resting();
+                actor.order(Ends::kill_unless_resting);
                 timeout(limits::KILL_TIMEOUT, paused).await
             }
         };
@@ -211,23 +213,23 @@ impl Supervisor {
             }
             Ok(Err(_ended)) => {}
             Err(_late) => {
-                // When it ends after all, it has failed, and says so.
+                // If it ends after all, it has failed, and reports that.
                 let actor = actor.address();
                 log::warn!(%actor, "a killed actor still runs: its handler never waits");
             }
         }
     }
 
-    /// Takes note of a child that failed, and has those rest that are restarted with it. Returns
-    /// until when all of them rest. Ends early when the supervisor is to end.
+    /// Records a child that failed, and makes the children rest that are restarted with it. Returns
+    /// until when all of them rest. Ends early if the supervisor must end.
     async fn gather(&mut self, failed: Rested, cx: &Context<Self>) -> Instant {
         let Rested { number, resting: Resting { delay, reports, resume } } = failed;
         let until = Instant::now() + delay;
         if self.group.running.get(&number).is_some_and(|child| reports <= child.overtaken) {
-            // It is started, or was, with those that it was told to rest with.
+            // The child was told to rest with others since, and is or was started with these.
             return until;
         }
-        // (It may have been ended since: the others begin anew without it.)
+        // (It may have been ended since: the others restart without it.)
         self.group.resting.insert(number, resume);
         let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
         let all = self.group.begun;
@@ -259,13 +261,13 @@ impl Supervisor {
         }
     }
 
-    /// Starts the first of those that rest, and waits until it has started, or has not: then it
-    /// rests again, and says so, or it has ended. Returns false when none rests.
+    /// Starts the first of the resting children, and waits until it has started or has failed to;
+    /// then it rests again and reports that, or it has ended. Returns false if no child rests.
     async fn start_first(resting: &mut BTreeMap<usize, oneshot::Sender<Started>>) -> bool {
         let Some((_, resume)) = resting.pop_first() else { return false };
         let (started, starts) = oneshot::channel();
         if resume.send(started).is_ok() {
-            // An error is told by a report, or an escalation.
+            // An error is reported by the child, or escalated.
             drop(starts.await);
         }
         true
@@ -296,53 +298,56 @@ impl Actor for Supervisor {
 #[handlers(Rested, Start, End)]
 impl Supervisor {}
 
-/// Has a supervisor start another child.
+/// Tells a supervisor to start another child.
 #[message(local)]
 struct Start(Arc<dyn Spec>);
 
-/// Has a supervisor end a child, which has this token.
+/// Tells a supervisor to end the child with this token.
 #[message(local)]
 struct End(usize);
 
 impl ActorRef<Supervisor> {
-    /// Starts another child of this supervisor, after those that it has; returns when it has
-    /// started. From then on it is a child like the others, until the supervisor itself is
-    /// restarted: that begins with the children that it was made with. One that does not start is
-    /// none, and the supervisor goes on.
+    /// Starts another child of this supervisor, after its current children. Returns when it has
+    /// started. From then on it is a child like the others. A restart of the supervisor itself
+    /// begins with its original children. If the child does not start, it is not added, and the
+    /// supervisor goes on.
     ///
     /// # Errors
-    /// [`SpawnError`] as of [`Context::spawn`]; [`NoSupervisor`](SpawnError::NoSupervisor) when the
-    /// supervisor has ended, or is one of another node.
+    /// [`SpawnError`] as for [`Context::spawn`]; [`NoSupervisor`](SpawnError::NoSupervisor) if the
+    /// supervisor has ended, or is on another node.
     ///
     /// # Cancel safety
-    /// When the future is dropped, the child may run all the same.
+    /// If the future is dropped, the child may still run.
     pub async fn start_child<A: Handlers>(
         &self,
         child: Child<A>,
     ) -> Result<ActorRef<A>, SpawnError> {
-        // The child says how long it takes.
+        // The longest timeout, because the child may take long to start.
         let asked = self.ask(Start(Arc::new(child))).timeout(limits::ASK_TIMEOUT_MAX);
         let Local(started) = asked.await.map_err(SpawnError::NoSupervisor)?;
         let cell = started?.as_any().downcast::<Cell<A>>().map_err(|_| SpawnError::Killed)?;
         Ok(ActorRef::local(cell))
     }
 
-    /// Ends a child of this supervisor for good, whatever its [`Restart`](super::Restart) says:
-    /// stops it, and kills it if that takes too long. Returns when it has ended, or was left behind
-    /// because its handler never waits; false when it is no child of this supervisor, or had ended.
-    /// A child that waits for its own end so is killed when it has not stopped in its time: it
-    /// stops itself by its context, or calls this in a task.
+    /// Ends a child of this supervisor permanently, whatever its [`Restart`](super::Restart) says:
+    /// stops it, and kills it if that takes too long. Returns true when it has ended, or was left
+    /// behind because its handler never waits; false if it is not a child of this supervisor, or
+    /// had ended.
+    ///
+    /// A child that awaits this for itself is killed when its time to stop is over. It should stop
+    /// itself by its context, or call this in a task.
     ///
     /// # Errors
-    /// [`AskError`] when the supervisor has ended, or is one of another node; with the cause
-    /// [`NoReply`](crate::AskCause::NoReply) also when it is to end itself before the child has.
+    /// [`AskError`] if the supervisor has ended, or is on another node; with the cause
+    /// [`NoReply`](crate::AskCause::NoReply) if the supervisor must end itself before the child has
+    /// ended.
     ///
     /// # Cancel safety
-    /// When the future is dropped, the child may end all the same.
+    /// If the future is dropped, the child may still end.
     pub async fn end_child<A: Handlers>(&self, child: &ActorRef<A>) -> Result<bool, AskError> {
         let now = child.destination().now();
         let View::Local(near) = now.view() else { return Ok(false) };
-        let asked = self.ask(End(near.cell().token())).timeout(limits::ASK_TIMEOUT_MAX);
+        let asked = self.ask(End(near.cell().resident().token())).timeout(limits::ASK_TIMEOUT_MAX);
         let Local(ended) = asked.await?;
         let error =
             || AskError::new(AskCause::NoReply, self.address().clone(), <End as Message>::NAME);
@@ -359,7 +364,8 @@ impl Handler<Start> for Supervisor {
             Ok(begun) => begun,
             Err(error) => return Local(Err(error)),
         };
-        // A supervisor that is to end does not wait for what may never start: it ends that, too.
+        // A supervisor that must end does not wait for a child that may never start: it ends the
+        // child, too.
         let started = tokio::select! {
             biased;
             () = cx.is_to_end() => Err(SpawnError::Killed),
@@ -373,7 +379,7 @@ impl Handler<Start> for Supervisor {
 impl Handler<End> for Supervisor {
     type Reply = Local<Option<bool>>;
 
-    /// Returns `None` when the supervisor is to end first: it ends the child with the others.
+    /// Returns `None` if the supervisor must end first: it ends the child with the others.
     async fn handle(&mut self, msg: End, cx: &mut Context<Self>) -> Self::Reply {
         let Some(child) = cx.child(msg.0) else { return Local(Some(false)) };
         tokio::select! {
@@ -388,8 +394,8 @@ impl Handler<End> for Supervisor {
 impl Handler<Rested> for Supervisor {
     type Reply = ();
 
-    /// Restarts a child that failed, and those that are restarted with it; all that fail meanwhile,
-    /// too. Ends early when the supervisor is to end: so do then all that rest.
+    /// Restarts a child that failed, the children that are restarted with it, and all children that
+    /// fail meanwhile. Ends early if the supervisor must end: then the resting children end, too.
     async fn handle(&mut self, msg: Rested, cx: &mut Context<Self>) {
         let (mut failed, mut until) = (Some(msg), Instant::now());
         loop {

@@ -1,4 +1,4 @@
-//! `tell`: one way.
+//! `tell`: a message without an answer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,11 +16,11 @@ use crate::fate::Fate;
 use crate::mailbox::Outlined;
 use crate::message::Message;
 
-/// A message on its way: awaiting it waits for room and sends.
+/// The future of a tell: waits for room and sends the message.
 ///
 /// # Cancel safety
-/// Dropped before it is ready, nothing was sent: the message is dropped with it, and its turn in
-/// the line for room goes to the next.
+/// If this is dropped before it is ready, nothing was sent: the message is dropped with it, and its
+/// turn in the queue for room goes to the next sender.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Tell<'a, P: Find, M> {
     sending: Outlined<Sending<'a, P, M>>,
@@ -38,40 +38,41 @@ impl<'a, P: Find, M> Tell<'a, P, M> {
 }
 
 impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
-    /// Waits until the message's fate is known, too. To another node that takes at least a round
-    /// trip; when the link is lost, until the next one or until the node is down.
+    /// Waits until the message's fate is known, too. For another node that takes at least a round
+    /// trip; if the link is lost, it takes until the next link or until the node is down.
     pub fn confirmed(self) -> Confirmed<'a, P, M> {
         Confirmed { told: self, fate: None }
     }
 
-    /// Waits for a link to the actor's node also while that is down, where a send fails at once
-    /// otherwise: as long as it takes, unless [`timeout`](Tell::timeout) says otherwise.
+    /// Waits for a link to the actor's node even while that node is down: as long as it takes,
+    /// unless [`timeout`](Tell::timeout) limits it. By default a send then fails at once.
     pub fn wait_for_link(mut self) -> Self {
         self.sending.wait_for_link();
         self
     }
 
-    /// Waits this long at most to send, from the first poll on; a year at most. Then nothing was
+    /// Sets the timeout for sending, from the first poll; at most a year. After it nothing was
     /// sent, and the error is [`Cause::Timeout`], with the message.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit = Some(Box::new(TimeLimit::new(timeout)));
         self
     }
 
-    /// Sends on a thread that is none of an async runtime's: one of the program's own, or one that
-    /// `spawn_blocking` gave. The runtime of the node has to run meanwhile: one of a single thread
-    /// runs only while a thread is in its `block_on`.
+    /// Sends the message on a thread that belongs to no async runtime: one of the program's own
+    /// threads, or a thread of `spawn_blocking`. The runtime of the node must run meanwhile; a
+    /// runtime with a single thread runs only while a thread is in its `block_on`.
     ///
     /// # Errors
-    /// As of awaiting it.
+    /// The errors of awaiting the tell.
     ///
     /// # Panics
-    /// In an async task, whose thread it would take from all others (unless it leads to no actor).
+    /// In an async task, because it would block that thread's other tasks (unless it leads to no
+    /// actor).
     pub fn blocking(self) -> Result<(), TellError<M>> {
         Sending::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
     }
 
-    /// Sends the message, and stores its fate, if known.
+    /// Sends the message, and stores its pending fate if that is wanted.
     #[inline]
     fn poll_told(
         &mut self,
@@ -96,13 +97,13 @@ impl<P: Port<M>, M: Message> Future for Tell<'_, P, M> {
     }
 }
 
-/// A message on its way: awaiting it waits for room, sends, and waits for the message's fate.
+/// The future of a confirmed tell: waits for room, sends the message, and waits for its fate.
 ///
 /// A message that is lost is a dead letter, too.
 ///
 /// # Cancel safety
-/// Dropped before it is committed, nothing was sent. Dropped later, the message goes on, and only
-/// its fate goes untold.
+/// If this is dropped before the message is committed, nothing was sent. If it is dropped later,
+/// the message goes on, and only its fate is not reported.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Confirmed<'a, P: Find, M> {
     told: Tell<'a, P, M>,
@@ -110,14 +111,14 @@ pub struct Confirmed<'a, P: Find, M> {
 }
 
 impl<P: Port<M>, M: Message> Confirmed<'_, P, M> {
-    /// Waits until the message is committed. Await this itself later for the fate, and send others
-    /// in between.
+    /// Waits until the message is committed. Await the future itself later for the fate; other
+    /// messages may be sent in between.
     ///
     /// # Errors
-    /// [`TellError`], with the message. This is not to be awaited after it.
+    /// [`TellError`], with the message. Do not await the future after an error.
     ///
     /// # Cancel safety
-    /// May be called again.
+    /// This may be called again after a future was dropped.
     pub async fn committed(&mut self) -> Result<(), TellError<M>> {
         std::future::poll_fn(|cx| self.poll_committed(cx).map_ok(|_| ())).await
     }
@@ -130,7 +131,7 @@ impl<P: Port<M>, M: Message> Confirmed<'_, P, M> {
         if fate.is_none() {
             ready!(told.poll_told(Some(fate), cx))?;
         }
-        // A port that sends says what it knows of the fate.
+        // A port that has sent the message has stored the fate, unless it knows nothing of it.
         Poll::Ready(Ok(fate.get_or_insert(PendingFate::Known(Fate::Unknown))))
     }
 }
@@ -166,20 +167,20 @@ fn poll_limited<P: Port<M>, M: Message>(
     ended
 }
 
-/// (A call, for this would be compiled into all that tells.)
+/// (Not inlined, because it would be compiled into every sender.)
 #[inline(never)]
 fn poll_tell<P: Port<M>, M: Message>(
     sending: &mut Sending<'_, P, M>,
     fate: Option<&mut Option<PendingFate>>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), TellError<M>>> {
-    // A task that only sends lets others run now and then, as with tokio's own channels: what it
-    // sent leaves while it goes on.
+    // Like tokio's own channels, a task that does nothing but send must let other tasks run: so its
+    // messages leave while it goes on.
     let turn = ready!(begin_turn(cx));
-    // Mostly that is all.
+    // This usually sends the message.
     let Sending { heading, message } = sending;
     if fate.is_none() && heading.to.tell_at_once(message, &heading.line) {
-        // As `made_progress`, without a drop that looks for it.
+        // Same effect as `made_progress`, without the check when it is dropped.
         std::mem::forget(turn);
         return Poll::Ready(Ok(()));
     }
@@ -206,7 +207,7 @@ fn poll_tell_on<P: Port<M>, M: Message>(
         return Poll::Pending;
     }
     turn.made_progress();
-    // Now, not when this is dropped: a refused send may be kept for long.
+    // Now, and not when the send is dropped: a refused send may be kept for long.
     sending.heading.end();
     match told {
         Poll::Ready(Err(cause)) => Poll::Ready(Err(unsent_message(&mut sending.message, cause))),

@@ -1,4 +1,4 @@
-//! The ask by which a node has an actor of its own linked to one of another node.
+//! The request by which a node links one of its actors to an actor of another node.
 
 use super::route::{Label, forms};
 use crate::address::Address;
@@ -7,8 +7,8 @@ use crate::message;
 use crate::message::Message;
 use crate::remote::MessageForms;
 
-/// Asks an actor of another node to be linked. The runtime there answers it, with the address of a
-/// tie that watches the one here.
+/// Asks for a link to an actor of another node. The runtime there answers with the address of a
+/// tie, which watches the tie here.
 #[message(name = "ringpost::Tether")]
 #[derive(Clone)]
 pub(super) struct Tether {
@@ -18,12 +18,9 @@ pub(super) struct Tether {
     pub(super) actor: Address,
 }
 
-/// What each actor accepts after its own messages.
+/// The row that each actor accepts after its own messages.
 pub(super) const TETHER: MessageForms = forms::<Tether, Address>();
 
-/// The same, for dead letters and the log.
+/// The label of a tether, for dead letters and the log.
 pub(super) const LABEL: &Label =
     &Label { id: Tether::ID, duty: Duty::handles("the runtime", Tether::NAME) };
-
-/// The name of the actors that stand in for those of other nodes.
-pub(super) const TIE: &str = "ringpost::Tie";

@@ -1,9 +1,9 @@
 //! The timers of one actor.
 //!
-//! - **TM-1 never stale**: a timer that was cancelled or set anew, or whose actor was restarted,
-//!   tells nothing any more: they lie with the actor, which looks at them itself.
-//! - **TM-2 at most once at a time**: a timer that fires again and again has one message waiting at
-//!   most; firings that were missed meanwhile are left out.
+//! - **TM-1 never stale**: a timer that was cancelled or replaced, or whose actor was restarted,
+//!   sends nothing any more: timers are kept with the actor, which checks them itself.
+//! - **TM-2 at most once at a time**: at most one message of a periodic timer waits; firings that
+//!   were missed meanwhile are skipped.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +19,7 @@ use crate::limits;
 use crate::mutants::planted;
 use crate::node::Node;
 
-/// Which timer of an actor: a text, a number, or both.
+/// The key of a timer of an actor: a text, a number, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimerKey {
@@ -27,7 +27,7 @@ pub enum TimerKey {
     Name(Cow<'static, str>),
     /// A number.
     Number(u64),
-    /// One of several of a kind.
+    /// One of several timers of a kind.
     Of(&'static str, u64),
     /// The timer that [`Context::tell_when_idle`](super::Context::tell_when_idle) sets.
     Idle,
@@ -62,12 +62,12 @@ pub(super) struct Timers<A: Handlers> {
     by_key: HashMap<TimerKey, Due>,
     by_time: BTreeMap<Due, Timer<A>>,
     next: u64,
-    /// When the last message was handled; counts only while there is an idle timer.
+    /// The time of the last handled message; kept only while there is an idle timer.
     active: Instant,
     alarm: Alarm<Node>,
 }
 
-/// When a timer fires; of several at once, the one that was set first.
+/// The time at which a timer fires, and its number: of several at once, the oldest fires first.
 type Due = (Instant, u64);
 
 struct Timer<A: Handlers> {
@@ -75,13 +75,13 @@ struct Timer<A: Handlers> {
     what: What<A>,
 }
 
-/// Makes the message of a timer; `None` if it could not be made.
+/// A function that makes the message of a timer; `None` if that is not possible.
 pub(super) type MakeItem<A> = Box<dyn FnMut() -> Option<Item<A>> + Send>;
 
 pub(super) enum What<A: Handlers> {
     Once(Item<A>),
     Every(Duration, MakeItem<A>),
-    /// When nothing was handled for so long.
+    /// Fires when no message was handled for this time.
     Idle(Duration, MakeItem<A>),
 }
 
@@ -96,7 +96,7 @@ impl<A: Handlers> Timers<A> {
         }
     }
 
-    /// Sets a timer, in place of the one with the same key. No time is longer than
+    /// Sets a timer, in place of the timer with the same key. Times are cut to
     /// [`limits::ASK_TIMEOUT_MAX`].
     pub(super) fn set(&mut self, key: TimerKey, after: Duration, what: What<A>) {
         let after = after.min(limits::ASK_TIMEOUT_MAX);
@@ -115,18 +115,18 @@ impl<A: Handlers> Timers<A> {
         self.insert(now + after, Timer { key, what });
     }
 
-    /// Takes a timer out (TM-1). Returns true if there was one.
+    /// Removes a timer (TM-1). Returns true if there was one.
     pub(super) fn cancel(&mut self, key: &TimerKey) -> bool {
         let due = self.by_key.remove(key);
         due.and_then(|due| self.by_time.remove(&due)).is_some()
     }
 
-    /// Returns how many are set.
+    /// Returns the number of timers.
     pub(super) fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Returns how many are set that tell once.
+    /// Returns the number of timers that fire once.
     pub(super) fn once(&self) -> usize {
         self.by_time.values().filter(|timer| matches!(timer.what, What::Once(_))).count()
     }
@@ -138,11 +138,11 @@ impl<A: Handlers> Timers<A> {
         }
     }
 
-    /// Returns the message of a timer that is due. `is_idle` says that nothing waits in the
-    /// mailbox.
+    /// Returns the message of a timer that is due. `is_idle` returns true if no message waits in
+    /// the mailbox.
     pub(super) fn take_due(&mut self, is_idle: impl Fn() -> bool) -> Option<Item<A>> {
-        // Looked at once: a timer whose time is shorter than a turn of this is set again for after
-        // that, and the mailbox has its turn.
+        // Read once: a timer with a shorter period than a round of this loop is set for a later
+        // time, so that the mailbox has its turn.
         let now = Instant::now();
         while let Some(((due, _), _)) = self.by_time.first_key_value()
             && *due <= now
@@ -155,7 +155,7 @@ impl<A: Handlers> Timers<A> {
         None
     }
 
-    /// Has the waker woken when the first timer is due.
+    /// Registers the waker to be woken when the first timer is due.
     pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
         let first = self.by_time.first_key_value().map(|((due, _), _)| *due);
         if self.alarm.poll(first, cx).is_ready() {
@@ -163,7 +163,7 @@ impl<A: Handlers> Timers<A> {
         }
     }
 
-    /// Takes out the first timer, and sets it again if it is to fire again.
+    /// Removes the first timer, and sets it again if it must fire again.
     fn fire(&mut self, is_idle: impl Fn() -> bool) -> Option<Item<A>> {
         let ((due, _), Timer { key, what }) = self.by_time.pop_first()?;
         self.by_key.remove(&key);

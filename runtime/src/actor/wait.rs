@@ -1,4 +1,4 @@
-//! The waits of handlers for other actors, as their sends note them.
+//! The waits of handlers for other actors, as their sends record them.
 
 use std::sync::Arc;
 
@@ -11,31 +11,30 @@ use crate::residents::Residents;
 use crate::waits::{Asker, Awaits, Chain, Hand, WaitingActor, WaitsFor, Whom};
 
 /// The wait of a handler of this node for another actor, or the wait of the asker whose ask the
-/// caller hands on. Owned by the send that waits; dropped, the wait is over.
+/// caller hands on. Owned by the send that waits; dropping it ends the wait.
 pub(super) struct Wait {
     asker: Asker,
-    /// It is another one's, which ends it.
+    /// Set if the wait belongs to another send, which ends it.
     is_handed_on: bool,
 }
 
 impl Wait {
-    /// Notes that the handler that the caller is waits for `whom`. Returns `None` where the caller
-    /// is no handler, or one of another node, or waits for very many.
+    /// Records that the calling handler waits for `whom`. Returns `None` if the caller is not a
+    /// handler, is a handler of another node, or waits for too many actors already.
     pub(super) fn begin(whom: &dyn Resident, what: Awaits) -> Option<Self> {
-        let shown = |waiter: &dyn WaitingActor| match waiter.home() == whom.home() {
+        let shown = |waiter: &dyn WaitingActor| match waiter.node_number() == whom.node_number() {
             true => Whom::Near(whom.id()),
-            // Two nodes of one process.
+            // The two nodes are in one process.
             false => Whom::Far(whom.address().clone(), whom.kind().name),
         };
-        Wait::note(|id| whom.neighbour(id), shown, what)
+        Wait::note(|id| whom.home().actor(id), shown, what)
     }
 
-    /// Notes that the handler that the caller is asks `whom`. Returns `None` as
-    /// [`begin`](Self::begin) does.
+    /// Records that the calling handler asks `whom`. Returns `None` as [`begin`](Self::begin) does.
     ///
     /// # Errors
-    /// [`Cause::Cycle`] when `whom` waits for the answer of that handler, directly or through
-    /// others (CH-1).
+    /// [`Cause::Cycle`] if `whom` waits for the answer of that handler, directly or through others
+    /// (CH-1).
     pub(super) fn begin_ask(whom: &dyn Resident) -> Result<Option<Self>, Cause> {
         let wait = match Hand::handed_on() {
             Some(asker) => asker.map(Wait::handed_on),
@@ -48,8 +47,8 @@ impl Wait {
         }
     }
 
-    /// Notes that the handler that the caller is waits for an actor of another node. Returns `None`
-    /// as [`begin`](Self::begin) does.
+    /// Records that the calling handler waits for an actor of another node. Returns `None` as
+    /// [`begin`](Self::begin) does.
     pub(super) fn elsewhere(
         residents: &Residents,
         (address, kind): (&Address, &'static str),
@@ -88,7 +87,7 @@ impl Wait {
                 return None;
             }
             if waits.actors.is_empty() {
-                // Most handlers wait for one at a time.
+                // Most handlers wait for one actor at a time.
                 waits.actors.reserve_exact(1);
             }
             waits.noted += 1;
@@ -99,7 +98,7 @@ impl Wait {
         Some(Wait { asker: Asker { chain, wait: number }, is_handed_on: false })
     }
 
-    /// Notes what is waited for.
+    /// Changes the event that the handler waits for.
     pub(super) fn set(&self, what: Awaits) {
         if let Some(actor) = self.asker.chain.near().filter(|_| !self.is_handed_on) {
             let mut waits = actor.waits().lock();
@@ -110,7 +109,7 @@ impl Wait {
         }
     }
 
-    /// Returns the wait, as the chain of an ask has it.
+    /// Returns the wait, as an entry for the chain of an ask.
     pub(super) fn asker(&self) -> &Asker {
         &self.asker
     }
@@ -120,7 +119,7 @@ impl Wait {
         if self.is_handed_on { Some(self.asker.clone()) } else { self.asker.chain.asker() }
     }
 
-    /// Returns the error of an ask of `whom`, which is in the chain by this name.
+    /// Returns the error of an ask of `whom`, which would close a cycle.
     pub(super) fn cycle_with(&self, whom: &str) -> Cause {
         Cause::Cycle(self.asker.clone().cycle_with(whom).into())
     }

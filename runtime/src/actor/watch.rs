@@ -1,9 +1,9 @@
-//! Monitors: an actor is told when another one has ended, and a program waits for that.
+//! Monitors: an actor is told when another actor has ended, and a program can wait for that.
 //!
 //! - **WA-1 once**: a watch tells once, however the watched actor ends, and nothing after
 //!   `unwatch`.
-//! - **WA-2 after its last message**: what the watched actor sent to the watcher before it ended is
-//!   handled before its [`Down`].
+//! - **WA-2 after its last message**: messages that the watched actor sent to the watcher before it
+//!   ended are handled before its [`Down`].
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,15 +27,15 @@ use crate::resident::{Ended, Resident};
 use crate::schema::Hash;
 use crate::waits::Awaits;
 
-/// An actor that was watched has ended, or its node is down. Sent by the runtime to the actor that
-/// [watches](super::Context::watch) it, which has a handler for it:
-/// `fn down(&mut self, msg: Down)`.
+/// The message that a watched actor has ended, or its node is down. Sent by the runtime to the
+/// actor that [watches](super::Context::watch) it, which has a handler for it: `fn down(&mut self,
+/// msg: Down)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Down {
-    /// Where it was, as the watcher's reference says it.
+    /// The address of the actor, as in the watcher's reference.
     pub actor: Address,
-    /// How it ended.
+    /// The exit of the actor.
     pub exit: ActorExit,
 }
 
@@ -46,8 +46,8 @@ impl Message for Down {
     const CODEC: Option<Codec<Self>> = None;
 }
 
-/// A reference that can be watched: an [`ActorRef`], a [`Recipient`] or a [`Ref`]. Only this crate
-/// has any.
+/// A reference that can be watched: an [`ActorRef`], a [`Recipient`] or a [`Ref`]. Implemented by
+/// this crate only.
 pub trait Watchable: sealed::Watchable {}
 
 impl<T: sealed::Watchable> Watchable for T {}
@@ -56,10 +56,10 @@ pub(super) mod sealed {
     use super::{Address, Met};
 
     pub trait Watchable {
-        /// Returns where the actor is.
+        /// Returns the address of the actor.
         fn place(&self) -> &Address;
 
-        /// Returns what is there.
+        /// Returns the actor, without its type.
         fn met(&self) -> Met<'_>;
     }
 }
@@ -70,7 +70,7 @@ pub struct Met<'a>(pub(super) Peer<'a>);
 pub(super) enum Peer<'a> {
     /// An actor of this node.
     Near(Arc<dyn Resident>),
-    /// One of another node.
+    /// An actor of another node.
     Far(&'a RemoteSender),
     /// No actor.
     Nobody,
@@ -120,7 +120,7 @@ fn met<P: Find>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>)
     })
 }
 
-/// Returns what waits for the end of an actor, and where its messages come from.
+/// Returns a future of the end of an actor, and the origin of the actor's messages.
 fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
     match peer {
         Peer::Near(actor) => (Box::pin(Ended::of(actor)), None),
@@ -160,8 +160,8 @@ impl<P: Protocol> Ref<P> {
     }
 }
 
-/// Waits until the actor that a reference leads to now has ended. A handler that waits for it is
-/// noted.
+/// Waits until the actor that a reference leads to now has ended. If a handler waits so for an
+/// actor of this node, the wait is recorded.
 pub(super) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
     match actor.met().0 {
         Peer::Near(actor) => {
@@ -173,13 +173,13 @@ pub(super) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
     }
 }
 
-/// Waits for the end of an actor, from now on.
+/// Returns a future of the end of an actor, which waits from now on.
 pub(super) fn down_of(actor: &impl sealed::Watchable) -> BoxFuture<'static, Down> {
     let (place, (end, _)) = (actor.place().clone(), end_of(actor.met().0));
     Box::pin(async move { Down { actor: place, exit: end.await } })
 }
 
-/// Returns where an actor is, and what waits for its end.
+/// Returns the address of an actor, and a future of its end.
 #[cfg(feature = "test-kit")]
 pub(crate) fn exit_of(actor: &impl Watchable) -> (Address, BoxFuture<'static, ActorExit>) {
     (actor.place().clone(), end_of(actor.met().0).0)
@@ -190,13 +190,14 @@ pub(crate) fn exit_of(actor: &impl Watchable) -> (Address, BoxFuture<'static, Ac
 pub(super) struct Watches {
     ends: FuturesUnordered<Abortable<BoxFuture<'static, (Down, Origin)>>>,
     by_address: HashMap<Address, AbortHandle>,
-    /// Ends that are not told yet, by the node of the actor, and what came from there before each
-    /// (WA-2). These numbers grow, so only the first one of each node is looked at.
+    /// The ends that are not told yet, by the node of the actor, each with the count of messages
+    /// that arrived from there before (WA-2). The counts grow, so only the first of each node is
+    /// checked.
     downs: BTreeMap<Origin, VecDeque<(u64, Down)>>,
 }
 
 impl Watches {
-    /// Begins to watch; of one that is watched already, or whose end is about to be told, nothing.
+    /// Begins to watch an actor, unless it is watched already or its end is about to be told.
     pub(super) fn watch(&mut self, actor: &impl sealed::Watchable) {
         let address = actor.place().clone();
         let is_told = self.downs.values().flatten().any(|(_, down)| down.actor == address);
@@ -207,7 +208,7 @@ impl Watches {
         let ((end, from), place) = (end_of(actor.met().0), address.clone());
         let mut down: BoxFuture<'static, (Down, Origin)> =
             Box::pin(async move { (Down { actor: place, exit: end.await }, from) });
-        // It begins now: what the handler does next may have the actor end.
+        // Polled now, because the handler may make the actor end next.
         if let Poll::Ready(down_now) = down.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             down = Box::pin(std::future::ready(down_now));
         }
@@ -215,7 +216,7 @@ impl Watches {
         self.by_address.insert(address, handle);
     }
 
-    /// Returns true if it was watched, and its end is not told (WA-1).
+    /// Stops watching an actor. Returns true if it was watched, and its end was not told (WA-1).
     pub(super) fn unwatch(&mut self, actor: &Address) -> bool {
         let mut was_waiting = false;
         self.downs.retain(|_, downs| {
@@ -228,7 +229,7 @@ impl Watches {
         handle.inspect(AbortHandle::abort).is_some() || was_waiting
     }
 
-    /// Waits for the end of one that is watched, and until what it sent before is begun.
+    /// Waits for the end of a watched actor, and until all its earlier messages were begun.
     pub(super) fn poll<L: Send + 'static, R: Remote + Send + 'static>(
         &mut self,
         mailbox: &Mailbox<L, R>,
@@ -236,7 +237,7 @@ impl Watches {
         cx: &mut Context<'_>,
     ) -> Poll<Down> {
         while let Poll::Ready(Some(ended)) = self.ends.poll_next_unpin(cx) {
-            // An error says that it is no longer watched.
+            // An error means that the actor is no longer watched.
             if let Ok((down, from)) = ended {
                 self.by_address.remove(&down.actor);
                 let downs = self.downs.entry(from).or_default();
@@ -251,7 +252,7 @@ impl Watches {
         }
     }
 
-    /// Takes out the first end that is not told yet of an actor of this node.
+    /// Removes the first end, among the actors of `from`, that is not told yet.
     fn take(&mut self, from: Origin) -> Option<Down> {
         let downs = self.downs.get_mut(&from)?;
         let (_, down) = downs.pop_front()?;

@@ -8,9 +8,9 @@ use super::reference::WeakNear;
 use super::time_limit::AskTimeout;
 use super::{ActorRef, Handlers};
 
-/// A reference that keeps nothing alive: neither its node nor, after the end of an actor, what is
-/// left of it. (An actor lives without references: see [`Node::spawn`](crate::Node::spawn).) Made
-/// by [`ActorRef::downgrade`].
+/// A reference that keeps nothing alive: neither its node nor the remains of an actor that has
+/// ended. (An actor lives without references: see [`Node::spawn`](crate::Node::spawn).) Created by
+/// [`ActorRef::downgrade`].
 pub struct WeakActorRef<A: Handlers> {
     to: To<A>,
     ask_timeout: AskTimeout,
@@ -33,9 +33,9 @@ impl<A: Handlers> ActorRef<A> {
 }
 
 impl<A: Handlers> WeakActorRef<A> {
-    /// Returns the reference again: of an actor of this node as long as it lives or another
-    /// reference to it does, of another one as long as a clone of the reference does that this was
-    /// made of.
+    /// Returns the reference again, if its target is still there. For an actor of this node, the
+    /// actor or another reference to it must be alive; for an actor of another node, a clone of the
+    /// reference from which this one was created.
     pub fn upgrade(&self) -> Option<ActorRef<A>> {
         let to = match &self.to {
             To::Local(near) => Destination::Local(near.upgrade()?),

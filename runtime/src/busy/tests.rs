@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::*;
 
-/// Calls `poll` as that of an actor's task.
+/// Calls `poll` within the poll of an actor's task.
 fn as_actor<T>(actor: (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T {
     let _within = enter_actor(actor, runtime);
     poll()
@@ -25,7 +25,7 @@ fn texts(runtime: Id) -> Vec<String> {
     duties(runtime).iter().map(|(_, duty)| duty.to_string()).collect()
 }
 
-/// BZ-1: while it is polled, and at no other time; on its own runtime.
+/// BZ-1: a handler is named only while it is polled, and only on its own runtime.
 #[tokio::test]
 async fn what_a_thread_runs_is_named_while_it_runs() {
     let here = Handle::current().id();
@@ -71,7 +71,7 @@ async fn what_a_thread_runs_is_named_again_when_what_it_ran_meanwhile_has_ended(
     elsewhere.shutdown_background();
 }
 
-/// Also what an actor runs outside of its handlers may run others.
+/// An actor may run others outside of its handlers, too.
 #[tokio::test]
 async fn an_actor_is_noted_again_after_another_one_was_polled_within_it() {
     let here = Handle::current().id();
@@ -88,7 +88,7 @@ async fn an_actor_is_noted_again_after_another_one_was_polled_within_it() {
     elsewhere.shutdown_background();
 }
 
-/// Said once, with what runs; and taken back once.
+/// Reports a blockage once, with the running handlers, and its end once.
 #[tokio::test]
 async fn a_blockage_is_known_from_its_beginning_to_its_end() {
     let watch = Watch::new("beta".into(), Handle::current().id());

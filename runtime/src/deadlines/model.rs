@@ -1,5 +1,5 @@
-//! The places that asks leave, under loom: the orders in which a task that asks again and the timer
-//! that clears places can run, with the code of the table itself.
+//! Model of the places that asks leave, under loom: runs a task that asks again and the timer that
+//! clears places in all orders, with the code of the table itself.
 
 use std::sync::atomic::AtomicU64 as PlainU64;
 use std::task::Wake;
@@ -12,7 +12,7 @@ use loom::thread::{self, JoinHandle};
 
 use super::*;
 
-/// How often a thread may be interrupted where it could go on: loom's own advice is two or three.
+/// Maximum number of preemptions per execution: loom recommends two or three.
 const PREEMPTIONS: usize = 3;
 
 /// The primitives of loom.
@@ -39,8 +39,8 @@ impl Primitives for Loomed {
     }
 }
 
-/// A planted bug: counts that places were cleared when the lock is taken the next time, which the
-/// timer does after it has woken their tasks.
+/// A planted bug: counts cleared places only when the lock is taken next, which the timer does
+/// after it has woken their tasks.
 struct CountsLate {
     loomed: Loomed,
     uncounted: PlainU64,
@@ -73,7 +73,7 @@ struct Bell(AtomicBool);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // Loom may take a plain store for one that came before the last `swap`.
+        // A `swap`, because loom may order a plain store before the last `swap`.
         self.0.swap(true, Ordering::AcqRel);
     }
 }
@@ -82,7 +82,7 @@ fn bell() -> Arc<Bell> {
     Arc::new(Bell(AtomicBool::new(false)))
 }
 
-/// A task that asks again and again, with the places left on its thread, and the timer.
+/// A task that asks repeatedly, with the places left on its thread, and the timer.
 struct Asker<P: Primitives> {
     table: Arc<Table<P>>,
     bell: Arc<Bell>,
@@ -100,7 +100,7 @@ impl<P: Primitives> Asker<P> {
         Asker { table, bell: bell(), place: None, left, timer, running: None }
     }
 
-    /// As [`Deadlines::poll`].
+    /// Like [`Deadlines::poll`].
     fn poll(&mut self, deadline: Instant) -> Poll<Expired> {
         let waker = Waker::from(self.bell.clone());
         if self.place.is_none() {
@@ -109,13 +109,14 @@ impl<P: Primitives> Asker<P> {
         self.table.poll(&mut self.place, deadline, &mut Context::from_waker(&waker))
     }
 
-    /// As [`leave`].
+    /// Like [`leave`].
     fn leave(&mut self) {
         let place = self.place.take().expect("it waits");
         assert!(self.left.keep(place).is_none());
     }
 
-    /// Has the timer wake what is due, on a thread of its own; then it ends, if it is to.
+    /// Starts the timer on its own thread to wake the waits that are due. With `ends`, the timer
+    /// then ends.
     fn run_timer(&mut self, ends: bool) {
         let timer = self.timer.take().expect("it runs once");
         self.running = Some(thread::spawn(move || {
@@ -124,7 +125,7 @@ impl<P: Primitives> Asker<P> {
         }));
     }
 
-    /// Runs the task until `look` is ready. It looks again whenever it was woken.
+    /// Runs the task until `look` is ready. It looks again after each wake-up.
     fn run<T>(&mut self, mut look: impl FnMut(&mut Self) -> Poll<T>) -> T {
         loop {
             self.bell.0.swap(false, Ordering::AcqRel);
@@ -137,7 +138,8 @@ impl<P: Primitives> Asker<P> {
         }
     }
 
-    /// Lets the timer go on: it looks again when it was told of an earlier deadline.
+    /// Runs the timer while the task sleeps: it looks again if it was notified of an earlier
+    /// deadline.
     fn sleep(&mut self) {
         if let Some(running) = self.running.take() {
             self.timer = running.join().expect("it does not panic");
@@ -149,13 +151,14 @@ impl<P: Primitives> Asker<P> {
     }
 }
 
-/// Returns a deadline that has passed when the timer looks, and one that has not.
+/// Returns a deadline that has passed when the timer looks, and another that has not.
 fn due_and_later() -> (Instant, Instant) {
     let now = Instant::now();
     (now, now + Duration::from_secs(3600))
 }
 
-/// The place of the first ask is due while a task asks again, for longer: it takes another one.
+/// The place of the first ask is due while the task asks again with a longer time-out: it takes
+/// another place.
 fn asks_for_longer<P: Primitives>() {
     let (due, later) = due_and_later();
     let mut asker = Asker::<P>::new();
@@ -172,7 +175,8 @@ fn asks_for_longer<P: Primitives>() {
     asker.leave();
 }
 
-/// The place of the first ask is due while a task asks again, for as long: it hears of it.
+/// The place of the first ask is due while the task asks again with the same time-out: the ask
+/// expires.
 fn asks_for_as_long<P: Primitives>() {
     let (due, _) = due_and_later();
     let mut asker = Asker::<P>::new();
@@ -182,7 +186,7 @@ fn asks_for_as_long<P: Primitives>() {
     assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
 }
 
-/// A task asks again, for less time than its last ask: no place that is due later is taken.
+/// A task asks again with a shorter time-out: it takes no place that is due later.
 fn asks_for_less<P: Primitives>() {
     let (due, later) = due_and_later();
     let mut asker = Asker::<P>::new();
@@ -215,7 +219,7 @@ fn moves_to_another_task<P: Primitives>() {
     assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
 }
 
-/// Runs this in every order; returns how many there were.
+/// Runs `run` in every order; returns the number of orders.
 fn orders(run: fn()) -> u64 {
     let orders = Arc::new(PlainU64::new(0));
     let count = orders.clone();
@@ -246,7 +250,7 @@ fn model_of_places_that_are_left() {
     println!("places that are left: no task sleeps on a place that was cleared");
 }
 
-/// The order matters: a number that is written after the wake-up is found.
+/// The order matters: the model finds a number that is written after the wake-up.
 #[test]
 #[should_panic(expected = "nothing wakes it")]
 fn model_of_places_catches_a_number_that_is_late() {

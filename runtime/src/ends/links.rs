@@ -1,103 +1,94 @@
-//! The links of an actor, among what ends it: under the same lock.
+//! The links of an actor, under the lock of its status.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
-use super::{Ends, State};
+use super::{Ends, Stage};
 use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::link_end::{LinkEnd, linked_to};
-use crate::resident::Resident;
 
 impl Ends {
-    /// Ends this incarnation as [`fail`](Self::fail) does, unless it traps.
-    pub(in crate::actor) fn fail_linked(&self, reason: Arc<str>) {
-        let mut state = self.state.lock();
-        let State::Living(living) = &mut *state else { return };
-        let living = living.get_or_insert_default();
-        if !living.traps {
-            living.reason.get_or_insert(reason);
-            self.order_failure();
-        }
+    /// Ends this incarnation like [`fail`](Self::fail), unless it traps.
+    pub(crate) fn fail_linked(&self, reason: Arc<str>) {
+        self.change(|status| {
+            if status.kept().is_none_or(|more| !more.traps) {
+                status.fail(reason);
+            }
+        });
     }
 
-    pub(in crate::actor) fn trap(&self, traps: bool) {
-        if let State::Living(living) = &mut *self.state.lock() {
-            living.get_or_insert_default().traps = traps;
-        }
+    pub(crate) fn trap(&self, traps: bool) {
+        self.change(|status| {
+            if let Some(living) = status.living() {
+                living.traps = traps;
+            }
+        });
     }
 
-    /// Gives this incarnation a link. Returns false when the actor has ended.
-    pub(in crate::actor) fn link(&self, with: usize, link: LinkEnd) -> bool {
-        let mut state = self.state.lock();
-        let State::Living(living) = &mut *state else { return false };
-        let old = living.get_or_insert_default().links.insert(with, link);
-        drop(state);
+    /// Adds a link to the actor with the token `with` to this incarnation. Returns false if this
+    /// actor has ended.
+    pub(crate) fn link(&self, with: usize, link: LinkEnd) -> bool {
+        let mut link = Some(link);
+        let old = self.change(|status| {
+            let links = &mut status.living()?.links;
+            link.take().and_then(|link| links.insert(with, link))
+        });
         drop(old);
-        true
+        link.is_none()
     }
 
-    /// Takes a link from this incarnation, if it has it; with a reason it fails as
-    /// [`fail_linked`](Self::fail_linked) says.
-    pub(in crate::actor) fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
-        let mut state = self.state.lock();
-        let State::Living(Some(living)) = &mut *state else { return };
-        let Some(old) = living.links.remove(&with) else { return };
-        if let Some(reason) = reason.filter(|_| !living.traps) {
-            living.reason.get_or_insert(reason);
-            self.order_failure();
-        }
-        drop(state);
+    /// Removes a link from this incarnation, if it has it; with a reason the incarnation fails,
+    /// unless it traps.
+    pub(crate) fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
+        let old = self.change(|status| {
+            let more = status.kept()?;
+            let (old, traps) = (more.links.remove(&with)?, more.traps);
+            if let Some(reason) = reason.filter(|_| !traps) {
+                status.fail(reason);
+            }
+            Some(old)
+        });
         drop(old);
     }
 
-    pub(in crate::actor) fn is_linked(&self, to: &Address) -> bool {
-        match &*self.state.lock() {
-            State::Living(Some(living)) => living.links.values().any(|link| link.to == *to),
-            _ => false,
-        }
+    pub(crate) fn is_linked(&self, to: &Address) -> bool {
+        let mut status = self.status.lock();
+        status.kept().is_some_and(|more| more.links.values().any(|link| link.to == *to))
     }
 
     /// Returns true if another node may link to this actor.
-    pub(in crate::actor) fn takes_links(&self) -> bool {
-        match &*self.state.lock() {
-            State::Living(Some(living)) => living.links.len() < limits::LINKS_MAX,
-            State::Living(None) => true,
-            State::Ended(_) => false,
-        }
+    pub(crate) fn takes_links(&self) -> bool {
+        let mut status = self.status.lock();
+        let has_room = status.kept().is_none_or(|more| more.links.len() < limits::LINKS_MAX);
+        has_room && status.stage != Stage::Ended
     }
 
-    /// Takes the links to an actor.
-    pub(in crate::actor) fn take_links(&self, to: &Address) -> Vec<LinkEnd> {
-        match &mut *self.state.lock() {
-            State::Living(Some(living)) => living
-                .links
-                .extract_if(.., |_, link| link.to == *to)
-                .map(|(_, link)| link)
-                .collect(),
-            _ => Vec::new(),
-        }
+    /// Removes and returns the links to an actor.
+    pub(crate) fn take_links(&self, to: &Address) -> Vec<LinkEnd> {
+        let mut status = self.status.lock();
+        let Some(more) = status.kept() else { return Vec::new() };
+        more.links.extract_if(.., |_, link| link.to == *to).map(|(_, link)| link).collect()
     }
 
-    /// Ends all links of an incarnation that ended so (LI-2).
-    pub(in crate::actor) fn end_links(&self, me: &dyn Resident, exit: &ActorExit) {
-        let links = match &mut *self.state.lock() {
-            State::Living(Some(living)) => {
-                living.traps = false;
-                std::mem::take(&mut living.links)
-            }
-            _ => return,
-        };
-        tell_links(links, me, exit);
+    /// Ends all links of an incarnation of `me` that ended with `exit` (LI-2).
+    pub(crate) fn end_links(&self, me: &Address, exit: &ActorExit) {
+        let links = self.change(|status| {
+            let more = status.kept()?;
+            more.traps = false;
+            Some(mem::take(&mut more.links))
+        });
+        tell_links(links.unwrap_or_default(), me, exit);
     }
 }
 
-/// Tells the other ends of links that `me` has ended so.
-pub(super) fn tell_links(links: BTreeMap<usize, LinkEnd>, me: &dyn Resident, exit: &ActorExit) {
+/// Tells the other ends of links that `me` has ended with `exit`.
+pub(super) fn tell_links(links: BTreeMap<usize, LinkEnd>, me: &Address, exit: &ActorExit) {
     if links.is_empty() {
         return;
     }
-    let why = exit.is_failure().then(|| linked_to(me.address(), exit));
+    let why = exit.is_failure().then(|| linked_to(me, exit));
     links.into_values().for_each(|link| (link.tell)(why.clone()));
 }

@@ -1,4 +1,4 @@
-//! The errors of making a region, and of giving it back to its node.
+//! The errors of creating a region, and of returning it to its node.
 
 use std::error::Error;
 use std::fmt;
@@ -8,12 +8,12 @@ use ringpost_transport::cause::NodeDown;
 
 use super::{AskCause, AskError};
 
-/// The reason for which there is no new region. Nothing was made, and nothing is kept.
+/// The reason why a region was not created. No memory is kept for it.
 ///
 /// | operation | errors |
 /// |---|---|
 /// | [`Node::region`], [`Node::region_of`] | `TooLarge`, `OutOfMemory` |
-/// | [`Peer::region`] | all but `OutOfMemory`: where that node has none it is `Refused` |
+/// | [`Peer::region`] | all but `OutOfMemory`: if that node has no memory, this is `Refused` |
 ///
 /// [`Node::region`]: crate::Node::region
 /// [`Node::region_of`]: crate::Node::region_of
@@ -21,15 +21,15 @@ use super::{AskCause, AskError};
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocateError {
-    /// No memory has so many bytes.
+    /// No machine has that much memory.
     #[error("a region of {len} elements of {element_bytes} bytes is larger than any memory")]
     TooLarge {
-        /// The elements that were asked for.
+        /// The number of requested elements.
         len: usize,
-        /// Bytes of each.
+        /// Bytes of each element.
         element_bytes: usize,
     },
-    /// This node has not so much memory.
+    /// This node does not have enough memory.
     #[error("there is no memory for a region of {bytes} bytes: free some, or ask for less")]
     OutOfMemory {
         /// Bytes of the region.
@@ -41,7 +41,7 @@ pub enum AllocateError {
         /// The name of the node.
         node: Arc<str>,
     },
-    /// The node offers this one no more.
+    /// The node offers no more memory to this node.
     #[error(
         "the node {node} has {left} bytes left for this one: drop a `PeerRegion` of it, or have it \
         offer more by `offer_memory`"
@@ -52,7 +52,7 @@ pub enum AllocateError {
         /// Bytes that are left.
         left: u64,
     },
-    /// The node gave no memory.
+    /// The node refused to give memory.
     #[error("the node {node} gave no memory: {reason}")]
     Refused {
         /// The name of the node.
@@ -65,10 +65,10 @@ pub enum AllocateError {
     NodeDown {
         /// The name of the node.
         node: Arc<str>,
-        /// Why, and since when.
+        /// The cause, and how long it has been down.
         down: NodeDown,
     },
-    /// No node of that name was linked in time, nor ever before.
+    /// No node of that name was linked in time, or ever before.
     #[error(
         "the node {node} was not linked in time; no node `{node}` has been linked yet: check the \
         name, and the seeds"
@@ -77,7 +77,8 @@ pub enum AllocateError {
         /// The name that was given.
         node: Arc<str>,
     },
-    /// The node was asked and did not answer. What it may have given it has back by itself.
+    /// The node was asked and did not answer. If it has given memory, it takes it back without a
+    /// request.
     #[error("the node {node} gave no answer about memory: {cause}")]
     NoAnswer {
         /// The name of the node.
@@ -86,7 +87,7 @@ pub enum AllocateError {
         #[source]
         cause: AskCause,
     },
-    /// This node has no network, and the node is another one.
+    /// This node has no network, and the named node is another one.
     #[error("this node has no network: give its builder `listen` or `seeds`")]
     NoNetwork,
     /// This node is shutting down.
@@ -95,8 +96,8 @@ pub enum AllocateError {
 }
 
 impl AllocateError {
-    /// Returns true if trying again can help, later: at the next run of a node that is down, too.
-    /// Nothing is given twice: what was given without an answer has gone back.
+    /// Returns true if trying again can help later, which includes the next run of a node that is
+    /// down. No memory is given twice: memory given without an answer has been returned.
     pub fn is_retryable(&self) -> bool {
         match self {
             AllocateError::NoAnswer { .. }
@@ -113,8 +114,8 @@ impl AllocateError {
     }
 }
 
-/// It is not known that the memory of a [`PeerRegion`](crate::PeerRegion) is back at its node. It
-/// goes back all the same: when that node learns of it, or finds this one down.
+/// It is not known if the memory of a [`PeerRegion`](crate::PeerRegion) is back at its node. It is
+/// returned in any case, when that node learns of it or finds this one down.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the memory of {node} is given back, and it is not known when it is there: {cause}; there is \
@@ -124,12 +125,12 @@ impl AllocateError {
 pub struct ReleaseError {
     /// The name of the node.
     pub node: Arc<str>,
-    /// The fate of the ask by which it is given back.
+    /// The fate of the ask that returns it.
     #[source]
     pub cause: AskCause,
 }
 
-/// Memory of another node was not handed over: a [`PeerRegion`](crate::PeerRegion).
+/// Memory of another node, a [`PeerRegion`](crate::PeerRegion), was not handed over.
 pub struct HandOverError<R> {
     /// The memory.
     pub region: R,
@@ -137,11 +138,11 @@ pub struct HandOverError<R> {
     pub cause: HandOverCause,
 }
 
-/// The reason for which memory of another node was not handed over.
+/// The reason why memory of another node was not handed over.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandOverCause {
-    /// The actor is not one of the memory's node.
+    /// The actor is not on the memory's node.
     #[error("the actor is on the node {actor}, and the memory on {memory}: name an actor there")]
     OtherNode {
         /// The name of the actor's node.

@@ -7,10 +7,10 @@ use ringpost_transport::cause::{NodeDown, NodeDownCause};
 
 use super::TellError;
 
-/// The reason for which memory of a region was not read, written or shared.
+/// The reason why memory of a region was not read, written or shared.
 ///
-/// After every error but [`Unknown`](Self::Unknown) nothing was done
-/// ([`may_be_done`](Self::may_be_done)). What each operation can return:
+/// After every error except [`Unknown`](Self::Unknown), nothing was done
+/// ([`may_be_done`](Self::may_be_done)). The errors of each operation:
 ///
 /// | operation | errors |
 /// |---|---|
@@ -28,9 +28,9 @@ use super::TellError;
 /// | [`RemoteRegion`]: `fetch_add`, `compare_exchange` | read errors, `Unknown`, `OtherExecutor` |
 ///
 /// Read errors are `OutOfRange`, `NoAccess`, `Revoked`, `NodeDown`, `Unsupported`, `Unable`,
-/// `NoNetwork` and `Shutdown`; of a region of this node `OutOfRange`, `NoAccess` and `Revoked`
-/// (what is atomic on it may be for an `OtherExecutor`, too), and no operation on it is `Unknown`.
-/// To make a region fails with an [`AllocateError`], and to give it back to its node with a
+/// `NoNetwork` and `Shutdown`. For a region of this node they are `OutOfRange`, `NoAccess` and
+/// `Revoked` (for atomic operations also `OtherExecutor`), and no operation on it returns
+/// `Unknown`. Creating a region fails with an [`AllocateError`], returning it to its node with a
 /// [`ReleaseError`].
 ///
 /// [`AllocateError`]: super::AllocateError
@@ -48,23 +48,23 @@ use super::TellError;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// The elements do not lie in the region.
+    /// The elements are outside of the region.
     #[error("elements {} are not in a region of {len} elements", named(.range, *.len))]
     OutOfRange {
-        /// The elements that were asked for.
+        /// The requested elements.
         range: Range<usize>,
-        /// The elements that there are.
+        /// The number of elements in the region.
         len: usize,
     },
-    /// There is room for another number of elements than were asked for.
+    /// The slice has room for a different number of elements.
     #[error("{wanted} elements do not go into a slice of {room}: give one that is as long")]
     LengthMismatch {
-        /// The elements that were asked for.
+        /// The number of requested elements.
         wanted: usize,
-        /// The elements that there is room for.
+        /// The number of elements that there is room for.
         room: usize,
     },
-    /// A part that is shared has to begin at a multiple of 8 bytes.
+    /// A shared part must begin at a multiple of 8 bytes.
     #[error(
         "the element {element} does not begin at a multiple of 8 bytes: share from another one"
     )]
@@ -72,16 +72,17 @@ pub enum RegionError {
         /// The first element.
         element: usize,
     },
-    /// It was not shared for that.
+    /// The region was not shared for this operation.
     #[error("the region was not shared to {0}: share it with more `Access`")]
     NoAccess(&'static str),
-    /// It is not shared any more: it was revoked, or its owner dropped it. It stays so.
+    /// The region is not shared any more: the share was revoked, or its owner dropped it. This is
+    /// final.
     #[error(
         "the region is not shared any more: ask its owner for another share, or allocate another \
         `PeerRegion`"
     )]
     Revoked,
-    /// Its node is down, or the run of it that had the region is over.
+    /// Its node is down, or the run of the node that had the region is over.
     #[error(
         "the node {node} is down: {down}; try again if it was only silent, and after a restart \
         ask the region's owner, by its name, for the next one"
@@ -89,32 +90,32 @@ pub enum RegionError {
     NodeDown {
         /// The name of the node.
         node: Arc<str>,
-        /// Why, and since when.
+        /// The cause, and how long it has been down.
         down: NodeDown,
     },
-    /// The link was lost, or the share ended, while a write or an atomic operation was under way:
-    /// it may have been done, or a part of a write. What this node does next on the region finds
-    /// what was done of it, and more of it is not done after that. No read ends so: it is begun
-    /// again.
+    /// The link was lost, or the share ended, during a write or an atomic operation: all of it may
+    /// have been done, or a part of a write. The next operation of this node on the region sees
+    /// every part that was done, and no further part is done after that. Reads do not end this way,
+    /// because they are started again.
     #[error(
         "the link to {0} was lost, or the share ended, while the operation was under way: it may \
         have been done, or a part of it; do the same write or exchange again, and do not add again"
     )]
     Unknown(Arc<str>),
-    /// What is atomic on the region is done by another device, or by the processor of its node: it
-    /// would not be atomic with what this node does.
+    /// Another device, or the processor of the region's node, performs the atomic operations on the
+    /// region; an operation of this node would not be atomic with those.
     #[error(
         "what is atomic on the region is done by another device or processor of {0}, with which \
         this would not be atomic: try again every half a second until that has let go of it, or \
         have all that count reach it over one RDMA device, or all over TCP"
     )]
     OtherExecutor(Arc<str>),
-    /// Its node runs a version that shares no memory.
+    /// The version of its node cannot share memory.
     #[error("the node {0} cannot share memory: its version does not know how, so update it")]
     Unsupported(Arc<str>),
-    /// The link has no means for it, or those of a read were lost again and again. It may have them
-    /// later, so it [is retryable](Self::is_retryable); but it does not where the reason is a limit
-    /// that stays, as that of the memory that may be locked: bound your tries.
+    /// The link cannot access memory, or lost its access repeatedly during a read. It may get
+    /// access later, so this [is retryable](Self::is_retryable). It never does if the reason is a
+    /// permanent limit, such as a limit of locked memory: bound your retries.
     #[error(
         "the link to {node} gives no access to memory: {why}; try again later, a few times where \
         the reason is a limit"
@@ -125,27 +126,26 @@ pub enum RegionError {
         /// The reason, in words.
         why: String,
     },
-    /// This node has no network, and it is not its own region.
+    /// This node has no network, and the region belongs to another node.
     #[error("this node has no network: give its builder `listen` or `seeds`")]
     NoNetwork,
-    /// This node is shutting down, and reaches no other one any more.
+    /// This node is shutting down, and does not reach other nodes any more.
     #[error("this node is shutting down: it reaches no other node's memory any more")]
     Shutdown,
 }
 
-/// Returns a range as its caller wrote it: an open range has got the end of the region.
+/// Returns a range as its caller wrote it: an open range ends at the end of the region.
 fn named(Range { start, end }: &Range<usize>, len: usize) -> String {
     if start > end && *end == len { format!("{start}..") } else { format!("{start}..{end}") }
 }
 
 impl RegionError {
-    /// Returns true if trying again can help, and cannot do it twice. It cannot help where the run
-    /// of the node is over that had the region: ask the next one for its region. After
-    /// [`Unable`](Self::Unable) it helps only where the reason does not stay: bound your tries.
+    /// Returns true if trying again can help, and cannot do the operation twice. It cannot help if
+    /// the run of the node that had the region is over: ask the next run for its region. After
+    /// [`Unable`](Self::Unable) it helps only if the reason is not permanent: bound your retries.
     ///
-    /// After [`Unknown`](Self::Unknown) a program may write the same again, where no other writer
-    /// can have written over it meanwhile, and compare and exchange the same again; this returns
-    /// false all the same.
+    /// After [`Unknown`](Self::Unknown) this returns false. But a program may repeat the same
+    /// write, if no other writer can have written there since, and the same compare and exchange.
     pub fn is_retryable(&self) -> bool {
         match self {
             RegionError::NodeDown { down, .. } => {
@@ -164,29 +164,29 @@ impl RegionError {
         }
     }
 
-    /// Returns true if the operation may have been done, or a part of it, now or later: after
-    /// [`Unknown`](Self::Unknown) alone.
+    /// Returns true if the operation, or a part of it, may have been done or may still be done:
+    /// only after [`Unknown`](Self::Unknown).
     pub fn may_be_done(&self) -> bool {
         matches!(self, RegionError::Unknown(_))
     }
 }
 
-/// The reason for which an actor was not told of what was written. The message is in it.
+/// The reason why an actor was not told about a write. It contains the message.
 ///
 /// After [`NotTold`](Self::NotTold) the elements are written: tell again, and do not write again.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteAndTellError<M> {
-    /// The elements were not written, or it is not known whether they were.
+    /// The elements were not written, or it is not known if they were.
     #[error("not written, so the actor was not told: {error}")]
     NotWritten {
         /// The reason.
         #[source]
         error: RegionError,
-        /// The message that the actor was to be told.
+        /// The message for the actor.
         message: M,
     },
-    /// All was written, and the actor did not get the message.
+    /// All elements were written, but the actor did not get the message.
     #[error(transparent)]
     NotTold(TellError<M>),
 }
@@ -194,8 +194,9 @@ pub enum WriteAndTellError<M> {
 ringpost_transport::debug_by_display!(RegionError, WriteAndTellError<M>);
 
 impl<M> WriteAndTellError<M> {
-    /// Returns true if trying again can help: both after [`NotWritten`](Self::NotWritten), and
-    /// after [`NotTold`](Self::NotTold) to tell. The actor was certainly not told.
+    /// Returns true if trying again can help: the whole operation after
+    /// [`NotWritten`](Self::NotWritten), only the `tell` after [`NotTold`](Self::NotTold). The
+    /// actor was certainly not told.
     pub fn is_retryable(&self) -> bool {
         match self {
             WriteAndTellError::NotWritten { error, .. } => error.is_retryable(),
@@ -203,8 +204,8 @@ impl<M> WriteAndTellError<M> {
         }
     }
 
-    /// Returns true if the elements, or some of them, may be written, now or later: after
-    /// [`RegionError::Unknown`], and after [`NotTold`](Self::NotTold), when they all are.
+    /// Returns true if all or some elements may have been written or may still be: after
+    /// [`RegionError::Unknown`], and after [`NotTold`](Self::NotTold), when all are written.
     pub fn may_be_done(&self) -> bool {
         match self {
             WriteAndTellError::NotWritten { error, .. } => error.may_be_done(),

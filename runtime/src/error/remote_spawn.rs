@@ -9,11 +9,11 @@ use ringpost_transport::id::InvalidNodeName;
 use super::{AskCause, Cause};
 use crate::address::InvalidActorName;
 
-/// A type was not offered to other nodes.
+/// The reason why a type was not offered to other nodes.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
-    /// Another type that is offered has the same name.
+    /// Another offered type has the same name.
     #[error("another type named `{0}` is offered already: give one `#[actor(name = ..)]`")]
     OtherType(&'static str),
     /// The type is being withdrawn.
@@ -24,14 +24,14 @@ pub enum OfferError {
     Shutdown,
 }
 
-/// An actor was not spawned on another node, or it is not known whether it was: which one, and why.
+/// An actor that was not spawned on another node, or may not have been, with the cause.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteSpawnError {
-    /// Why there is no reference to it.
+    /// The reason why there is no reference to it.
     pub cause: RemoteSpawnCause,
     node: Arc<str>,
     actor: &'static str,
-    /// Its time was over, and its node was never linked: the text says so.
+    /// It timed out, and its node was never linked: the text says so.
     is_node_unknown: bool,
 }
 
@@ -40,7 +40,7 @@ impl RemoteSpawnError {
         RemoteSpawnError { cause, node, actor, is_node_unknown: false }
     }
 
-    /// Returns the same error, which says that no node of that name has been linked.
+    /// Returns the same error with the remark that no node of that name has been linked.
     pub(crate) fn of_unknown_node(mut self) -> Self {
         self.is_node_unknown = true;
         self
@@ -84,10 +84,10 @@ impl Error for RemoteSpawnError {
     }
 }
 
-/// Why there is no reference to an actor that was to be spawned on another node.
+/// The reason why there is no reference to an actor on another node.
 ///
-/// After all but [`Unanswered`](RemoteSpawnCause::Unanswered) there is certainly no such actor that
-/// runs or will.
+/// After all causes but [`Unanswered`](RemoteSpawnCause::Unanswered), such an actor certainly
+/// neither runs nor will run.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteSpawnCause {
@@ -103,8 +103,8 @@ pub enum RemoteSpawnCause {
         crate or give it `#[actor(name = ..)]`"
     )]
     NotOffered,
-    /// That node offers it no more: it was [withdrawn](crate::Node::withdraw), or that node is
-    /// shutting down and has not said so yet.
+    /// That node does not offer it any more: it was [withdrawn](crate::Node::withdraw), or that
+    /// node is shutting down and has not announced this yet.
     #[error("that node offers it no more: spawn it elsewhere, or when it is offered there again")]
     Withdrawn,
     /// That node was built with other arguments of this type.
@@ -130,7 +130,7 @@ pub enum RemoteSpawnCause {
         "the name `{0}` is taken there: choose another, look it up, or stop the actor that has it"
     )]
     NameTaken(String),
-    /// As many actors of this type live there as that node has at a time for others:
+    /// The maximum number of actors of this type lives there for other nodes:
     /// [`Offered::LIVING_MAX`](crate::Offered::LIVING_MAX).
     #[error(
         "{0} actors of this type live there for other nodes, and no more may: stop some first, or \
@@ -140,15 +140,16 @@ pub enum RemoteSpawnCause {
     /// That node is shutting down.
     #[error("that node is shutting down: spawn it elsewhere, or when the node is back")]
     Leaving,
-    /// It was not asked, or gave up before it began.
+    /// The node was not asked, or gave up before it began the spawn.
     #[error("not spawned: {0}")]
     NotSent(#[source] Cause),
-    /// It has its place there, was to be watched first, and was not told to begin: it ends there
-    /// without having run. Until that node learns it, at the time-out of the spawn at last, the
-    /// name is taken, and trying again may give [`NameTaken`](RemoteSpawnCause::NameTaken).
+    /// The actor was placed there, but this node could not watch it first, so it was not told to
+    /// begin: it ends there without having run. Until that node learns this, at the latest at the
+    /// time-out of the spawn, the name is taken, and trying again may return
+    /// [`NameTaken`](RemoteSpawnCause::NameTaken).
     #[error("it was placed and never begins, and its name may be taken for a while: {0}")]
     NotBegun(#[source] Cause),
-    /// It was asked, and it is not known whether the actor was spawned.
+    /// The node was asked, and it is not known if the actor was spawned.
     #[error("it may have been spawned, or may be later, so look its name up: {0}")]
     Unanswered(#[source] AskCause),
 }
@@ -157,11 +158,11 @@ ringpost_transport::debug_by_display!(OfferError, RemoteSpawnError, RemoteSpawnC
 
 impl RemoteSpawnCause {
     /// Returns true if the actor was certainly not spawned, and trying again can help: at once on
-    /// another node; on the same one later, after pauses that grow, when it
+    /// another node; on the same node later, after growing pauses, when it
     ///
-    /// - offers the type ([`NotOffered`](Self::NotOffered), as right after its start, or
+    /// - offers the type ([`NotOffered`](Self::NotOffered), for example right after its start, or
     ///   [`Withdrawn`](Self::Withdrawn));
-    /// - has fewer of them ([`TooMany`](Self::TooMany)): one that lives there was stopped;
+    /// - has fewer actors of the type ([`TooMany`](Self::TooMany)), because some were stopped;
     /// - is back ([`Leaving`](Self::Leaving), or [`NotSent`](Self::NotSent) and
     ///   [`NotBegun`](Self::NotBegun) with a cause that is
     ///   [retryable](crate::Cause::is_retryable)); after `NotBegun` the name may be taken there

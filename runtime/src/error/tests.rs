@@ -1,12 +1,12 @@
-//! The table of all causes: after which of them a program may try again.
+//! Checks for all causes whether a program may try again.
 
 use ringpost_transport::cause::{LinkCause, NodeDown, NodeDownCause};
 
 use super::*;
 use crate::fate::Fate;
 
-/// Each cause of a message that was not sent, and whether trying again can help. Complete: the
-/// match of [`Cause::is_retryable`] has no arm for others.
+/// Returns each cause of a message that was not sent, and true if trying again can help. The list
+/// is complete, because the match of [`Cause::is_retryable`] has no wildcard arm.
 fn unsent() -> Vec<(Cause, bool)> {
     let down = |cause| Cause::NodeUnreachable(NodeDown { cause, down_ms: 0 });
     vec![
@@ -98,7 +98,8 @@ fn of_spawns_only_those_that_were_certainly_not_made_may_be_tried_again() {
     }
 }
 
-/// A program whose `main` returns an error prints its `Debug`. `tests/tidy` looks at all types.
+/// A program prints the `Debug` form of an error that `main` returns. `tests/tidy` checks all
+/// types.
 #[test]
 fn errors_read_as_sentences_where_a_program_ends_with_them() {
     let asked = Address::by_name("beta".into(), "teller".into());
@@ -121,7 +122,7 @@ fn limits_and_ranges_are_named_as_they_were_set() {
     assert_eq!(outside(7..9), "elements 7..9 are not in a region of 8 elements");
 }
 
-/// Complete: the match of [`RegionError::is_retryable`] has no arm for others.
+/// The list is complete, because the match of [`RegionError::is_retryable`] has no wildcard arm.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
@@ -153,8 +154,7 @@ fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
     assert!(told.is_retryable() && told.may_be_done());
 }
 
-/// Complete: the match of [`AllocateError::is_retryable`] has no arm for others.
-// Promised in docs/SEMANTICS.md.
+/// The list is complete, because the match of [`AllocateError::is_retryable`] has no wildcard arm.
 #[test]
 fn memory_is_asked_for_again_where_that_can_help() {
     let node = || "alpha".into();

@@ -1,19 +1,19 @@
-//! The error of many asks of which not enough were answered.
+//! The error of many asks that got too few answers.
 
 use std::error::Error;
 use std::fmt;
 
 use super::AskError;
 
-/// Of the asks of an [`AskSet`](crate::AskSet) fewer were answered than were waited for.
+/// Fewer asks of an [`AskSet`](crate::AskSet) were answered than the caller waited for.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooFewAnswers {
-    /// How many answers were waited for.
+    /// The number of answers that the caller waited for.
     pub wanted: usize,
-    /// How many there were: they are in the set.
+    /// The number of answers so far, which are in the set.
     pub answered: usize,
-    /// The asks that had failed, by their numbers, and why. (Others may be on their way.)
+    /// The failed asks by their numbers, with the errors. (Other asks may still be pending.)
     pub failed: Vec<(usize, AskError)>,
 }
 

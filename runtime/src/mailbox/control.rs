@@ -1,4 +1,4 @@
-//! The state of a mailbox but for its messages.
+//! The state of a mailbox without its messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -14,53 +14,53 @@ use crate::limits;
 /// The part of a mailbox that is read without its lock.
 #[repr(C)]
 pub(crate) struct Gate {
-    /// Mirrors `Phase::Stopping` for the look before each message (MB-6). Relaxed: it orders
-    /// nothing, and a stop that is seen one message later is as good.
+    /// Mirrors `Phase::Stopping` for the check before each message (MB-6). Relaxed, because it
+    /// orders nothing, and a stop may be seen one message later.
     stopping: AtomicBool,
     capacity: u32,
 }
 
-/// The state of a mailbox but for its messages. Under its lock.
+/// The state of a mailbox without its messages. It is under the mailbox's lock.
 #[repr(C)]
 pub(crate) struct Control {
     pub(super) phase: Phase,
     /// The task waits for messages, and is to be woken for the next one.
     pub(super) waits: bool,
-    /// Room given to senders that have not filled it yet.
+    /// Room given to senders that they have not filled yet.
     pub(super) reserved: u32,
-    /// There from the first sender that waited on.
+    /// Created with the first sender that waits.
     pub(super) line: Option<Box<Line>>,
-    /// Wakes the actor's task; there from its first poll on.
+    /// Wakes the actor's task; set by its first poll.
     pub(super) task: Option<Waker>,
 }
 
-/// What lies under the lock of a mailbox, without its messages.
+/// The fields under the lock of a mailbox, without its messages.
 pub(crate) struct Inside<'a> {
     pub(super) control: &'a mut Control,
     pub(super) local: &'a mut Count,
-    /// There from the first message of another node on.
+    /// Created with the first message of another node.
     pub(super) far: Option<&'a mut Count>,
 }
 
 /// The outcome of a look for a batch.
 pub(super) enum Look {
-    /// Nothing comes any more.
+    /// No more messages come.
     End,
-    /// There is nothing to begin.
+    /// There is no message to begin.
     Rest,
     Take,
 }
 
-/// Why no room was reserved.
+/// The reason why no room was reserved.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
-    /// There is none, or others wait for it.
+    /// There is no room, or other senders wait for it.
     Full,
-    /// The actor takes nothing any more.
+    /// The actor accepts no more messages.
     Closed,
 }
 
-/// Why a sender has no room yet.
+/// The reason why a sender has no room yet.
 pub(super) enum Refused {
     Closed,
     Waits(Admitted),
@@ -77,17 +77,17 @@ impl Gate {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// To be called under the lock, where the phase changes: the two never differ.
+    /// Must be called under the lock whenever the phase changes, so that the two never differ.
     pub(super) fn set_stopping(&self, is_stopping: bool) {
         self.stopping.store(is_stopping, Ordering::Relaxed);
     }
 
-    /// Returns how many messages a batch has at most.
+    /// Returns the maximum number of messages in a batch.
     pub(super) fn batch(&self) -> u32 {
         (self.capacity / 32).clamp(1, limits::BATCH_MESSAGES_MAX as u32)
     }
 
-    /// Returns for how many more messages of this node there is room.
+    /// Returns the number of further messages of this node that have room.
     #[inline]
     pub(super) fn room(&self, control: &Control, local: &Count) -> usize {
         (self.capacity - control.reserved) as usize - local.len()
@@ -99,7 +99,7 @@ impl Control {
         Control { phase: Phase::Open, reserved: 0, line: None, task: None, waits: false }
     }
 
-    /// Returns how many senders wait for room.
+    /// Returns the number of senders that wait for room.
     pub(super) fn senders(&self) -> usize {
         self.line.as_ref().map_or(0, |line| line.len())
     }
@@ -108,8 +108,9 @@ impl Control {
         self.line.get_or_insert_default()
     }
 
-    /// Admits a sender with this turn, where there is such `room`; returns since when it waited, if
-    /// it did. A refusal becomes the outcome of the poll without the lock: [`Refused::into_poll`].
+    /// Admits a sender with this turn if `room` allows it; returns the start of its wait, if it
+    /// waited. A refusal becomes the outcome of the poll outside of the lock:
+    /// [`Refused::into_poll`].
     #[inline]
     pub(super) fn admit(
         &mut self,
@@ -129,7 +130,7 @@ impl Control {
         }
     }
 
-    /// Refuses a sender where there is no such room, or others wait for it.
+    /// Refuses a sender if there is no room, or others wait for it.
     #[inline]
     pub(super) fn check_room(&self, room: usize) -> Result<(), NoRoom> {
         if self.phase != Phase::Open {
@@ -138,19 +139,20 @@ impl Control {
         if room <= self.senders() { Err(NoRoom::Full) } else { Ok(()) }
     }
 
-    /// Returns the waker of the actor's task if it waits for messages; it does so no more.
+    /// Returns the waker of the actor's task if it waits for messages, and notes that it does not
+    /// any more.
     #[inline]
     pub(super) fn call(&mut self) -> Option<Waker> {
         if std::mem::take(&mut self.waits) { self.task.clone() } else { None }
     }
 
-    /// Returns the wakers of all senders that there is room for.
+    /// Returns the wakers of all senders that have room now.
     #[inline]
     pub(super) fn called(&mut self, room: usize) -> Vec<Waker> {
         self.line.as_mut().map(|line| line.call(room)).unwrap_or_default()
     }
 
-    /// Looks whether there is a batch to take into a hand that has `hand` of other nodes.
+    /// Checks for a batch to take into a hand that has `hand` of other nodes.
     #[inline]
     pub(super) fn look<R: Remote>(
         &self,
@@ -171,7 +173,7 @@ impl Control {
         if is_drained && !holds_back { Look::End } else { Look::Rest }
     }
 
-    /// Notes that the task waits for messages. Returns a waker to be dropped without the lock.
+    /// Notes that the task waits for messages. Returns a waker to be dropped outside of the lock.
     #[inline]
     pub(super) fn rest<R: Remote>(
         &mut self,
@@ -190,7 +192,7 @@ impl Control {
 
 impl Refused {
     /// Returns the refusal as the outcome of a poll, and counts a sender that begins to wait. Must
-    /// be called without the lock.
+    /// be called outside of the lock.
     #[cold]
     pub(super) fn into_poll<T>(self) -> Poll<Result<T, Closed>> {
         match self {

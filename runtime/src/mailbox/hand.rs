@@ -1,4 +1,4 @@
-//! The actor's hand: what it took from its mailbox and has not begun yet.
+//! The actor's hand: messages that it took from its mailbox and has not begun yet.
 
 #[cfg(test)]
 mod tests;
@@ -11,21 +11,22 @@ use tokio::time::Instant;
 
 use super::Outlined;
 
-/// One or several messages of another node, as a mailbox sees them; at least one.
+/// One or several messages of another node in a mailbox; at least one.
 pub(crate) trait Remote {
-    /// One of them.
+    /// The type of each message.
     type Message;
 
-    /// Returns how many messages there are.
+    /// Returns the number of messages.
     fn count(&self) -> usize;
 
-    /// Takes out the first message. When it was the last one, this is to be dropped.
+    /// Takes out the first message. If it was the last one, the caller drops this.
     fn take_first(&mut self) -> Option<Self::Message>;
 
-    /// As [`take_first`](Self::take_first), only if the message is of a kind that never waits.
+    /// Like [`take_first`](Self::take_first), but only if the message is of a kind that never
+    /// waits.
     fn take_tell(&mut self) -> Option<Self::Message>;
 
-    /// Returns the number of the node it came from; no other has it.
+    /// Returns the unique number of the node that sent it.
     fn peer(&self) -> usize;
 
     /// Waits until the first message can be begun: for an ask, until its link has room for the
@@ -33,40 +34,40 @@ pub(crate) trait Remote {
     /// wakes it for the [`deadline`](Self::deadline).
     fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Returns when the first message can be begun at the latest, if that is known.
+    /// Returns the latest time at which the first message can be begun, if it is known.
     fn deadline(&self) -> Option<Instant>;
 }
 
 /// The messages that an actor took from its mailbox and has not begun yet.
 pub(crate) struct Hand<L, R> {
-    /// Those that have begun, and the others.
+    /// Messages of this node, of which the first `begun` have begun.
     local: Outlined<Vec<L>>,
     begun: u32,
-    /// How many of the others come before the next look at both intakes (MB-5).
+    /// Number of the other messages before the next look at both intakes (MB-5).
     turn: u32,
-    /// There from the first message of another node on: most actors have none.
+    /// Created with the first message of another node: most actors have none.
     far: Outlined<Option<Box<Far<R>>>>,
 }
 
-/// The messages of other nodes.
+/// The messages of other nodes in a hand.
 pub(super) struct Far<R> {
     pub(super) remote: VecDeque<R>,
-    /// How many items ever left the intake; the last ones of these are in `remote`.
+    /// Number of items that ever left the intake; the last of them are in `remote`.
     pub(super) left: u64,
-    /// How many more of them come before the next look at both intakes (MB-5).
+    /// Number of messages before the next look at both intakes (MB-5).
     pub(super) turn: usize,
     /// The messages held back, by peer (MB-8); no entry is empty between calls.
     held: VecDeque<Held<R>>,
-    /// Messages that came since go before those that were released: the two take turns.
+    /// In the next turn, new messages go before released ones: the two alternate.
     is_fresh_first: bool,
 }
 
-/// The messages of one peer since an ask for whose reply its link had no room, and the ask.
+/// The messages of one peer from an ask on whose reply has no room on its link.
 struct Held<R> {
     peer: usize,
-    /// Each with how many items came before it.
+    /// Each message with the number of items that came before it.
     messages: VecDeque<(u64, R)>,
-    /// The first one could be begun when it was looked at last.
+    /// At the last check, the first message could be begun.
     is_released: bool,
 }
 
@@ -75,28 +76,28 @@ impl<L, R> Hand<L, R> {
         Hand { local: Outlined::default(), begun: 0, turn: 0, far: Outlined::default() }
     }
 
-    /// Returns true if it holds nothing that can be begun, nor holds anything back.
+    /// Returns true if it holds no messages, neither to begin nor held back.
     pub(crate) fn is_empty(&self) -> bool {
         let far = |far: &Far<R>| far.remote.is_empty() && far.held.is_empty();
         self.has_begun_all() && self.far.as_deref().is_none_or(far)
     }
 
-    /// Returns how many messages of this node are left of the batch.
+    /// Returns the number of messages of this node left in the batch.
     pub(super) fn turn(&self) -> usize {
         self.turn as usize
     }
 
-    /// Returns the messages of other nodes, if ever there was one.
+    /// Returns the messages of other nodes, if there ever was one.
     pub(super) fn remote(&self) -> Option<&Far<R>> {
         self.far.as_deref()
     }
 
-    /// As [`remote`](Self::remote), to be added to.
+    /// Like [`remote`](Self::remote), for additions.
     pub(super) fn remote_mut(&mut self) -> &mut Option<Box<Far<R>>> {
         &mut self.far
     }
 
-    /// Returns the messages of other nodes.
+    /// Returns the messages of other nodes, for additions.
     pub(super) fn far(&mut self) -> &mut Far<R> {
         self.far.get_or_insert_default()
     }
@@ -105,7 +106,7 @@ impl<L, R> Hand<L, R> {
         self.begun as usize == self.local.len()
     }
 
-    /// Returns the messages of this node, to be added to; none of them when all have begun.
+    /// Returns the messages of this node, for additions; it is empty if all have begun.
     #[inline]
     pub(super) fn local(&mut self) -> &mut Vec<L> {
         if self.has_begun_all() {
@@ -125,8 +126,8 @@ impl<L, R> Hand<L, R> {
 }
 
 impl<L, R: Remote> Hand<L, R> {
-    /// Returns the next message of this node of an actor that begins none any more, in their
-    /// order, to be taken out of its place. `None` when there are no more, and none of the memory.
+    /// Returns the next message of this node of an actor that begins none any more, in order; the
+    /// caller takes it out of its place. After the last one, returns `None` and frees the memory.
     pub(crate) fn take_local(&mut self) -> Option<&mut L> {
         if self.has_begun_all() {
             self.begun = 0;
@@ -137,16 +138,16 @@ impl<L, R: Remote> Hand<L, R> {
         self.local.get_mut(self.begun as usize - 1)
     }
 
-    /// Takes out the messages of other nodes of an actor that begins none any more; one link's in
-    /// their order.
+    /// Takes out the messages of other nodes of an actor that begins none any more; the messages of
+    /// each link in order.
     pub(crate) fn take_remote(&mut self) -> impl Iterator<Item = R::Message> + use<L, R> {
         let mut far = self.far.take();
         from_fn(move || far.as_mut()?.take_unbegun())
     }
 
-    /// Returns the next message of this node in this batch, which begins, where it lies: each move
-    /// of it costs. It lies there until the last one has begun: take out of it what is dropped
-    /// before.
+    /// Begins the next message of this node in this batch, and returns it in its place, because
+    /// each move of it costs. It is dropped when the last one has begun: the caller takes out the
+    /// parts that must be dropped earlier.
     #[inline]
     pub(crate) fn begin_local(&mut self) -> Option<&mut L> {
         self.turn = self.turn.checked_sub(1)?;
@@ -155,28 +156,28 @@ impl<L, R: Remote> Hand<L, R> {
         Some(next)
     }
 
-    /// Takes out the next message of other nodes in this batch if that needs no look at anything:
-    /// as [`take_far`](Self::take_far) does, mostly.
+    /// Fast path of [`take_far`](Self::take_far): takes out the next message of other nodes in this
+    /// batch if it is a tell and no message is held back.
     #[inline]
     pub(crate) fn take_tell(&mut self) -> Option<R::Message> {
         self.far.as_mut()?.take_tell()
     }
 
-    /// Takes out the next message of other nodes in this batch to begin. A message that cannot be
-    /// begun is held back (MB-8); the waker of `cx` is woken when that changes.
+    /// Takes out the next message of other nodes in this batch to begin it. Messages that cannot be
+    /// begun are held back (MB-8); the waker of `cx` is woken when that changes.
     #[inline]
     pub(crate) fn take_far(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         self.far.as_mut()?.take(cx)
     }
 
-    /// Looks at what is held back. Returns true if some of it can be begun; if not, the waker of
-    /// `cx` is woken when that changes.
+    /// Checks the messages held back. Returns true if one of them can be begun; if not, the waker
+    /// of `cx` is woken when that changes.
     #[inline]
     pub(super) fn release(&mut self, cx: &mut Context<'_>) -> bool {
         self.far.as_mut().is_some_and(|far| far.release(cx))
     }
 
-    /// Returns true if what came from this peer among the first `came` items of the intake is
+    /// Returns true if all messages of this peer among the first `came` items of the intake are
     /// begun.
     pub(super) fn has_begun(&self, peer: usize, came: u64) -> bool {
         self.far.as_ref().map_or(came == 0, |far| far.has_begun(peer, came))
@@ -212,12 +213,12 @@ impl<R: Remote> Held<R> {
 }
 
 impl<R: Remote> Far<R> {
-    /// Returns true if something is held back.
+    /// Returns true if messages are held back.
     pub(super) fn holds_back(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Returns when the first of what is held back is released, whatever room its link has.
+    /// Returns the first deadline of the asks held back, which releases its ask even without room.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let first = |held: &Held<R>| held.first().and_then(Remote::deadline);
         self.held.iter().filter_map(first).min()
@@ -259,7 +260,7 @@ impl<R: Remote> Far<R> {
     #[inline]
     fn take(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         if self.held.is_empty() {
-            // Mostly.
+            // The common case.
             let first = self.remote.front().filter(|_| self.turn > 0)?;
             if first.poll_begin(cx).is_ready() {
                 self.turn -= 1;
@@ -270,7 +271,7 @@ impl<R: Remote> Far<R> {
         self.take_with_held(cx)
     }
 
-    /// Returns how many items came before the first one of the batch.
+    /// Returns the number of items that came before the first one of the batch.
     fn batch_begins_at(&self) -> u64 {
         self.left - self.remote.len() as u64
     }
@@ -295,7 +296,7 @@ impl<R: Remote> Far<R> {
         if self.turn == 0 {
             return None;
         }
-        // In turn, from batch to batch: what was released, and what came since, of other links.
+        // Released messages and new messages of other links alternate, also across batches.
         self.is_fresh_first = !self.is_fresh_first;
         if !self.is_fresh_first
             && let Some(message) = self.take_released(cx)
@@ -325,8 +326,8 @@ impl<R: Remote> Far<R> {
         any
     }
 
-    /// Takes a message of a link that was released, one of each in turn, and as many as of other
-    /// messages before the next look at both intakes (MB-5).
+    /// Takes a message of a released link, with the links in turn, while the batch has messages
+    /// left before the next look at both intakes (MB-5).
     fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         if self.turn == 0 {
             return None;
@@ -334,7 +335,7 @@ impl<R: Remote> Far<R> {
         for _ in 0..self.held.len() {
             let mut held = self.held.pop_front()?;
             let first = held.first().filter(|_| held.is_released);
-            // Each message is looked at again: the one before it may have taken the room.
+            // Each message is checked again, because the previous one may have used up the room.
             held.is_released = first.is_some_and(|first| first.poll_begin(cx).is_ready());
             let taken = if held.is_released { held.take_first() } else { None };
             if !held.messages.is_empty() {

@@ -1,29 +1,29 @@
-//! The side of a mailbox that does not name its messages: room for senders of this node (MB-2),
-//! orders to end (MB-6), and what a snapshot shows. Compiled once.
+//! The part of a mailbox that is independent of its message types: room for senders of this node
+//! (MB-2), stop and drain (MB-6), and the numbers of a snapshot. Compiled once.
 
 use std::task::{Context, Poll, Waker};
 
 use super::control::{Gate, Inside, NoRoom};
 use super::{Closed, Depth, Phase, count_waited, wake};
 
-/// A mailbox, whatever its messages are: what senders of this node see, and what orders an end.
+/// A mailbox with any message types, as senders of this node and the end of its actor use it.
 pub(crate) trait Intake: Send + Sync {
     fn gate(&self) -> &Gate;
 
-    /// Calls `look` under the lock. Nothing of a user runs in it (MB-7).
+    /// Calls `look` under the lock. No code of a user runs in it (MB-7).
     fn look(&self, look: &mut dyn FnMut(Inside<'_>));
 }
 
-/// Room reserved for one message; given back when dropped (MB-3).
+/// Room reserved for one message; returned when it is dropped (MB-3).
 pub(crate) struct Room<'a>(&'a dyn Intake);
 
 impl<'a> Room<'a> {
-    /// The room is being filled, or kept by its owner: it is not given back.
+    /// Keeps the room from being returned: it is being filled, or its owner keeps it.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
 
-    /// Room that was [kept](Self::keep) in this mailbox, once.
+    /// Recreates room that was [kept](Self::keep) in this mailbox; once per kept room.
     pub(crate) fn kept(intake: &'a dyn Intake) -> Self {
         Room(intake)
     }
@@ -42,8 +42,9 @@ impl dyn Intake + '_ {
         done.expect("`look` calls what it is given")
     }
 
-    /// Reserves room for one message; waits for its turn (MB-2). Give the same `turn` to each poll
-    /// of the same send, and call [`leave`](Self::leave) with what is left in it.
+    /// Reserves room for one message; waits for its turn (MB-2). Pass the same `turn` to each poll
+    /// of the same send. If the send ends before it has room, pass the number in it to
+    /// [`leave`](Self::leave).
     pub(crate) fn poll_room(
         &self,
         turn: &mut Option<u64>,
@@ -63,7 +64,7 @@ impl dyn Intake + '_ {
         }
     }
 
-    /// Reserves room for one message if no sender waits for it.
+    /// Reserves room for one message if there is some and no sender waits for it.
     pub(crate) fn try_room(&self) -> Result<Room<'_>, NoRoom> {
         self.within(|Inside { control, local, .. }| {
             control.check_room(self.gate().room(control, local))?;
@@ -72,7 +73,7 @@ impl dyn Intake + '_ {
         })
     }
 
-    /// Returns true if nothing is accepted any more.
+    /// Returns true if the mailbox accepts no more messages.
     pub(crate) fn is_closed(&self) -> bool {
         self.within(|inside| inside.control.phase != Phase::Open)
     }
@@ -82,13 +83,13 @@ impl dyn Intake + '_ {
         self.within(|inside| inside.control.senders() > 0)
     }
 
-    /// Takes reserved room back.
+    /// Returns reserved room.
     fn give_back(&self) {
         let (next, actor) = self.within(|Inside { control, local, .. }| {
             control.reserved -= 1;
             let room = self.gate().room(control, local);
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
-            // An end may have waited for this very room, also of an actor that rests.
+            // The end of the actor may have waited for this room, even of an actor that rests.
             let is_closed = control.phase != Phase::Open;
             (next, if is_closed { control.call().or_else(|| control.task.clone()) } else { None })
         });
@@ -96,7 +97,7 @@ impl dyn Intake + '_ {
         wake(actor);
     }
 
-    /// Gives up a turn.
+    /// Gives up the turn of a sender.
     pub(crate) fn leave(&self, turn: u64) {
         let (left, next) = self.within(|Inside { control, local, .. }| {
             let room = self.gate().room(control, local);
@@ -113,7 +114,7 @@ impl dyn Intake + '_ {
         drop(old);
     }
 
-    /// Wakes the actor's task, whatever it waits for.
+    /// Wakes the actor's task, whatever the task waits for.
     pub(crate) fn wake(&self) {
         wake(self.within(|inside| inside.control.task.clone()));
     }
@@ -123,7 +124,7 @@ impl dyn Intake + '_ {
         self.within(|inside| inside.control.task.clone())
     }
 
-    /// Returns true if the actor's task waits for messages, none has come, and no sender waits.
+    /// Returns true if the actor's task waits for messages, has none, and no sender waits.
     #[inline]
     pub(crate) fn waits_alone(&self) -> bool {
         self.within(|Inside { control: it, .. }| {
@@ -145,18 +146,18 @@ impl dyn Intake + '_ {
         });
     }
 
-    /// From now on nothing is accepted; what was accepted is still handled (MB-6).
+    /// Accepts no more messages from now on; accepted ones are still handled (MB-6).
     pub(crate) fn drain(&self) {
         self.enter(Phase::Draining);
     }
 
-    /// From now on nothing is accepted, and no message begins any more (MB-6).
+    /// Accepts no more messages from now on, and begins none any more (MB-6).
     pub(crate) fn stop(&self) {
         self.enter(Phase::Stopping);
     }
 
-    /// Phases only go forward, until the mailbox is opened again. All that wait are woken, without
-    /// the lock (MB-7), and told.
+    /// Enters a phase. Phases only go forward until the mailbox is opened again. All waiting tasks
+    /// are woken outside of the lock (MB-7), and see the phase.
     fn enter(&self, phase: Phase) {
         let (actor, waiting) = self.within(|Inside { control, .. }| {
             if control.phase >= phase {
@@ -164,25 +165,25 @@ impl dyn Intake + '_ {
             }
             control.phase = phase;
             self.gate().set_stopping(phase == Phase::Stopping);
-            // Whatever it waits for: a handler may want to know, too.
+            // The task is always woken, because a handler may wait for this, too.
             (control.task.clone(), control.called(usize::MAX))
         });
         wake(actor);
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns true if the actor is to begin no other message.
+    /// Returns true if the actor must not begin another message.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.gate().is_stopping()
     }
 
-    /// Returns true if nothing waits in it.
+    /// Returns true if no message is in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.within(|Inside { local, far, .. }| local.len() + far.map_or(0, |far| far.len()) == 0)
     }
 
-    /// Returns what waits in it now.
+    /// Returns the numbers of messages and senders that wait now.
     pub(crate) fn depth(&self) -> Depth {
         self.within(|Inside { control, local, mut far }| {
             let ages = [local.oldest(), far.as_mut().and_then(|far| far.oldest())];
@@ -197,8 +198,8 @@ impl dyn Intake + '_ {
         })
     }
 
-    /// Returns how many messages and senders of this node are before a new one: those that wait,
-    /// and the one in hand. (The rest of a batch is not counted.)
+    /// Returns the number of messages and senders of this node before a new one: all that wait, and
+    /// the message in hand. (The rest of a batch is not counted.)
     pub(crate) fn load(&self) -> usize {
         self.within(|Inside { control, local, .. }| {
             let waiting = local.len() + control.senders() + control.reserved as usize;

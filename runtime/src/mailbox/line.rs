@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use ringpost_transport::shield;
 use tokio::time::Instant;
 
-/// Senders in the order they came. A turn is a number that only grows, so the line is sorted.
+/// Senders in the order of their arrival. Turns are increasing numbers, so the line is sorted.
 #[derive(Default)]
 pub(super) struct Line {
     waiting: VecDeque<Waiting>,
@@ -16,29 +16,29 @@ pub(super) struct Line {
 struct Waiting {
     turn: u64,
     since: Instant,
-    /// Taken when it is woken; its place in the line stays.
+    /// Taken when the sender is woken, which keeps its place in the line.
     waker: Option<Waker>,
 }
 
-/// The outcome of a look at the line.
+/// The outcome of a poll of the line.
 pub(super) enum Admitted {
-    /// The sender may have room; since when it waited, if it did.
+    /// The sender may have room; with the start of its wait, if it waited.
     Yes(Option<Gone>),
-    /// It waits on. The waker it had, to be dropped without the lock.
+    /// It still waits. Contains its previous waker, to be dropped outside of the lock.
     Not { _old: Option<Waker> },
     /// It has begun to wait.
     Begun,
 }
 
-/// A sender that is in the line no more.
+/// A sender that has left the line.
 pub(super) struct Gone {
     since: Instant,
-    /// To be dropped without the lock.
+    /// To be dropped outside of the lock.
     _waker: Option<Waker>,
 }
 
 impl Gone {
-    /// Counts how long it waited. To be called without the lock.
+    /// Counts its waiting time. Must be called outside of the lock.
     #[cold]
     pub(super) fn count(self) {
         let waited_us = self.since.elapsed().as_micros() as u64;
@@ -57,8 +57,8 @@ impl Line {
         self.waiting.len()
     }
 
-    /// Admits the sender with this turn if it may have one of `room` places now; if not, it waits.
-    /// Drop the result without the lock.
+    /// Admits the sender with this turn if it may have one of `room` places now; otherwise it
+    /// waits. Drop the result outside of the lock.
     pub(super) fn admit(
         &mut self,
         turn: &mut Option<u64>,
@@ -80,23 +80,22 @@ impl Line {
         Admitted::Begun
     }
 
-    /// Since when the first one waits.
+    /// Returns the start of the longest wait.
     pub(super) fn longest(&self) -> Option<Instant> {
         self.waiting.front().map(|first| first.since)
     }
 
-    /// Returns the wakers of all senders that there is room for.
+    /// Returns the wakers of the first `room` senders.
     pub(super) fn call(&mut self, room: usize) -> Vec<Waker> {
         self.waiting.iter_mut().take(room).filter_map(|w| w.waker.take()).collect()
     }
 
-    /// Returns the waker of the last sender that there is room for: the one that one more place
-    /// lets in.
+    /// Returns the waker of the last sender that has room, which got it from the last added place.
     pub(super) fn call_last(&mut self, room: usize) -> Option<Waker> {
         self.waiting.get_mut(room.checked_sub(1)?)?.waker.take()
     }
 
-    /// Takes a sender out of the line.
+    /// Removes a sender from the line.
     pub(super) fn leave(&mut self, turn: u64) -> Option<Gone> {
         let place = self.place(turn);
         if self.waiting.get(place).is_none_or(|w| w.turn != turn) {

@@ -1,7 +1,7 @@
-//! A value whose drop is one call.
+//! A value that is dropped by a function call.
 //!
-//! - **MB-9 dropped once**: the value is there as long as what holds it, and is dropped with it,
-//!   where it lies.
+//! - **MB-9 dropped once**: the value exists as long as its holder, and is dropped with the holder,
+//!   in its place.
 #![allow(unsafe_code, reason = "drops a field by a call of its own, and polls one in its place")]
 
 use std::mem::ManuallyDrop;
@@ -9,9 +9,9 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A value whose drop is one call. The compiler copies the code that drops a value into each part
-/// of a program where one may be dropped, also on a panic; of mailboxes and cells that was more
-/// code than all that sends and handles messages. Of this it copies the call alone.
+/// A value that is dropped by a function call. The compiler copies the code that drops a value to
+/// each place in a program that may drop it, including panics. For mailboxes and cells that was
+/// more code than sending and handling messages. With this type it copies only the call.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Outlined<T>(ManuallyDrop<T>);
@@ -48,7 +48,7 @@ impl<T: Default> Default for Outlined<T> {
 impl<T> Drop for Outlined<T> {
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: a drop runs once, and nothing looks at the value after it (MB-9).
+        // SAFETY: `drop` runs once, and no code accesses the value after it (MB-9).
         unsafe { ManuallyDrop::drop(&mut self.0) }
     }
 }
@@ -58,18 +58,18 @@ impl<F: Future> Future for Outlined<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: nothing here moves a value that is pinned with what holds it: it is dropped where
-        // it lies (MB-9), and a caller gets no `&mut` of a pinned one unless it is `Unpin`.
+        // SAFETY: no code here moves a value that is pinned with its holder: it is dropped in its
+        // place (MB-9), and a caller gets `&mut` to a pinned value only if it is `Unpin`.
         unsafe { self.map_unchecked_mut(|held| &mut *held.0) }.poll(cx)
     }
 }
 
-/// A value that may be there, mostly is not any more when its place is dropped, and is dropped by a
-/// call of its own if it is.
+/// An optional value that is mostly `None` when it is dropped; otherwise it is dropped by a
+/// function call.
 pub(crate) struct OutlinedOption<T>(ManuallyDrop<Option<T>>);
 
 impl<T> OutlinedOption<T> {
-    /// Drops the value, if it is there.
+    /// Drops the value, if there is one.
     #[inline]
     pub(crate) fn clear(&mut self) {
         if self.is_some() {
@@ -115,7 +115,7 @@ impl<T> Drop for OutlinedOption<T> {
     }
 }
 
-/// Drops the value: nothing is left that would need a drop (MB-9).
+/// Drops the value and leaves `None`, which needs no drop (MB-9).
 #[inline(never)]
 fn drop_value<T>(value: &mut Option<T>) {
     *value = None;
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// MB-9: also where a panic drops it.
+    /// MB-9, also if a panic drops it.
     #[test]
     fn a_value_is_dropped_once_with_what_holds_it() {
         let value = Arc::new(1);
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&value), 1);
     }
 
-    /// MB-9: also one that was taken out, or is replaced.
+    /// MB-9, also for a value that was taken out or replaced.
     #[test]
     fn what_may_be_there_is_dropped_once_if_it_is() {
         let value = Arc::new(1);
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&value), 1);
     }
 
-    /// MB-9: a future is polled where it lies, and dropped there.
+    /// MB-9: a future is polled and dropped in its place.
     #[test]
     fn an_outlined_future_is_polled_in_its_place() {
         let value = Arc::new(1);

@@ -1,4 +1,4 @@
-//! One intake of a mailbox, which knows roughly how old its messages are.
+//! One intake of a mailbox, which knows the approximate age of its messages.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// Messages, first in first out, in a `B`.
+/// A FIFO queue of messages in a `B`.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Queue<B> {
@@ -15,31 +15,31 @@ pub(super) struct Queue<B> {
     pub(super) count: Count,
 }
 
-/// How many messages there are in a queue, and how old they are. One of them is marked with a time,
-/// so that the clock is read once a batch and not once a message, and not at all for one that is
-/// taken at once: the oldest has waited at least since the mark. Several messages may be one item.
+/// The number and age of the messages in a queue. At most one message is marked with a time, so the
+/// clock is read at most once per batch, and not for a message that is taken at once. The oldest
+/// message has waited at least since the mark. Several messages may be one item.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Count {
-    /// Items that ever came.
+    /// Number of items that ever came.
     came: u64,
-    /// How many messages wait, in items or in the hand.
+    /// Number of messages that wait, in items or in the hand.
     len: u32,
     mark: Option<Mark>,
 }
 
-/// Messages of this node, each an item. They leave all at once, into the actor's hand, and those
-/// that are not to begin yet wait there as before; so none is moved by itself, and the first one
-/// always lies in the same place.
+/// Messages of this node, one per item. They move to the actor's hand all at once, and those
+/// outside of the batch keep waiting there. So no message is moved separately, and an empty queue
+/// is always filled from the start of its memory.
 pub(super) type Local<T> = Queue<Vec<T>>;
 
 /// Messages of other nodes.
 pub(super) type Far<T> = Queue<VecDeque<T>>;
 
 struct Mark {
-    /// How many items came before the marked one.
+    /// Number of items that came before the marked one.
     number: u64,
-    /// A time at which it was there.
+    /// A time at which the item was in the queue.
     since: Instant,
 }
 
@@ -48,13 +48,13 @@ impl Count {
         self.len as usize
     }
 
-    /// Returns how many items ever came.
+    /// Returns the number of items that ever came.
     pub(super) fn came(&self) -> u64 {
         self.came
     }
 
-    /// How long the oldest has waited, at least; `None` when there is none. One that is not marked
-    /// is, now.
+    /// Returns a lower bound of the oldest message's waiting time, or `None` without messages.
+    /// Without a mark, this sets one.
     pub(super) fn oldest(&mut self) -> Option<Duration> {
         if self.mark.is_none() && self.len > 0 {
             self.mark_last();
@@ -62,8 +62,8 @@ impl Count {
         self.mark.as_ref().map(|mark| mark.since.elapsed())
     }
 
-    /// Counts a message that was put at the end. `is_late` says that it is not taken at once: the
-    /// task is busy.
+    /// Counts an appended message. `is_late` means that it is not taken at once, because the task
+    /// is busy.
     #[inline]
     pub(super) fn add(&mut self, is_late: bool) {
         self.len += 1;
@@ -73,7 +73,7 @@ impl Count {
         }
     }
 
-    /// Marks the last one when the marked one is one of the first `left`, which have left.
+    /// Marks the last item if the marked one is among the first `left`, which have left.
     #[inline]
     fn mark_anew(&mut self, left: u64) {
         if self.mark.as_ref().is_some_and(|mark| mark.number < left) {
@@ -91,45 +91,45 @@ impl Count {
 }
 
 impl<T> Local<T> {
-    /// Returns how many ever left.
+    /// Returns the number of messages that ever left.
     pub(super) fn left(&self) -> u64 {
         self.count.came - u64::from(self.count.len)
     }
 
-    /// Puts a message at the end. `is_late` is as in [`Count::add`].
+    /// Appends a message. `is_late` is as in [`Count::add`].
     #[inline]
     pub(super) fn push(&mut self, message: T, is_late: bool) {
         self.items.push(message);
         self.count.add(is_late);
     }
 
-    /// Makes memory for one message more.
+    /// Allocates memory for one more message.
     #[inline]
     pub(super) fn make_room(&mut self) {
         self.items.reserve(1);
     }
 
-    /// Puts a message at the end, which is to be [counted](Count::add). Nothing in it can panic, so
-    /// no sender has code that drops a message which it was about to put.
+    /// Appends a message, which the caller must [count](Count::add). It cannot panic, so a sender
+    /// needs no code to drop the message in case of a panic.
     ///
     /// # Safety
-    /// [Room was made](Self::make_room) for it, and is not filled.
+    /// [Room was made](Self::make_room) for it, and has not been filled.
     #[inline(always)]
     #[allow(unsafe_code, reason = "writes the message where it is to lie")]
     pub(super) unsafe fn put(&mut self, message: T) {
         let len = self.items.len();
         debug_assert!(len < self.items.capacity(), "room was made (MB-10)");
-        // SAFETY: the caller has made room (MB-10), so the place behind the last message is the
-        // vector's.
+        // SAFETY: the caller has made room (MB-10), so the place behind the last message belongs to
+        // the vector.
         let place = unsafe { self.items.as_mut_ptr().add(len) };
-        // SAFETY: as above, and no message lies there.
+        // SAFETY: as above, and the place holds no message.
         unsafe { place.write(message) };
-        // SAFETY: it is written, and those before it are.
+        // SAFETY: this message is written, and so are all before it.
         unsafe { self.items.set_len(len + 1) };
     }
 
-    /// Lets up to `most` messages leave: the first ones in `hand`. Returns how many those are. All
-    /// others wait as before, though an empty hand gets every one of them.
+    /// Hands over up to `most` messages, the first ones in `hand`, and returns their number. The
+    /// others count as waiting, although an empty hand gets all of them.
     #[inline]
     pub(super) fn hand_over(&mut self, most: u32, hand: &mut Vec<T>) -> u32 {
         if hand.is_empty() {
@@ -141,15 +141,15 @@ impl<T> Local<T> {
         leaving
     }
 
-    /// Moves all to `hand`, which is to begin none of them.
+    /// Moves all messages to `hand`, which must begin none of them.
     pub(super) fn empty(&mut self, hand: &mut Vec<T>) {
         hand.append(&mut self.items);
         (self.count.len, self.count.mark) = (0, None);
     }
 
-    /// Notes that it is empty, and the hand too, and that their actor waits: the memory that was
-    /// used last, which a processor has at hand, is for the next message, and what only a burst
-    /// needed is given back.
+    /// Prepares the empty queue and the empty hand for a wait of their actor: the next message gets
+    /// the memory that was used last, which is in the processor's cache, and memory that only a
+    /// burst needed is freed.
     #[inline]
     pub(super) fn rest(&mut self, hand: &mut Vec<T>) {
         std::mem::swap(&mut self.items, hand);
@@ -167,7 +167,7 @@ fn give_back<T>(empty: &mut Vec<T>) {
 }
 
 impl<T> Far<T> {
-    /// Returns how many items ever left.
+    /// Returns the number of items that ever left.
     pub(super) fn left(&self) -> u64 {
         self.count.came - self.items.len() as u64
     }
@@ -177,8 +177,8 @@ impl<T> Far<T> {
         self.items.capacity()
     }
 
-    /// Notes that it is empty, and the hand too, and that their actor waits: what only a burst
-    /// needed is given back.
+    /// Prepares the empty queue and the empty hand for a wait of their actor: frees memory that
+    /// only a burst needed.
     pub(super) fn rest(&mut self, hand: &mut VecDeque<T>) {
         for empty in [&mut self.items, hand] {
             if empty.capacity() > limits::QUEUE_KEPT_MESSAGES {
@@ -187,7 +187,7 @@ impl<T> Far<T> {
         }
     }
 
-    /// Puts items at the end, each of so many messages as `count` says.
+    /// Appends items; `count` returns the number of messages in an item.
     pub(super) fn extend(&mut self, items: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) {
         for item in items {
             self.count.len += count(&item) as u32;
@@ -199,8 +199,8 @@ impl<T> Far<T> {
         }
     }
 
-    /// Moves up to `most` messages to `out`, and what else the last of their items has; `count` is
-    /// as in [`extend`](Self::extend).
+    /// Moves items with up to `most` messages to `out`, and all further messages of the last item;
+    /// `count` is as in [`extend`](Self::extend).
     pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>, count: impl Fn(&T) -> usize) {
         let mut taken = 0;
         while taken < most
@@ -213,7 +213,7 @@ impl<T> Far<T> {
         self.count.mark_anew(self.left());
     }
 
-    /// Moves all to `out`.
+    /// Moves all items to `out`.
     pub(super) fn empty(&mut self, out: &mut VecDeque<T>) {
         out.append(&mut self.items);
         (self.count.len, self.count.mark) = (0, None);
@@ -224,7 +224,7 @@ impl<T> Far<T> {
 mod tests {
     use super::*;
 
-    /// The age is never more than the truth, and grows as long as the oldest stays.
+    /// The age is a lower bound, and grows as long as the oldest message stays.
     #[tokio::test(start_paused = true)]
     async fn the_age_of_the_oldest_is_a_lower_bound() {
         let second = Duration::from_secs(1);
@@ -236,7 +236,7 @@ mod tests {
         }
         assert_eq!(queue.count.oldest(), Some(4 * second), "the first is marked");
         queue.take(1, &mut out, |_| 1);
-        // The second has waited for 3 s; the fourth is marked now.
+        // The second message has waited for 3 s; the fourth is marked now.
         assert_eq!(queue.count.oldest(), Some(Duration::ZERO));
         tokio::time::advance(second).await;
         queue.take(2, &mut out, |_| 1);
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(out, [0, 1, 2, 3]);
     }
 
-    /// A message in the hand that is not to begin yet waits as before: it counts, and grows older.
+    /// A message outside of the batch still waits in the hand: it counts, and gets older.
     #[tokio::test(start_paused = true)]
     async fn what_was_handed_over_waits_until_it_leaves() {
         let second = Duration::from_secs(1);

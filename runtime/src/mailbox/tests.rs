@@ -1,4 +1,4 @@
-//! The mailbox alone, polled by hand.
+//! Tests of the mailbox alone, polled by hand.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::limits;
 
-/// Counts how often it was woken.
+/// Counts its wake-ups.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 
@@ -20,7 +20,7 @@ impl Wake for Bell {
     }
 }
 
-/// One that can always be begun.
+/// A message that can always be begun.
 impl Remote for u32 {
     type Message = u32;
 
@@ -49,13 +49,13 @@ impl Remote for u32 {
     }
 }
 
-/// One message, by the intake it came through.
+/// One message, by its intake.
 pub(super) enum Taken<L, R> {
     Local(L),
     Remote(R),
 }
 
-/// Takes the next message to begin, as an actor does.
+/// Takes the next message to begin it, as an actor does.
 pub(super) fn take<L: Copy, R: Remote>(
     hand: &mut Hand<L, R>,
     cx: &mut Context<'_>,
@@ -66,7 +66,7 @@ pub(super) fn take<L: Copy, R: Remote>(
     hand.take_tell().or_else(|| hand.take_far(cx)).map(Taken::Remote)
 }
 
-/// Takes out the messages of an actor that begins none any more, as its cell does.
+/// Takes out the messages of an actor that begins no more, as its cell does.
 pub(super) fn take_unbegun<L: Copy, R: Remote>(hand: &mut Hand<L, R>) -> Vec<Taken<L, R::Message>> {
     let local = std::iter::from_fn(|| hand.take_local().copied()).map(Taken::Local);
     let mut unbegun: Vec<_> = local.collect();
@@ -303,7 +303,7 @@ impl Remote for VecDeque<u32> {
     }
 }
 
-/// MB-5, MB-6: however many messages came together.
+/// MB-5, MB-6, for any number of messages that came together.
 #[test]
 fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
     let mailbox = Mailbox::<u32, VecDeque<u32>>::new(4);
@@ -344,7 +344,7 @@ fn room_that_outlives_a_stop_takes_nothing() {
     drop(other);
 }
 
-/// A message after the mark does not hold it up, though it lies in the hand with those before.
+/// A mark passes without the messages after it, even if all lie in the hand together.
 #[test]
 fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
     let mailbox = Mailbox::<u32, u32>::new(64);
@@ -371,7 +371,7 @@ fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
     assert_eq!(begun, (0..18).collect::<Vec<_>>());
 }
 
-/// MB-10: also where the memory has to grow, and where it is not filled.
+/// MB-10, also if the memory has to grow, and if the vacancy is not filled.
 #[test]
 fn a_vacancy_has_room_for_one_message() {
     let mailbox = Mailbox::<u32, u32>::new(100);

@@ -1,11 +1,11 @@
-//! Messages that gained fields, as the archives of earlier builds (SH-4).
+//! Messages that gained fields, compared with the archives of earlier builds (SH-4).
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{Node, rkyv};
 
-/// As builds of the versions declare it.
+/// The message as the builds of its versions declare it.
 mod first {
     use crate::message;
 
@@ -70,8 +70,8 @@ fn order() -> impl Strategy<Value = first::Order> {
 }
 
 // Promised in docs/SEMANTICS.md.
-/// The fields that an earlier build knows are, byte for byte, what it would write itself; and what
-/// it writes is read with those that it lacks from their defaults.
+/// The fields that an earlier build knows are archived byte for byte as by that build; its archives
+/// are read with defaults for the missing fields.
 #[test]
 fn an_earlier_form_is_the_archive_of_the_earlier_build() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -103,7 +103,7 @@ fn bytes_that_are_no_archive_of_an_earlier_form_are_an_error() {
     proptest!(|(bytes in proptest::collection::vec(any::<u8>(), 0..96), form in 0..3_u8)| {
         let mut garbage = AlignedVec::new();
         garbage.extend_from_slice(&bytes);
-        // Whatever it says of these bytes, it neither panics nor hangs.
+        // Both results are fine, but it must neither panic nor hang.
         let _ = (THIRD.decode)(&Payload::owned(garbage), &node, form);
     });
     let short = || Payload::owned(AlignedVec::new());

@@ -1,4 +1,4 @@
-//! The settings that a node is started with.
+//! The settings with which a node starts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::remote::{
 use crate::residents::Residents;
 use crate::shared::Totals;
 
-/// A node that could not start.
+/// The reason why a node could not start.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -32,34 +32,33 @@ pub enum StartError {
     /// A secret is too easy to guess.
     #[error(transparent)]
     InvalidSecret(#[from] InvalidSecret),
-    /// A variable of the environment cannot be used beside the others, or beside what the program
-    /// says.
+    /// An environment variable conflicts with another one, or with settings of the program.
     #[error(transparent)]
     Environment(#[from] InvalidEnvironment),
-    /// Other nodes are told of an address, but the node listens nowhere.
+    /// An address is advertised to other nodes, but the node does not listen.
     #[error(
         "{address} is advertised, but the node does not listen, so that no other node could reach \
         it there: give it an address with `listen` (RINGPOST_LISTEN), or advertise none"
     )]
     NotListening {
-        /// The first address that is advertised.
+        /// The first advertised address.
         address: String,
     },
     /// The network could not be started.
     #[error(transparent)]
     Network(#[from] crate::remote::StartError),
-    /// The node was to be [connected](NodeBuilder::connect), and is not.
+    /// The node should be [connected](NodeBuilder::connect), but could not.
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
 
 ringpost_transport::debug_by_display!(StartError);
 
-/// Describes a node; [`start`](NodeBuilder::start) starts it.
+/// The settings of a node, which [`start`](NodeBuilder::start) starts.
 #[derive(Debug)]
 #[must_use = "a node runs only after `start`"]
 pub struct NodeBuilder {
-    /// `None`: one is invented when the node starts.
+    /// `None`: the node invents a name when it starts.
     pub(super) name: Option<String>,
     pub(super) listen: Option<String>,
     pub(super) advertise: Vec<String>,
@@ -112,90 +111,90 @@ impl NodeBuilder {
         }
     }
 
-    /// Gives the node this name, in place of the one that it was described with.
+    /// Sets the name of the node, which replaces the earlier one.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Listens for other nodes at `host:port`; port 0 takes any free one. Without a
-    /// [`secret`](NodeBuilder::secret) the address is a loopback one.
+    /// Listens for other nodes at `host:port`; port 0 takes any free port. Without a
+    /// [`secret`](NodeBuilder::secret), this must be a loopback address.
     pub fn listen(mut self, address: impl Into<String>) -> Self {
         self.listen = Some(address.into());
         self
     }
 
-    /// Addresses, `host:port`, at which other nodes reach this one, where they differ from the one
-    /// it listens on. A node that does not [`listen`](Self::listen) has none.
+    /// Sets the addresses, `host:port`, at which other nodes reach this one, if they differ from
+    /// the address it listens on. A node that does not [`listen`](Self::listen) has none.
     pub fn advertise<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.advertise = addresses.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Addresses, `host:port`, of nodes to link to from the start; the node's own is skipped. The
-    /// host is a name, an IPv4 address or an IPv6 address in brackets. A name is looked up at each
-    /// round of dials, and every 30 s when all is well; each address to which it leads is dialled
-    /// (up to 16): one name may stand for all nodes, this one included. (While this node has no
-    /// link, its own address behind a name is dialled again at each look-up, too: behind a load
-    /// balancer another node may answer there.) With the cargo feature
-    /// `srv`, `_service._tcp.name` is a service, of which SRV records say where and at which ports
-    /// it is: `_ringpost._tcp.cluster.example`, looked up as often, at the name servers of
+    /// Sets the addresses, `host:port`, of nodes to link to from the start; the node's own address
+    /// is skipped. The host is a name, an IPv4 address or an IPv6 address in brackets. A name is
+    /// looked up for each round of dials, and every 30 s when all is well; up to 16 of its
+    /// addresses are dialled, so one name may stand for all nodes, including this one. (While this
+    /// node has no link, its own address behind a name is dialled again after each look-up, too,
+    /// because behind a load balancer another node may answer there.) With the cargo feature `srv`,
+    /// `_service._tcp.name` is a service whose SRV records give hosts and ports, as in
+    /// `_ringpost._tcp.cluster.example`; it is looked up equally often, at the name servers of
     /// `/etc/resolv.conf`.
     ///
-    /// A seed is dialled again whenever the node that was last met there has no link, with pauses
-    /// that grow to 30 s, or to 2 s while this node has no link at all: also after it has left, or
-    /// when there is another node at its address. Only a link that ended because it was idle
-    /// ([`Profile::idle_close`]) is made again by the next message, and not by the seed. These
-    /// seeds take the place of earlier ones.
+    /// A seed is dialled again whenever the node that was last met there has no link, even after
+    /// that node has left or another node has its address. The pauses grow to 30 s, or to 2 s while
+    /// this node has no link at all. Only a link that was closed because it was idle
+    /// ([`Profile::idle_close`]) is not renewed by the seed, but by the next message. These seeds
+    /// replace earlier ones.
     pub fn seeds<S: Into<String>>(mut self, addresses: impl IntoIterator<Item = S>) -> Self {
         self.seeds = addresses.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The secret that all nodes of the cluster know: 32 random bytes, as bytes or as text of at
-    /// least 64 hex digits or 43 other characters; `openssl rand -hex 32` prints one. The node
-    /// dials with it, and links to nodes that dial with it. All bytes count, a line break at the
-    /// end of a file, too.
+    /// Sets the secret that all nodes of the cluster know: 32 random bytes, as bytes or as text of
+    /// at least 64 hex digits or 43 other characters; `openssl rand -hex 32` prints one. The node
+    /// dials with it, and accepts nodes that dial with it. All bytes count, including a line break
+    /// at the end of a file.
     pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secret = Some(Secret::new(secret.as_ref()));
         self
     }
 
-    /// A further secret that other nodes may dial this one with; may be called up to 4 times,
-    /// beside [`secret`](NodeBuilder::secret).
+    /// Adds another secret with which other nodes may dial this one; may be called up to 4 times,
+    /// in addition to [`secret`](NodeBuilder::secret).
     ///
-    /// So the secret of a cluster is changed without an interruption, in three rounds; in each,
-    /// restart the nodes one after the other, and begin the next when all have done this one:
+    /// This allows a change of the cluster's secret without an interruption, in three rounds. In
+    /// each round, restart the nodes one after the other, and begin the next round when all are
+    /// done:
     ///
-    /// 1. all accept the new one: `.secret(old).also_accept(new)`
+    /// 1. all accept the new secret: `.secret(old).also_accept(new)`
     /// 2. all use it: `.secret(new).also_accept(old)`
-    /// 3. all drop the old one: `.secret(new)`
+    /// 3. all drop the old secret: `.secret(new)`
     ///
-    /// A secret matters where two nodes meet. A link that stands is not asked for it again: it
-    /// lasts until it is lost or one of its nodes is restarted.
+    /// Secrets are checked when two nodes link. An existing link is not checked again: it lasts
+    /// until it is lost or one of its nodes is restarted.
     pub fn also_accept(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.also_accept.push(Secret::new(secret.as_ref()));
         self
     }
 
-    /// Ranges of addresses, as `"10.0.0.0/8".parse()` gives them, that this node does not dial
-    /// because another node says that a node is there. Never dialled so are those at which no node
-    /// can be, and those on loopback or on a link that a node from farther off names. Seeds are
-    /// dialled wherever they are.
+    /// Adds ranges of addresses, such as `"10.0.0.0/8".parse()`, that this node does not dial when
+    /// another node names them. It never dials named addresses at which no node can be, or loopback
+    /// and link-local addresses that a more distant node names. Seeds are dialled in any case.
     pub fn refuse_addresses(mut self, networks: impl IntoIterator<Item = IpNetwork>) -> Self {
         self.refused_addresses.extend(networks);
         self
     }
 
-    /// Which links to other nodes are encrypted: when not set, all that would run over TCP to
-    /// another machine. A node names to a peer only what it would use, so a stranger between two
-    /// nodes cannot talk them out of it; a node with [`Off`](Encryption::Off) encrypts where its
-    /// peer insists.
+    /// Sets which links to other nodes are encrypted; by default all that would run over TCP to
+    /// another machine. A node offers a peer only modes that it accepts, so an attacker between two
+    /// nodes cannot downgrade them. A node with [`Off`](Encryption::Off) encrypts if its peer
+    /// insists.
     ///
     /// ```
     /// use ringpost::{Encryption, Node};
     ///
-    /// // Not even on loopback, and not over RDMA, is a message sent in plain.
+    /// // Sends no message in plain text, not even on loopback or over RDMA.
     /// let builder = Node::builder("alpha").encryption(Encryption::Required);
     /// # let _ = builder;
     /// ```
@@ -204,68 +203,68 @@ impl NodeBuilder {
         self
     }
 
-    /// Gives the metrics of links the label `peer`. Not set by default: in a cluster of 1,000 nodes
-    /// each of these metrics is a million series then.
+    /// Gives the metrics of links the label `peer`. Not set by default, because in a cluster of
+    /// 1,000 nodes each of these metrics then has a million series.
     pub fn metrics_by_peer(mut self, by_peer: bool) -> Self {
         self.metrics_by_peer = by_peer;
         self
     }
 
-    /// Sizes, windows and times of the node's links. A setting left at its default does not replace
-    /// the one that came from the environment before ([`from_env`](Self::from_env)).
+    /// Sets sizes, windows and times of the node's links. A setting left at its default does not
+    /// replace a setting from the environment ([`from_env`](Self::from_env)).
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = self.variables.fill(profile);
         self
     }
 
-    /// Messages of this node that may wait in each mailbox, unless the spawner says otherwise:
-    /// 1,024 when not set, and 0 counts as 1. Messages of another node have a window of their own,
-    /// [`Profile::mailbox_window_messages`].
+    /// Sets the number of messages of this node that may wait in each mailbox, unless the spawner
+    /// sets another one: 1,024 by default, and 0 counts as 1. Messages of other nodes have a
+    /// separate window, [`Profile::mailbox_window_messages`].
     pub fn mailbox_capacity(mut self, messages: usize) -> Self {
         self.mailbox_capacity = messages;
         self
     }
 
-    /// How long the asks that this node sends wait, unless they say otherwise: 5 seconds when not
-    /// set, and a year at most.
+    /// Sets the time-out of asks that this node sends, unless an ask sets another one: 5 seconds by
+    /// default, a year at most.
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
         self.times.ask_timeout = timeout;
         self
     }
 
-    /// How long [`connect`](Node::connect) tries to reach a node that does not answer: 5 seconds
-    /// when not set, and a year at most.
+    /// Sets how long [`connect`](Node::connect) tries to reach a node that does not answer: 5
+    /// seconds by default, a year at most.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.times.connect_timeout = timeout.min(limits::ASK_TIMEOUT_MAX);
         self
     }
 
-    /// How long the last handle of the node, when it is dropped without a
-    /// [shutdown](Node::shutdown), blocks its thread until what was sent to other nodes has
-    /// arrived: 1 second when not set, a minute at most, and with zero not at all. It works where
-    /// other threads drive the links: not on a runtime of one thread.
+    /// Sets how long the drop of the node's last handle without a [shutdown](Node::shutdown) blocks
+    /// its thread until messages to other nodes have arrived: 1 second by default, a minute at
+    /// most; with zero it does not block. It needs other threads that drive the links, so it does
+    /// not work on a single-threaded runtime.
     pub fn linger(mut self, time: Duration) -> Self {
         self.times.linger = time;
         self
     }
 
-    /// How long a handler or hook runs, or waits, until the log names it, once, and what it waits
-    /// for: 10 seconds when not set. Also how long the tasks of an actor may hold up its end before
-    /// the log says so.
+    /// Sets how long a handler or hook runs or waits before the log names it, once, and the actors
+    /// that it waits for: 10 seconds by default. Also sets how long the tasks of an actor may delay
+    /// its end before the log reports it.
     pub fn report_handlers_after(mut self, time: Duration) -> Self {
         self.times.reported_after =
             time.clamp(limits::HANDLER_REPORTED_MIN, limits::ASK_TIMEOUT_MAX);
         self
     }
 
-    /// The network that the node talks over, in place of the best there is: a simulated one, or
-    /// devices and settings that the program chooses.
+    /// Sets the network of the node, instead of the best available one: a simulated one, or devices
+    /// and settings that the program chooses.
     pub fn network(mut self, network: Network) -> Self {
         self.network = Some(network);
         self
     }
 
-    /// Where the node's random numbers come from, in place of the system's generator: for
+    /// Sets the source of the node's random numbers, instead of the system's generator, for
     /// simulation.
     pub fn entropy(mut self, entropy: Entropy) -> Self {
         self.entropy = entropy;
@@ -276,14 +275,14 @@ impl NodeBuilder {
     /// reaches no other node.
     ///
     /// # Errors
-    /// [`StartError`] when the description is wrong or the address cannot be listened on.
+    /// Returns a [`StartError`] if a setting is wrong or the node cannot listen on its address.
     ///
     /// # Cancel safety
-    /// Dropping the future stops what was started.
+    /// Dropping the future stops everything that was started.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without timers, or, with a network, without I/O: enable
-    /// them with `enable_all`.
+    /// Panics outside of a tokio runtime, on a runtime without timers, and, with a network, on one
+    /// without I/O: enable them with `enable_all`.
     pub fn start(self) -> impl Future<Output = Result<Node, StartError>> + Send {
         self.starting()
     }
@@ -304,7 +303,7 @@ impl NodeBuilder {
         }
         self.variables.log_unknown();
         let runtime = Handle::current();
-        // Panics here, not at the first ask, where the runtime has no timers.
+        // If the runtime has no timers, this panics here instead of at the first ask.
         drop(tokio::time::sleep(Duration::ZERO));
         let residents = Arc::new(Residents::new());
         let observers = Observers {
@@ -351,7 +350,7 @@ impl NodeBuilder {
     }
 
     fn config(self, name: NodeName) -> Result<Config, StartError> {
-        // A node that reaches no other opens no device.
+        // A node without other nodes opens no device.
         let is_networked = self.listen.is_some() || !self.seeds.is_empty();
         let network = if is_networked { Network::best } else { Network::tcp };
         Ok(Config {

@@ -1,4 +1,4 @@
-//! Connecting to other nodes, with an end: clients, and links that a program makes and ends.
+//! Connecting to other nodes within a time limit: clients, and links that a program makes and ends.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use ringpost_transport::id::{NodeId, NodeName};
 use super::{Node, NodeBuilder, StartError};
 use crate::remote::{ConnectCause, ConnectError};
 
-/// The time that a node has to end that could not be connected: it has no actors and no links.
+/// The time for the shutdown of a node that could not be connected: it has no actors and no links.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// Starts to describe a client of the node at `address`: a node that does not listen, of a name
-    /// that it invents when it starts, with that address as its [seed](NodeBuilder::seeds).
+    /// Returns a builder for a client of the node at `address`: a node that does not listen,
+    /// invents its name when it starts, and has that address as its [seed](NodeBuilder::seeds).
     ///
     /// ```no_run
     /// # async fn call() -> Result<(), ringpost::BoxError> {
@@ -30,7 +30,7 @@ impl Node {
         NodeBuilder::new(None).seeds([address])
     }
 
-    /// Connects this node to the one at `address`. Boxes the future, as the start of a node.
+    /// Connects this node to the node at `address`. Boxes the future, like the start of a node.
     pub(crate) fn connecting(
         &self,
         address: String,
@@ -44,17 +44,17 @@ impl Node {
     }
 
     /// Ends the link to the node of this name in order: messages that were sent are handed over,
-    /// and both sides say goodbye. The other node has 5 s for that. Returns false when it is not
+    /// and both sides say goodbye. The other node has 5 s for that. Returns false if it is not
     /// linked.
     ///
-    /// For either node the other one is down then: for this one with the cause
-    /// [`Disconnected`](crate::NodeDownCause::Disconnected), for the other with
-    /// [`Left`](crate::NodeDownCause::Left). Their asks of each other that wait for an answer fail.
-    /// No seed of this node has it linked again, but the next message to it, in either direction,
-    /// has, [`connect`](Self::connect), or a seed of the other node that leads here.
+    /// Then each node is down for the other: for this one with the cause
+    /// [`Disconnected`](crate::NodeDownCause::Disconnected), for the other one with
+    /// [`Left`](crate::NodeDownCause::Left). Their pending asks of each other fail. This node's
+    /// seeds do not link the other node again. The next message in either direction does, and so
+    /// does [`connect`](Self::connect), or a seed of the other node that leads here.
     ///
     /// # Cancel safety
-    /// The goodbye goes on when the future is dropped.
+    /// The goodbye goes on if the future is dropped.
     pub async fn disconnect(&self, peer: &str) -> bool {
         match (&self.core.remote, NodeName::new(peer)) {
             (Some(remote), Ok(name)) => remote.disconnect(&name).await,
@@ -71,7 +71,7 @@ impl Node {
             match outcome {
                 Ok(peer) => return Ok(peer),
                 Err(error) if error.cause == ConnectCause::NameTaken => return Err(error),
-                // One that stays says more than one that may pass.
+                // A permanent error says more than a temporary one.
                 Err(error) if failed.as_ref().is_none_or(ConnectError::is_retryable) => {
                     failed = Some(error);
                 }

@@ -1,4 +1,4 @@
-//! Reads the variables of the environment that describe a node.
+//! Reads the environment variables that describe a node.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -13,20 +13,20 @@ use crate::remote::{Encryption, IpNetwork, is_host_and_port, is_service};
 const TIME: &str = "a number with a unit, such as `20us`, `500ms`, `8s`, `1m` or `1h`";
 
 impl Node {
-    /// Starts to describe a node by the environment: [`NodeBuilder::from_env`].
+    /// Returns a builder with the settings of the environment: [`NodeBuilder::from_env`].
     ///
     /// # Errors
-    /// [`InvalidEnvironment`] names the first variable that cannot be used.
+    /// Returns [`InvalidEnvironment`], which names the first unusable variable.
     pub fn from_env() -> Result<NodeBuilder, InvalidEnvironment> {
         NodeBuilder::from_env()
     }
 }
 
 impl NodeBuilder {
-    /// Starts to describe a node by the environment. Settings that the program makes afterwards win
-    /// over the variables; a variable that is not set, or empty, says nothing.
+    /// Creates a builder with the settings of the environment. Settings that the program makes
+    /// later win over the variables; a variable that is not set or empty has no effect.
     ///
-    /// | variable | form | as of |
+    /// | variable | form | setting |
     /// |---|---|---|
     /// | `RINGPOST_NAME` | a node's name | [`builder`](crate::Node::builder) |
     /// | `RINGPOST_LISTEN` | `host:port` | [`listen`](Self::listen) |
@@ -48,14 +48,13 @@ impl NodeBuilder {
     /// | `RINGPOST_METRICS_BY_PEER` | `true`, `false` | [`by_peer`](Self::metrics_by_peer) |
     ///
     /// A time has one of the units `us`, `ms`, `s`, `m` and `h`. A heartbeat is 250 ms to 60 s;
-    /// above 2.6 s `RINGPOST_DOWN_AFTER` has to be set, too, to three heartbeats or more. Services
-    /// need the feature `srv`. When the node starts the log warns of each other variable whose name
-    /// begins with `RINGPOST_`, but for those that Kubernetes sets of a service of that name.
+    /// above 2.6 s, `RINGPOST_DOWN_AFTER` must be set, too, to at least three heartbeats. Services
+    /// need the feature `srv`. When the node starts, the log warns of any other variable whose name
+    /// begins with `RINGPOST_`, except variables that Kubernetes sets for a service of that name.
     ///
-    /// Of a [`profile`](Self::profile) that the program gives afterwards, each setting wins that it
-    /// changed: where its `down_after`, `down_when_refused`, `heartbeat_interval`, `idle_close`,
-    /// `spin` or `links_per_source_max` has the value of
-    /// [`Profile::default`](crate::Profile::default), the
+    /// If the program sets a [`profile`](Self::profile) later, the settings that it changed win:
+    /// where its `down_after`, `down_when_refused`, `heartbeat_interval`, `idle_close`, `spin` or
+    /// `links_per_source_max` is the same as in [`Profile::default`](crate::Profile::default), the
     /// variable stays. The name is required, unless the program calls [`name`](Self::name).
     ///
     /// ```no_run
@@ -66,8 +65,9 @@ impl NodeBuilder {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidEnvironment`] names the first variable that has not this form. A value that cannot
-    /// work beside another setting is found by [`start`](Self::start), which names the setting.
+    /// Returns [`InvalidEnvironment`], which names the first variable with the wrong form.
+    /// [`start`](Self::start) finds values that conflict with other settings, and names the
+    /// setting.
     pub fn from_env() -> Result<Self, InvalidEnvironment> {
         Self::from_variables(std::env::vars_os())
     }
@@ -139,7 +139,7 @@ impl NodeBuilder {
         Ok(builder)
     }
 
-    /// Reads what replaces the defaults of a profile.
+    /// Reads the variables that replace defaults of a profile.
     fn read_profile(&mut self, environment: &mut Environment) -> Result<(), InvalidEnvironment> {
         let mut get = |variable| environment.take(variable);
         if let Some(time) = get("RINGPOST_DOWN_AFTER")? {
@@ -394,10 +394,10 @@ mod tests {
             ("RINGPOST_SEED", "beta:7700"),
             ("RINGPOST_DOWNAFTER", "8s"),
             ("RINGPOST_COLOUR_OF_THE_LOG", "red"),
-            // Of a service that is called `ringpost`.
+            // Variables of a service that is called `ringpost`.
             ("RINGPOST_SERVICE_HOST", "10.0.0.1"),
             ("RINGPOST_PORT_7700_TCP_ADDR", "10.0.0.1"),
-            // Of a rank that `ringpost run` has started.
+            // Variables of a rank that `ringpost run` has started.
             ("RINGPOST_RANK", "2"),
             ("RINGPOST_HOSTS", "127.0.0.1:7700"),
             ("PATH", "/bin"),

@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::Node;
 use crate::remote::ConnectError;
 
-/// The health of a node, as [`Node::health`] finds it. Its text is one line.
+/// The health of a node, from [`Node::health`]. Its text is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// False if nothing but a new process helps, or the process does not get on.
+    /// False if only a new process helps, or the process makes no progress.
     pub live: bool,
-    /// False if the node is to be given no new work.
+    /// False if the node should get no new work.
     pub ready: bool,
-    /// The reasons for concern, also where the node is live and ready all the same.
+    /// The reasons for concern, even if the node is live and ready.
     pub reasons: Vec<HealthReason>,
 }
 
@@ -22,26 +22,26 @@ pub struct Health {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HealthReason {
-    /// Handlers hold all threads of the node's runtime: not live. Only of a node with a network,
-    /// which looks from a thread of its own.
+    /// Handlers hold all threads of the node's runtime: not live. Only for a node with a network,
+    /// which checks this from a thread of its own.
     #[error("no thread of the runtime has run other tasks for {} ms", lasted.as_millis())]
     Blocked {
-        /// How long.
+        /// The duration so far.
         lasted: Duration,
     },
-    /// The node reaches no other node any more, and was not shut down: not live.
+    /// The node cannot reach other nodes any more, and was not shut down: not live.
     #[error("the network of this node has ended")]
     NetworkEnded,
     /// The node is shutting down: not ready.
     #[error("this node is shutting down")]
     Leaving,
-    /// A seed finds that another live node has the name of this one: not ready while no node is
+    /// A seed reports that another live node has the name of this one: not ready while no node is
     /// linked.
     #[error("{0}")]
     Refused(ConnectError),
-    /// The node has seeds, and no other node is linked. It is ready all the same: it may be the
-    /// first, and where probes decide which nodes can be found, those that wait for each other
-    /// would wait for ever.
+    /// The node has seeds, and no other node is linked. It is still ready: it may be the first
+    /// node, and if nodes can be found only when their probes say ready, nodes would wait for each
+    /// other forever.
     #[error("no other node is linked")]
     Unlinked,
 }
@@ -49,7 +49,7 @@ pub enum HealthReason {
 ringpost_transport::debug_by_display!(HealthReason);
 
 impl Node {
-    /// Returns whether it can do its work. Takes a look at each link: for a probe, not for every
+    /// Returns its health. Looks at each link, so it is made for probes, and too slow for every
     /// message.
     pub fn health(&self) -> Health {
         let (is_leaving, mut is_refused) = (self.residents().is_closed(), false);

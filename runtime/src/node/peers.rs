@@ -1,15 +1,15 @@
-//! The other nodes as they are now, for programs that must not miss a change.
+//! The current states of other nodes, for programs that must not miss a change.
 
 use std::sync::{Arc, Weak};
 
 use crate::node::{Core, Node};
 use crate::remote::PeerState;
 
-/// The other nodes of a node, as they are now. Created by [`Node::peers`]; any number may be, and
-/// each remembers what it has read. It does not keep its node alive.
+/// The current states of the other nodes. Created by [`Node::peers`]; each instance remembers the
+/// version it has read. It does not keep its node alive.
 ///
-/// Unlike [events](Node::events), changes cannot be missed: however far a program falls behind,
-/// its next read returns the newest state.
+/// Unlike [events](Node::events), changes cannot be missed: however far a program falls behind, its
+/// next read returns the newest state.
 ///
 /// ```no_run
 /// # async fn watch(node: ringpost::Node) {
@@ -32,39 +32,38 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Returns the nodes that are linked, or were and are still known, by name: each with the state
-    /// of its last run. Of nodes that are gone the last thousand or so are known. None, when this
-    /// node itself is gone.
+    /// Returns the nodes that are linked, or were linked and are still known, by name, each with
+    /// the state of its last run. About a thousand of the nodes that are gone are known. Returns
+    /// none if this node itself is gone.
     pub fn read(&mut self) -> Vec<PeerState> {
         let node = self.node.upgrade();
         let Some(remote) = node.as_ref().and_then(|node| node.remote.as_ref()) else {
             return Vec::new();
         };
-        // Before the states: what changes in between is read again.
+        // Set before the states are read, so that changes in between are read again.
         self.seen = remote.version();
         remote.states()
     }
 
-    /// Waits until there is something that was not read yet: at once, if something changed since
-    /// the last [`read`](Self::read). It may be the same again. Returns false when nothing more is
-    /// to be told: all was read, and this node says goodbye to the others, is gone, or has no
-    /// network.
+    /// Waits for a change since the last [`read`](Self::read); returns at once if there was one.
+    /// The next read may still return the same states. Returns false if no more changes can come:
+    /// all were read, and this node says goodbye to the others, is gone, or has no network.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// The future can be dropped at any time without loss.
     pub async fn changed(&self) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let Some(changed) = node.remote.as_ref().map(|remote| remote.changed(self.seen)) else {
             return false;
         };
-        // The wait does not keep the node alive.
+        // The wait must not keep the node alive.
         drop(node);
         changed.await
     }
 }
 
 impl Node {
-    /// Returns the other nodes, as they are now and whenever they are read again.
+    /// Returns a view of the other nodes, which returns their current states whenever it is read.
     pub fn peers(&self) -> Peers {
         Peers { node: Arc::downgrade(&self.core), seen: 0 }
     }

@@ -1,4 +1,4 @@
-//! The end of a node, in order.
+//! The orderly end of a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,30 +17,31 @@ const GAUGES: [&str; 3] =
     ["ringpost_nodes_linked", "ringpost_nodes_alive", "ringpost_runtime_lateness_seconds"];
 
 impl Node {
-    /// Ends the node in order: nothing is spawned any more; the other nodes are told, so that they
-    /// ask nothing more of it (their asks are `NotSent` with `Leaving`); every actor handles what
-    /// it accepted and stops; what is left at `deadline` is killed; then the links say goodbye.
+    /// Ends the node in order. It spawns no more actors, and tells the other nodes to send it no
+    /// more asks (theirs fail as `NotSent` with `Leaving`). Every actor handles the messages it has
+    /// accepted, and stops. Actors still running at `deadline` are killed. Then the links say
+    /// goodbye.
     ///
     /// It ends [`limits::SHUTDOWN_OVERTIME`], 4 s, after the deadline at the latest: killed actors
-    /// whose handlers never wait are given [`limits::KILL_TIMEOUT`]; what tells other nodes of them
-    /// and then the goodbye are given what is left of the deadline, and at least
-    /// [`limits::GOODBYE_TIMEOUT_MIN`] each; and links whose peers do not answer, 2 s.
+    /// whose handlers never wait get [`limits::KILL_TIMEOUT`]; telling other nodes about ended
+    /// actors, and then the goodbye, each get the rest of the deadline and at least
+    /// [`limits::GOODBYE_TIMEOUT_MIN`]; links whose peers do not answer get 2 s.
     ///
-    /// All actors drain at once: one that sends to another may find that it has stopped. Where the
-    /// order matters, drain the actors yourself first, the senders before the receivers: routers
-    /// before their pools.
+    /// All actors drain at the same time: an actor that sends to another may find it stopped. If
+    /// the order matters, drain the actors yourself first, senders before receivers: routers before
+    /// their pools.
     ///
-    /// Gives the actors that were killed; empty when all ended by themselves. Called and awaited by
-    /// an actor's own handler, it kills that actor at the deadline, and ends all the same.
+    /// Returns the actors that were killed, none if all ended on their own. An actor's own handler
+    /// that awaits this is killed at the deadline, but the shutdown still completes.
     ///
     /// # Cancel safety
-    /// Once polled it goes on to its end, also when the future is dropped.
+    /// Once polled, the shutdown completes even if the future is dropped.
     pub async fn shutdown(&self, deadline: Duration) -> Vec<Address> {
-        // An error says that the runtime is gone, and all actors and links with it.
+        // An error means that the runtime has ended, and all actors and links with it.
         self.begin_end(deadline).await.unwrap_or_default()
     }
 
-    /// Ends the node in a task of its own: the caller may be an actor, which ends halfway.
+    /// Ends the node in a separate task, because the caller may be an actor that ends meanwhile.
     fn begin_end(&self, deadline: Duration) -> JoinHandle<Vec<Address>> {
         let node = self.clone();
         self.core.runtime.spawn(async move { node.end(deadline).await })
@@ -69,13 +70,14 @@ impl Node {
             log::warn!(%actor, "a killed actor still runs: its handler never waits");
             stuck.leave_killed();
         }
-        // Last: until now they tell other nodes how the actors ended that are linked to theirs.
+        // Last, because until now they tell other nodes how actors with links to those nodes ended.
         ties.iter().for_each(|tie| tie.retire(Halt::Drain));
         outlast(ties, end.max(Instant::now() + limits::GOODBYE_TIMEOUT_MIN)).await;
         if let Some(remote) = &self.core.remote {
             let left = end.saturating_duration_since(Instant::now());
             remote.shutdown(left.max(limits::GOODBYE_TIMEOUT_MIN)).await;
-            // Nothing sets them any more: they would tell of the last second for ever.
+            // Reset, because nothing updates them any more: they would show the last second
+            // forever.
             for gauge in GAUGES {
                 shield::run(|| metrics::gauge!(gauge).set(0.0));
             }
@@ -90,8 +92,8 @@ impl Node {
 
 #[cfg(feature = "test-kit")]
 impl Node {
-    /// Ends the node as the loss of its process does, as far as that can be: no goodbye, no actor
-    /// drains or has its `on_stop` run, and links end where they are.
+    /// Ends the node as similarly as possible to the loss of its process: no goodbye, no actor
+    /// drains or runs its `on_stop`, and links just end.
     pub(crate) async fn crash(&self) {
         self.core.residents.close();
         if let Some(remote) = &self.core.remote {
@@ -103,7 +105,7 @@ impl Node {
     }
 }
 
-/// Waits for actors to end; gives those that had not at `end`.
+/// Waits for actors to end; returns the actors that still run at `end`.
 async fn outlast(residents: Vec<Arc<dyn Resident>>, end: Instant) -> Vec<Arc<dyn Resident>> {
     let mut late = Vec::new();
     for resident in residents {

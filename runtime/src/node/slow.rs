@@ -1,7 +1,8 @@
-//! Handlers that run or wait for long, as the log tells it: each once.
+//! Reports handlers that run or wait for a long time to the log, once each.
 //!
-//! No handler looks at a clock for it. A look notes which handler each actor is in, by a number
-//! that the next one does not have; one that is found again by later looks has run since.
+//! Handlers do not look at a clock for this. A look notes each actor's current handler by a number
+//! that the next handler does not have; if later looks find the same number, the handler has run
+//! since.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::limits;
 use crate::resident::Resident;
 use crate::residents::Residents;
 
-/// The handlers that the last look found. Owned by the task that looks.
+/// The handlers found by the last look. Owned by the task that looks.
 pub(super) struct Slow {
     runtime: Id,
     after: Duration,
@@ -26,9 +27,9 @@ pub(super) struct Slow {
 /// One run of a handler or hook.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Run {
-    /// It waits: the actor's number, and which of its handlers it is.
+    /// It waits: the actor's number, and the number of its handler.
     Waits(u64, u32),
-    /// It holds a thread: the actor's number, and when it was polled.
+    /// It holds a thread: the actor's number, and the start of its poll.
     Holds(u64, u64),
 }
 
@@ -43,13 +44,13 @@ impl Slow {
         Slow { runtime, after, seen: HashMap::new() }
     }
 
-    /// One look at the actors that are listed, and at all threads.
+    /// Looks once at the listed actors, and at all threads.
     pub(super) fn look(&mut self, residents: &Residents, listed: &[Arc<dyn Resident>]) {
         let before = std::mem::take(&mut self.seen);
         let mut told = 0;
         let holding = held(self.runtime);
         for actor in listed {
-            // One that waited once and holds a thread now is named for that.
+            // A handler that waited once and holds a thread now is reported for the latter.
             if holding.iter().any(|held| held.id == actor.id()) {
                 continue;
             }
@@ -103,7 +104,7 @@ fn tell_held(actor: &dyn Resident, duty: &Duty, age: Duration) {
     log::warn!(%actor, handler = %duty, seconds, "a handler holds a thread for long");
 }
 
-/// Returns seconds, to a tenth.
+/// Returns seconds, rounded to a tenth.
 fn tenths(age: Duration) -> f64 {
     (age.as_secs_f64() * 10.0).round() / 10.0
 }

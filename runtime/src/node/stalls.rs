@@ -1,6 +1,6 @@
-//! Looks again and again for what the log is to tell. Senders of this node that wait for long: each
-//! mailbox once when it is found, and once when it has room again. Those that wait for another
-//! node's are told of by its link. And handlers that run for long: [`super::slow`].
+//! Periodic looks that report to the log: senders of this node that wait for a long time, once per
+//! mailbox when it is found and once when it has room again; and handlers that run for a long time,
+//! by [`super::slow`]. The links report senders that wait for other nodes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -18,11 +18,11 @@ use crate::residents::Residents;
 
 use super::slow::Slow;
 
-/// The task that looks for them; it ends when this is dropped.
+/// The task that looks; it ends when this is dropped.
 pub(super) struct Lookout(AbortHandle);
 
 impl Lookout {
-    /// Handlers are told of that run for `reported_after`.
+    /// Starts the task. Handlers are reported after `reported_after`.
     pub(super) fn start(
         runtime: &Handle,
         residents: &Arc<Residents>,
@@ -53,8 +53,8 @@ async fn look_out(residents: Weak<Residents>, mut slow: Slow, pause: Duration) {
     }
 }
 
-/// One look at the mailboxes of the actors that are listed. `told` are those that the log told of,
-/// with how long the first sender had waited when it was seen last.
+/// Looks once at the mailboxes of the listed actors. `told` holds the mailboxes that the log has
+/// reported, each with the waiting time of its first sender at the last look.
 fn look(
     residents: &Residents,
     listed: &[Arc<dyn Resident>],
@@ -62,7 +62,7 @@ fn look(
 ) {
     let mut seen = BTreeMap::new();
     for resident in listed {
-        let Depth { local, senders, longest, .. } = resident.depth();
+        let Depth { local, senders, longest, .. } = resident.intake().depth();
         let Some(waited) = longest.filter(|waited| *waited >= limits::STALL_REPORTED) else {
             continue;
         };
@@ -84,7 +84,7 @@ fn look(
     *told = seen;
 }
 
-/// Returns the first of some actors, for people.
+/// Returns the first of these actors as a text for people.
 fn names(mut actors: Vec<String>) -> Option<String> {
     let more = actors.len().saturating_sub(limits::STALLS_REPORTED_MAX);
     actors.truncate(limits::STALLS_REPORTED_MAX);

@@ -1,4 +1,4 @@
-//! The variables of the environment that are set, and the errors about them.
+//! The environment variables of a node, and errors about them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,14 +9,14 @@ use zeroize::Zeroizing;
 
 use crate::remote::{InvalidProfile, Profile, Secret};
 
-/// A variable of the environment that cannot be used. Its text names the variable and its value,
-/// and shows nothing of a secret.
+/// An environment variable that cannot be used. Its text names the variable and its value, but
+/// shows no part of a secret.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the environment variable {variable} is {value}, but must be {must}")]
 pub struct InvalidEnvironment {
     /// The variable.
     pub variable: &'static str,
-    /// Its value in quotation marks, or a time; of a secret only why it is none.
+    /// Its value in quotation marks, or a time; for a secret, only the reason why it is invalid.
     pub value: String,
     /// The form that it must have.
     pub must: String,
@@ -25,16 +25,16 @@ pub struct InvalidEnvironment {
 ringpost_transport::debug_by_display!(InvalidEnvironment);
 
 const PREFIX: &str = "RINGPOST_";
-/// The variables of the ranks that `ringpost run` starts: no node reads them.
+/// The variables of ranks that `ringpost run` starts; nodes do not read them.
 const OF_RANKS: [&str; 4] = ["RINGPOST_RANK", "RINGPOST_SIZE", "RINGPOST_HOSTS", "RINGPOST_JOB"];
 pub(super) const NAME: &str = "1 to 64 ASCII letters, digits, `.`, `_` and `-`";
-/// Edits that make a misspelled variable another one, at most.
+/// Maximum number of edits between a misspelt variable and the name that may have been meant.
 const EDITS_MAX: usize = 3;
-/// Characters of a value that an error shows, at most.
+/// Maximum number of characters of a value that an error shows.
 const VALUE_CHARS_SHOWN: usize = 80;
 
-/// The settings that a node has from the environment, kept until it starts: by then the program may
-/// have said more, and it has a log. Owned by a `NodeBuilder`.
+/// The settings that a node has from the environment. A `NodeBuilder` keeps them until the node
+/// starts, because by then the program may have made more settings, and has a log.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     pub(super) are_read: bool,
@@ -44,12 +44,12 @@ pub(super) struct Variables {
     pub(super) spin: Option<Duration>,
     pub(super) links_per_source_max: Option<u32>,
     pub(super) down_when_refused: Option<bool>,
-    /// Those that say nothing, and the names that may have been meant.
+    /// Unknown variables, each with the name that may have been meant.
     pub(super) unknown: Vec<(String, Option<&'static str>)>,
 }
 
 impl Variables {
-    /// Returns a profile with them where it has the default.
+    /// Returns a profile in which these settings replace defaults.
     pub(super) fn fill(&self, mut profile: Profile) -> Profile {
         let default = Profile::default();
         let Profile { heartbeat_interval: heartbeat, down_after, .. } = &mut profile;
@@ -73,11 +73,11 @@ impl Variables {
         profile
     }
 
-    /// Checks what depends on other settings.
+    /// Checks settings that depend on each other.
     ///
     /// # Errors
-    /// [`InvalidEnvironment`] where a setting came from a variable. The program's own settings are
-    /// left to the checks that follow.
+    /// Returns [`InvalidEnvironment`] if an invalid setting came from a variable. Invalid settings
+    /// of the program are left to later checks.
     pub(super) fn check(&self, name: &str, profile: &Profile) -> Result<(), InvalidEnvironment> {
         if self.are_read && name.is_empty() {
             let must = format!("{NAME}, unless the program gives the node its name");
@@ -91,7 +91,8 @@ impl Variables {
         profile.validate().err().and_then(origin).map_or(Ok(()), Err)
     }
 
-    /// Names the variable of which a setting of the profile is that cannot work, if it is of one.
+    /// Returns the error about the variable from which an invalid setting of the profile came, if
+    /// any.
     fn origin(&self, profile: &Profile, error: InvalidProfile) -> Option<InvalidEnvironment> {
         let InvalidProfile { what, value, must } = error;
         let heartbeat = profile.heartbeat_interval;
@@ -110,7 +111,7 @@ impl Variables {
         if is_as_told {
             return Some(InvalidEnvironment { variable, value, must });
         }
-        // Only the heartbeat was said, and it is too long for the default of `down_after`.
+        // Only the heartbeat is set, and is too long for the default of `down_after`.
         (what == "down_after" && beats_as_told).then(|| InvalidEnvironment {
             variable: "RINGPOST_HEARTBEAT",
             value: format!("{heartbeat:?}"),
@@ -121,7 +122,7 @@ impl Variables {
         })
     }
 
-    /// Warns of the variables that say nothing.
+    /// Logs a warning for each unknown variable.
     pub(super) fn log_unknown(&self) {
         for (variable, meant) in &self.unknown {
             log::warn!(variable, meant, "an environment variable is unknown: it says nothing");
@@ -129,8 +130,8 @@ impl Variables {
     }
 }
 
-/// The variables that are set and were not read yet. Owned by `NodeBuilder::from_env`. Values are
-/// wiped when they are dropped, for one may be a secret; the process keeps its own environment.
+/// The variables that are set and not read yet. Owned by `NodeBuilder::from_env`. Values are wiped
+/// when they are dropped, because one may be a secret; the process keeps its own environment.
 pub(super) struct Environment {
     left: BTreeMap<String, Zeroizing<Vec<u8>>>,
     known: Vec<&'static str>,
@@ -145,7 +146,7 @@ impl Environment {
         Environment { left: named.collect(), known: Vec::new() }
     }
 
-    /// Reads a variable; `None` if it is not set, or empty.
+    /// Reads a variable; returns `None` if it is not set or empty.
     pub(super) fn take(
         &mut self,
         name: &'static str,
@@ -165,7 +166,7 @@ impl Environment {
 
     /// Returns the variables that were not read, each with the name that may have been meant.
     pub(super) fn unknown(self) -> Vec<(String, Option<&'static str>)> {
-        // Kubernetes sets such of each service whose name begins so.
+        // Kubernetes sets such variables for each service whose name has this prefix.
         let is_of_service = |name: &str| name.contains("_SERVICE_HOST") || name.contains("_PORT");
         let is_of_rank = |name: &str| OF_RANKS.contains(&name);
         let unknown =
@@ -182,7 +183,7 @@ impl Environment {
     }
 }
 
-/// Returns the number of characters to insert, drop or change that makes one text the other.
+/// Returns the number of characters to insert, remove or change to turn one text into the other.
 fn edits(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (line, a) in one.bytes().enumerate() {
@@ -196,7 +197,7 @@ fn edits(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// Returns the beginning of a value in quotation marks, and its length if that is not all of it.
+/// Returns the beginning of a value in quotation marks, with its length if it is cut.
 fn shown(value: &str) -> String {
     let start: String = value.chars().take(VALUE_CHARS_SHOWN).collect();
     let more =
@@ -211,7 +212,7 @@ pub(super) struct Variable {
 }
 
 impl Variable {
-    /// Returns what `read` makes of its value.
+    /// Returns its value, parsed by `read`.
     pub(super) fn form<T>(
         self,
         must: &str,
@@ -229,7 +230,7 @@ impl Variable {
         })
     }
 
-    /// Returns what `read` makes of each item of a list with commas.
+    /// Returns the items of a comma-separated list, each parsed by `read`.
     pub(super) fn list<T>(
         self,
         must: &str,
@@ -238,11 +239,11 @@ impl Variable {
         self.form(must, |list| list.split(',').map(|item| read(item.trim())).collect())
     }
 
-    /// Returns its value, which is wiped when it is dropped, and of which an error says nothing.
+    /// Returns its value, which is wiped when it is dropped. Errors do not show it.
     pub(super) fn secret(self) -> Result<Zeroizing<String>, InvalidEnvironment> {
         match Secret::new(self.value.as_bytes()) {
             Ok(_) => Ok(self.value),
-            // Its text shows nothing of the secret.
+            // The error's text shows no part of the secret.
             Err(error) => Err(InvalidEnvironment {
                 variable: self.name,
                 value: format!("no secret ({error})"),

@@ -14,9 +14,8 @@ use super::remote::{ArchivedWhereabouts, RemoteRegion, Whereabouts, WhereaboutsR
 use crate::archive::InNode;
 use crate::schema::{FORMAT, Hash, Schema};
 
-/// A [`RemoteRegion`] in an archive. `Context::own` or `View::to_owned` make it a region again,
-/// bound to the node where that happens. Its node's name is such as nodes have: bytes in which it
-/// is not are no archive of it.
+/// A [`RemoteRegion`] in an archive. `Context::own` or `View::to_owned` turn it back into a region
+/// bound to their node. The check of the archive refuses names that no node can have.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
@@ -80,7 +79,7 @@ mod tests {
     use crate::archive;
     use crate::node::Node;
 
-    /// Names that no node of this version has, as a peer may write them.
+    /// Checks names that no node of this version has, as a peer may write them.
     // Promised in docs/SEMANTICS.md.
     #[tokio::test]
     async fn a_region_of_a_node_whose_name_is_none_is_no_archive() {

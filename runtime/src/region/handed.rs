@@ -1,4 +1,4 @@
-//! Memory of another node that becomes its node's own.
+//! Memory of another node that is handed over to that node.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::schema::Schema;
 
 /// A [`PeerRegion`] on its way to an actor of the memory's node, as a field of a message:
-/// [`PeerRegion::hand_over`] makes it, and [`take`](Self::take) makes it a [`Region`] there.
+/// [`PeerRegion::hand_over`] creates it, and [`take`](Self::take) turns it into a [`Region`] there.
 #[message(name = "ringpost::HandedRegion")]
 pub struct HandedRegion<T: Schema> {
     shared: RemoteRegion<u64>,
@@ -27,20 +27,20 @@ pub struct HandedRegion<T: Schema> {
 
 impl<T: Pod + Schema> PeerRegion<T> {
     /// Asks an actor of the memory's node to take the memory, and returns the actor's answer.
-    /// `message` makes the message from the memory, and the handler [takes](HandedRegion::take) the
-    /// memory out of it. From then on this node has no access to the memory, which no longer counts
-    /// in the node's [offer](Node::offer_memory). All earlier writes are there, if writers are
-    /// [flushed](crate::RegionWriter::flush).
+    /// `message` builds the message with the memory, and the handler [takes](HandedRegion::take)
+    /// the memory out of it. From then on this node has no access to the memory, and the memory
+    /// does not count in the node's [offer](Node::offer_memory) any more. All earlier writes are
+    /// visible, if writers are [flushed](crate::RegionWriter::flush).
     ///
-    /// Waits as long as an [`Ask`](crate::Ask) of this node does. Memory that the handler did not
-    /// take goes back to its node.
+    /// Its time-out is the one of an [`Ask`](crate::Ask) of this node. Memory that the handler did
+    /// not take returns to its node.
     ///
     /// # Errors
-    /// [`HandOverError`], with the `PeerRegion`, which is [revoked](RegionError::Revoked) if the
+    /// [`HandOverError`] with the `PeerRegion`, which is [revoked](RegionError::Revoked) if the
     /// handler has taken the memory.
     ///
     /// # Cancel safety
-    /// When the future is dropped the memory is the actor's, or goes back.
+    /// If the future is dropped, either the actor gets the memory or it returns to its node.
     pub async fn hand_over<A, M>(
         self,
         actor: &ActorRef<A>,
@@ -67,15 +67,15 @@ impl<T: Pod + Schema> PeerRegion<T> {
 }
 
 impl<T: Pod + Schema> HandedRegion<T> {
-    /// Makes the memory a region of this node, with its elements. Waits until nothing else reaches
-    /// the memory, as [`Region::revoke`] does.
+    /// Turns the memory into a region of this node with its elements. Waits until nothing else
+    /// accesses the memory, like [`Region::revoke`].
     ///
     /// # Errors
-    /// [`RegionError::Revoked`]: it was taken already, its giver has dropped it or is down, or it
-    /// is not of this node. [`RegionError::Shutdown`].
+    /// [`RegionError::Revoked`] if it was taken before, its giver has dropped it or is down, or it
+    /// does not belong to this node. [`RegionError::Shutdown`].
     ///
     /// # Cancel safety
-    /// When the future is dropped the memory may be free.
+    /// If the future is dropped, the memory may be freed.
     pub async fn take(self, node: &Node) -> Result<Region<T>, RegionError> {
         let len = self.elements.len();
         let memory = self.shared.memory().and_then(|memory| memory.words());

@@ -1,4 +1,4 @@
-//! A share that ends by itself.
+//! A share with a limited lifetime.
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -17,13 +17,13 @@ use crate::actor::{Context, Handlers};
 use crate::error::RegionError;
 use crate::remote::{Access, ShareId};
 
-/// A share of a [`Region`] that is to end by itself. Made by [`Region::lease`].
+/// A share of a [`Region`] with a limited lifetime. Created by [`Region::lease`].
 #[must_use = "nothing is shared until `share` is called"]
 pub struct Lease<'a, T> {
     region: &'a Region<T>,
     access: Access,
     at_most: Option<Duration>,
-    /// Has a task run until an actor has ended.
+    /// Runs a task until an actor has ended.
     until: Option<Until<'a>>,
 }
 
@@ -34,16 +34,16 @@ impl<'a, T: Pod> Lease<'a, T> {
         Lease { region, access, at_most: None, until: None }
     }
 
-    /// Ends it after this time, as by [`Region::revoke`]: nothing begins any more then, but what a
-    /// peer begins that has not heard of it yet, for up to 2 seconds
-    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) where that does not answer. A device
-    /// that is just registering the memory goes on until it has. To wait for all that, `revoke` it.
+    /// Ends it after this time, like [`Region::revoke`]. Then no more operations begin, except from
+    /// peers that have not learned of the end yet, for up to 2 seconds
+    /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) if they do not answer. A device that
+    /// is registering the memory finishes that. To wait for all of this, `revoke` the share.
     pub fn for_at_most(mut self, time: Duration) -> Self {
         self.at_most = Some(time);
         self
     }
 
-    /// Ends it when the actor whose handler this is ends, or is made again. That is not waited for.
+    /// Ends it when the actor with this context ends or is restarted, which do not wait for it.
     pub fn until_stopped<A: Handlers>(mut self, cx: &'a mut Context<A>) -> Self {
         self.until = Some(Box::new(|task| drop(cx.spawn_task(task))));
         self
@@ -52,7 +52,7 @@ impl<'a, T: Pod> Lease<'a, T> {
     /// Shares the whole region.
     ///
     /// # Errors
-    /// As of [`Region::share`].
+    /// As for [`Region::share`].
     pub fn share(self) -> Result<RemoteRegion<T>, RegionError> {
         self.share_range(..)
     }
@@ -60,7 +60,7 @@ impl<'a, T: Pod> Lease<'a, T> {
     /// Shares these elements.
     ///
     /// # Errors
-    /// As of [`Region::share_range`].
+    /// As for [`Region::share_range`].
     pub fn share_range(
         self,
         range: impl RangeBounds<usize>,
@@ -77,7 +77,7 @@ impl<'a, T: Pod> Lease<'a, T> {
         }
         if let Some(until) = self.until {
             let (ending, ended) = self.region.ending(id);
-            // Dropped with the task when the actor ends, also where that was never polled.
+            // Dropped with the task when the actor ends, even if the task was never polled.
             let ending = EndedWithTask(ending);
             until(
                 async move {
@@ -91,7 +91,7 @@ impl<'a, T: Pod> Lease<'a, T> {
     }
 }
 
-/// The end of a share, unless it has ended.
+/// Ends a share, unless the share has ended already.
 struct Ending {
     shares: Weak<Mutex<Vec<Kept>>>,
     id: ShareId,
@@ -113,8 +113,8 @@ impl Drop for EndedWithTask {
     }
 }
 
-/// Ends one share of a region, or all. Returns true if one was shared until now, and what waits
-/// until nothing reaches the memory by any of them, whatever has ended it.
+/// Ends one share of a region, or all. Returns true if a share was active until now, and futures
+/// that wait until nothing accesses the memory through these shares, however they ended.
 pub(super) fn end(
     shares: &Mutex<Vec<Kept>>,
     one: Option<ShareId>,
@@ -124,7 +124,7 @@ pub(super) fn end(
         let all = shares.iter().map(|kept| (kept.share.id(), kept.share.clone()));
         all.filter(|(id, _)| one.is_none_or(|one| one == *id)).collect()
     };
-    // (Without the lock: this wakes tasks.)
+    // (Outside of the lock, because this wakes tasks.)
     let waits = ending.values().map(|share| share.end()).collect();
     let mut ended = Vec::new();
     shares.lock().retain_mut(|kept| {
@@ -137,7 +137,7 @@ pub(super) fn end(
 }
 
 impl<T> Region<T> {
-    /// Returns what ends a share, and what is ready when it has ended.
+    /// Returns a guard that ends a share, and a receiver that is ready when the share has ended.
     fn ending(&self, id: ShareId) -> (Ending, oneshot::Receiver<()>) {
         let (sender, ended) = oneshot::channel();
         let mut shares = self.shares.lock();

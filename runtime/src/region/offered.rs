@@ -1,10 +1,11 @@
-//! Memory that a node offers: another one has it allocate a region.
+//! Memory that a node offers: other nodes allocate regions in it.
 //!
-//! - **LM-1 bounded**: a node gives as much to each other node, and to all together, as it said, in
-//!   whole pages, and nothing where it said nothing. What is being given back counts until nothing
-//!   reaches it.
-//! - **LM-2 given back**: each region that is given has a *tenant*, an actor of the node that has
-//!   it. It goes back when its tenant has ended: with the [`PeerRegion`], or with its node.
+//! - **LM-1 bounded**: a node gives memory only up to its offer, per node and in total, in whole
+//!   pages; without an offer it gives none. Memory that is being returned counts until nothing can
+//!   access it.
+//! - **LM-2 given back**: each allocated region has a *tenant*, an actor of the node that owns the
+//!   region. The region is returned when its tenant has ended: with the [`PeerRegion`], or with its
+//!   node.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -26,19 +27,19 @@ use crate::resident::{Halt, Resident};
 use crate::shared::MemoryOffer;
 use crate::{actor, handlers, message};
 
-/// Bytes of a page: no region takes less.
+/// Bytes of a page, the minimum size of a region.
 const PAGE_BYTES: u64 = 4096;
 
-/// Owns elements in the memory of another node, which allocated it for this one: by
-/// [`Peer::region`](crate::Peer::region). It cannot be cloned: when it is dropped or
-/// [released](Self::release) the memory is given back. Its elements are read and written by
-/// [`remote`](Self::remote), a [`RemoteRegion`] with all access. Clones of that may be made and
-/// sent, and own nothing: they have [`RegionError::Revoked`](crate::RegionError::Revoked) when this
-/// has gone. So they have when its node has taken this one to be down, which a silence of
-/// `down_after` suffices for: then allocate another one.
+/// Owns elements in the memory of another node, allocated by [`Peer::region`](crate::Peer::region).
+/// It cannot be cloned, and returns the memory when it is dropped or [released](Self::release).
+/// Read and write its elements through [`remote`](Self::remote), a [`RemoteRegion`] with full
+/// access. Clones of that can be sent, but own nothing: they fail with
+/// [`RegionError::Revoked`](crate::RegionError::Revoked) when this is gone. They also do when the
+/// memory's node has considered this node down, which can happen after a silence of `down_after`:
+/// then allocate another region.
 pub struct PeerRegion<T> {
     region: RemoteRegion<T>,
-    /// As its node gave it.
+    /// The region that its node gave, in words.
     shared: RemoteRegion<u64>,
     tenant: ActorRef<Tenant>,
     to: Recipient<Release, bool>,
@@ -51,7 +52,7 @@ impl<T> fmt::Debug for PeerRegion<T> {
     }
 }
 
-/// Ends the tenant when it is dropped (LM-2).
+/// Stops the tenant when it is dropped (LM-2).
 struct Tenancy(Arc<dyn Resident>);
 
 impl Drop for Tenancy {
@@ -60,7 +61,7 @@ impl Drop for Tenancy {
     }
 }
 
-/// Stands for a region that was given to its node.
+/// An actor that stands for a region on the node that owns it.
 #[actor(name = "ringpost::Tenant")]
 pub struct Tenant;
 
@@ -74,41 +75,41 @@ struct Allocate {
     tenant: ActorRef<Tenant>,
 }
 
-/// Gives memory back that was asked for: who does knows the share.
+/// Returns memory to its node. Knowing the share proves that the sender has it.
 #[message(name = "ringpost::Release")]
 struct Release {
     shared: RemoteRegion<u64>,
     tenant: ActorRef<Tenant>,
 }
 
-/// Why nothing is given.
+/// The reason why no memory is given.
 #[message(name = "ringpost::NotAllocated")]
 #[derive(Debug, PartialEq, Eq)]
 enum NotAllocated {
-    /// So much is left for the node that asks.
+    /// The asking node has only this many bytes left.
     OverQuota(u64),
-    /// The tenant has a region already, or the node has no such memory.
+    /// The tenant has a region already, or the node lacks the memory.
     Refused(String),
 }
 
 type Outcome = Result<RemoteRegion<u64>, NotAllocated>;
 
-/// Gives memory of its node, as far as that [offers](Node::offer_memory) any.
+/// Gives memory of its node, within its [offer](Node::offer_memory).
 #[derive(Default)]
 struct Allocator {
     given: HashMap<Address, Given>,
-    /// The tenants whose regions are being taken back, the asks that wait for that, and whether it
-    /// is for this one.
+    /// The tenants whose regions are being returned, with the asks that wait for that. The flag of
+    /// an ask is true if that ask has returned the region.
     returning: HashMap<Address, Vec<(bool, ReplyTo<bool>)>>,
-    /// Bytes that each node has, or gives back (LM-1).
+    /// Bytes that each node has or is returning (LM-1).
     used: BTreeMap<Arc<str>, u64>,
 }
 
-/// A region that was given.
+/// A region that was given to a node.
 struct Given {
     region: Region<u64>,
     shared: RemoteRegion<u64>,
-    /// Bytes that it takes.
+    /// Bytes that it occupies.
     bytes: u64,
 }
 
@@ -138,14 +139,14 @@ impl Allocator {
         Ok(shared)
     }
 
-    /// Answers when the region is back: at once where the tenant has none, or another one. Returns
-    /// true if this message has given it back.
+    /// Answers when the region is back; at once if the tenant has none, or another one. Returns
+    /// true if this message has returned it.
     #[handler]
     fn release(&mut self, msg: Release, reply: ReplyTo<bool>, cx: &mut Context<Self>) {
         let address = msg.tenant.address();
         let is_given = self.given.get(address).is_some_and(|given| given.shared == msg.shared);
         if is_given {
-            // Its node may keep the tenant: no end would come.
+            // Its node may keep the tenant, so its end may never be reported.
             cx.unwatch(&msg.tenant);
             self.take_back(address, cx);
         }
@@ -155,7 +156,7 @@ impl Allocator {
         }
     }
 
-    /// Takes back what a tenant had.
+    /// Takes back the region of a tenant that has ended.
     #[handler]
     fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
         self.take_back(&msg.actor, cx);
@@ -163,24 +164,24 @@ impl Allocator {
 }
 
 impl Allocator {
-    /// Returns the bytes that a node may have yet.
+    /// Returns the bytes that a node may still allocate.
     fn left(&self, node: &Arc<str>, offer: MemoryOffer) -> u64 {
         let has = self.used.get(node).copied().unwrap_or(0);
         let all: u64 = self.used.values().sum();
         offer.bytes_per_node.saturating_sub(has).min(offer.bytes.saturating_sub(all))
     }
 
-    /// Takes back what a tenant had: it counts until nothing reaches it any more.
+    /// Takes back the region of a tenant; it counts until nothing accesses it any more.
     fn take_back(&mut self, tenant: &Address, cx: &mut Context<Self>) {
         let Some(Given { region, bytes, .. }) = self.given.remove(tenant) else { return };
         self.returning.insert(tenant.clone(), Vec::new());
         let tenant = tenant.clone();
-        // LM-1: one that does not let go of it has not got it back.
+        // LM-1: a node that still accesses the memory has not returned it.
         let ended = async move { region.revoke_all().await };
         cx.pipe(ended, move |allocator, (), _| allocator.note_back(&tenant, bytes));
     }
 
-    /// Notes that what a tenant had is back, and says so to those that wait for it.
+    /// Notes that a tenant's region is back, and answers the waiting asks.
     fn note_back(&mut self, tenant: &Address, bytes: u64) {
         if let Some(used) = self.used.get_mut(tenant.node()) {
             *used -= bytes;
@@ -203,13 +204,13 @@ fn name() -> Arc<str> {
 }
 
 impl Node {
-    /// Offers memory to other nodes that ask for it ([`Peer::region`](crate::Peer::region)). A node
-    /// that offers nothing refuses. What is offered last counts; what others have is theirs also
-    /// where less is offered later.
+    /// Offers memory to other nodes ([`Peer::region`](crate::Peer::region)). Without an offer, a
+    /// node refuses such requests. The last offer is valid; a smaller one does not take back memory
+    /// that other nodes already have.
     ///
-    /// Memory that was given is locked over RDMA, and comes back when the other node drops it, or
-    /// is down. A node is taken for the one that it says it is, so that `bytes` bounds what all
-    /// names together can get.
+    /// Allocated memory is locked over RDMA, and is returned when the other node drops it or is
+    /// down. A node's claim of its name is trusted here, so use `bytes` to bound the memory of all
+    /// names together.
     ///
     /// # Errors
     /// [`OfferError::Shutdown`].
@@ -227,23 +228,23 @@ impl Node {
 }
 
 impl Peer {
-    /// Has the node allocate `len` elements, all zero, for this one, until what this returns is
-    /// dropped or this node is down. It waits as long as an [`Ask`](crate::Ask) of this node does:
-    /// 5 s, or what [`ask_timeout`](crate::NodeBuilder::ask_timeout) says.
+    /// Allocates `len` elements, all zero, on that node for this one, until the result is dropped
+    /// or this node is down. The time-out is the one of an [`Ask`](crate::Ask) of this node: 5 s,
+    /// or [`ask_timeout`](crate::NodeBuilder::ask_timeout).
     ///
     /// # Errors
-    /// [`AllocateError`]. Nothing is kept there then.
+    /// [`AllocateError`]. Then that node keeps no memory for this one.
     ///
     /// # Cancel safety
-    /// When the future is dropped what was allocated is given back.
+    /// If the future is dropped, the memory is returned.
     pub async fn region<T: Pod>(&self, len: usize) -> Result<PeerRegion<T>, AllocateError> {
         let (node, element_bytes) = (self.node(), element_bytes::<T>());
         let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes <= BYTES_MAX);
         let bytes = bytes.ok_or(AllocateError::TooLarge { len, element_bytes })? as u64;
         let peer: Arc<str> = self.name().into();
-        // An actor without a name is spawned unless the node shuts down.
+        // An actor without a name is always spawned, unless the node shuts down.
         let begun = node.begin_anonymous(Tenant).map_err(|_| AllocateError::Shutdown)?;
-        // Before the first wait: when the future is dropped there, the tenant ends with it.
+        // Created before the first wait, so that the tenant ends if the future is dropped there.
         let (tenant, tenancy) = (begun.actor, Tenancy(begun.resident));
         begun.starts.await.map_err(|_| AllocateError::Shutdown)?;
         let to: Recipient<Allocate, Outcome> = Recipient::bind(node, allocator(peer.clone()));
@@ -258,7 +259,7 @@ impl Peer {
                 return Err(AllocateError::Refused { node: peer, reason });
             }
         };
-        // It is the word of another node.
+        // Checked, because another node has sent it.
         if shared.node() != &*peer || (shared.len() as u64) < bytes.div_ceil(8) {
             let reason = "it gave another region than was asked for".into();
             return Err(AllocateError::Refused { node: peer, reason });
@@ -271,24 +272,24 @@ impl Peer {
 }
 
 impl<T> PeerRegion<T> {
-    /// Returns the elements, as tasks of any node use them. Clones of what this returns do not own
-    /// the memory: it goes back when the `PeerRegion` is dropped, whatever clones there are.
+    /// Returns the elements, for tasks of any node. Clones of the result do not own the memory,
+    /// which is returned when the `PeerRegion` is dropped, even if there are clones.
     pub fn remote(&self) -> &RemoteRegion<T> {
         &self.region
     }
 
-    /// Gives it back, and waits until its node has it: then it counts no more, and nothing reaches
-    /// it. (So it is when it is dropped, but without a wait.) It waits as long as an
-    /// [`Ask`](crate::Ask) of this node does. Where the run of the node is over that had it, it is
-    /// back.
+    /// Returns the memory to its node, and waits until its node has it: then it does not count any
+    /// more, and nothing accesses it. (Dropping this does the same without a wait.) The time-out is
+    /// the one of an [`Ask`](crate::Ask) of this node. If the run of the node that had the memory
+    /// is over, the memory is back.
     ///
     /// # Errors
-    /// [`ReleaseError`], with what became of the ask: the node is silent, shutting down or did not
-    /// answer in time, the link was lost meanwhile, or this node is shutting down. It is given back
-    /// all the same, when the node learns of it, and is not released again.
+    /// [`ReleaseError`], with the fate of the ask: the node is silent, shutting down or did not
+    /// answer in time, the link was lost meanwhile, or this node is shutting down. The memory is
+    /// still returned when the node learns of it; no further release is needed.
     ///
     /// # Cancel safety
-    /// When the future is dropped it is given back.
+    /// If the future is dropped, the memory is still returned.
     pub async fn release(self) -> Result<(), ReleaseError> {
         let PeerRegion { shared, tenant, to, tenancy: _tenancy, .. } = self;
         let node: Arc<str> = shared.node().into();
@@ -300,12 +301,12 @@ impl<T> PeerRegion<T> {
     }
 }
 
-/// Returns true if an allocator was not asked as the run of the node that had it is over, with all
-/// that it gave.
+/// Returns true if an allocator was not asked because the run of its node is over, and with it all
+/// regions that it gave.
 fn is_over(cause: &AskCause) -> bool {
     let AskCause::NotSent(cause) = cause else { return false };
     match cause {
-        // The next run, which offers nothing.
+        // Answered by the next run, which offers no memory.
         Cause::NoSuchActor => true,
         Cause::NodeUnreachable(NodeDown { cause, .. }) => {
             matches!(cause, NodeDownCause::Left | NodeDownCause::Restarted)
@@ -314,7 +315,7 @@ fn is_over(cause: &AskCause) -> bool {
     }
 }
 
-/// Returns the error of a node that was asked for memory and did not answer.
+/// Returns the error for a node that was asked for memory and did not answer.
 fn not_asked(node: Arc<str>, error: AskError) -> AllocateError {
     if error.is_of_unknown_node() {
         return AllocateError::UnknownNode { node };
@@ -329,14 +330,14 @@ fn not_asked(node: Arc<str>, error: AskError) -> AllocateError {
 }
 
 impl<T> PeerRegion<T> {
-    /// Returns it as a message to its node has it.
+    /// Returns the parts of it that a message to its node contains.
     pub(super) fn handed(&self) -> (RemoteRegion<u64>, ActorRef<Tenant>) {
         (self.shared.clone(), self.tenant.clone())
     }
 }
 
-/// Gives back what a tenant of any node has of this one. Returns true if it had it until now, when
-/// nothing reaches it any more.
+/// Returns a region of this node that a tenant on any node has. Returns true if the tenant had it
+/// until now; nothing accesses it any more then.
 pub(super) async fn give_back(
     node: &Node,
     shared: RemoteRegion<u64>,

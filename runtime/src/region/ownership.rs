@@ -1,7 +1,8 @@
-//! Programs that break MR-1 or LM-2, or use memory after it was given away, and so do not compile.
-//! Each differs from the last one before it that does, by what its title says.
+//! Programs that break MR-1 or LM-2, or use memory after it was given away, and therefore do not
+//! compile. Each differs from the last compiling program before it only in the point that its title
+//! names.
 //!
-//! # Regions of plain data, borrowed, and given back
+//! # Regions of plain data, borrowed, and returned
 //!
 //! ```
 //! use ringpost::bytemuck::{Pod, Zeroable};
@@ -44,7 +45,7 @@
 //! }
 //! ```
 //!
-//! # Elements of a byte, and elements of none
+//! # Elements of one byte, and elements of zero bytes
 //!
 //! ```
 //! use ringpost::{Node, RemoteRegion};
@@ -73,7 +74,7 @@
 //! }
 //! ```
 //!
-//! # MR-1: elements that some bytes are none of
+//! # MR-1: elements for which some bytes are invalid
 //!
 //! ```compile_fail,E0277
 //! fn not_plain(node: &ringpost::Node) {
@@ -95,7 +96,7 @@
 //! }
 //! ```
 //!
-//! # MR-1: elements with bytes between their fields that nobody has written
+//! # MR-1: elements with uninitialized bytes between their fields
 //!
 //! ```compile_fail,E0080
 //! use ringpost::bytemuck::{Pod, Zeroable};
@@ -108,7 +109,7 @@
 //! }
 //! ```
 //!
-//! # MR-1: elements of which nobody has said that they are plain
+//! # MR-1: elements that are not declared as plain
 //!
 //! ```compile_fail,E0277
 //! #[derive(Clone, Copy)]
@@ -153,7 +154,7 @@
 //! }
 //! ```
 //!
-//! # LM-2: memory of a peer is used by its owner after it was given back
+//! # LM-2: memory of a peer is used by its owner after its return
 //!
 //! ```compile_fail,E0382
 //! use ringpost::PeerRegion;
@@ -164,7 +165,7 @@
 //! }
 //! ```
 //!
-//! # LM-2: two own the same memory of a peer
+//! # LM-2: two owners of the same memory of a peer
 //!
 //! ```compile_fail,E0599
 //! use ringpost::PeerRegion;

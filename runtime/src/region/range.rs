@@ -1,12 +1,12 @@
-//! Ranges of elements, and the bytes that they are.
+//! Ranges of elements, and their bytes.
 
 use std::ops::{Bound, Range, RangeBounds};
 
 use super::BYTES_MAX;
 use crate::error::RegionError;
 
-/// Returns the elements that a caller names of `len`. One that begins after its end is kept as it
-/// is: [`place`] refuses it.
+/// Returns the elements among `len` that a caller's range names. A range that begins after its end
+/// is kept unchanged, and [`place`] refuses it.
 pub(super) fn elements(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
@@ -21,19 +21,19 @@ pub(super) fn elements(range: impl RangeBounds<usize>, len: usize) -> Range<usiz
     start..end
 }
 
-/// Returns the elements that begin at `at`.
+/// Returns the range of `count` elements that begins at `at`.
 pub(super) fn following(at: usize, count: usize) -> Range<usize> {
     at..at.saturating_add(count)
 }
 
-/// Returns the bytes of an element. A program whose elements have none does not compile: there
-/// could be any number of those, so that what counts them does not end.
+/// Returns the bytes of an element. Programs with elements of zero bytes do not compile: a region
+/// could have any number of them, and loops over them might not end.
 pub(super) const fn element_bytes<T>() -> usize {
     const { assert!(size_of::<T>() > 0, "the elements of a region have a byte at least") };
     size_of::<T>()
 }
 
-/// Returns the first byte of elements of a region of `len`.
+/// Returns the first byte of these elements in a region of `len`.
 ///
 /// # Errors
 /// [`RegionError::OutOfRange`].
@@ -41,13 +41,13 @@ pub(super) fn place<T>(range: &Range<usize>, len: usize) -> Result<u64, RegionEr
     if range.start > range.end || range.end > len {
         return Err(out_of_range(range.clone(), len));
     }
-    // How many there are may be the word of another node.
+    // The number of elements may come from another node.
     let at = (range.start as u64).checked_mul(element_bytes::<T>() as u64);
     let bytes = range.len().checked_mul(size_of::<T>()).filter(|bytes| *bytes <= BYTES_MAX);
     at.filter(|_| bytes.is_some()).ok_or_else(|| out_of_range(range.clone(), len))
 }
 
-/// Checks that `into` has room for just these elements.
+/// Checks that `into` has exactly the length of these elements.
 ///
 /// # Errors
 /// [`RegionError::LengthMismatch`].

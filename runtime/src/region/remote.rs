@@ -1,4 +1,4 @@
-//! The handle by which tasks of any node use a region.
+//! The handle with which tasks of any node use a region.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,51 +20,51 @@ use crate::node::Node;
 use crate::remote::{AccessError, OutOfRange, ShareId, SharedMemory};
 use crate::shared::Use;
 
-/// Access to a [`Region`](super::Region), perhaps of another node. Cheap to clone; clones, and what
-/// arrives in messages, lead to the same memory.
+/// Access to a [`Region`](super::Region), possibly of another node. Cloning is cheap; clones, and
+/// copies that arrive in messages, lead to the same memory.
 ///
-/// It can be a field of a message, and is bound to the node that takes that out of the message.
-/// Nodes that use it have the byte order of its owner.
+/// It can be a field of a message, and is bound to the node that takes it out of the message. All
+/// nodes that use it must have the byte order of its owner.
 ///
 /// # Bounds
-/// More than 256 KiB go in several operations, in 2 MiB of memory for each link.
-/// Nothing has a time-out of its own: an operation waits until there is a link or the node is
-/// down, which takes the node's `down_after` at most; and then for its outcome, as long as the link
-/// lives and brings something of what goes over it, and for 8 s and four heartbeats where it brings
-/// nothing. A read that is lost so is begun again, up to four times in all. To give up sooner, drop
-/// the future (`tokio::time::timeout`). Memory of this node is used at once.
+/// Transfers over 256 KiB are split into several operations, in 2 MiB of memory per link. No
+/// operation has a separate time-out: it waits until there is a link or the node is down, which
+/// takes the node's `down_after` at most. Then it waits for its outcome while the link lives and
+/// makes progress with it, and 8 s and four heartbeats longer without progress. A read that was
+/// lost in this way is started again, up to four times in total. To give up sooner, drop the future
+/// (`tokio::time::timeout`). Memory of this node is accessed at once.
 ///
 /// # Errors
-/// [`RegionError`] has a table of what each operation can return. After all of them but
-/// [`RegionError::Unknown`] nothing was done.
+/// [`RegionError`] has a table of the errors of each operation. After all errors but
+/// [`RegionError::Unknown`], nothing was done.
 ///
-/// A write or an atomic operation that is unknown was done before what this node does next on the
-/// region, or never will be: a read tells. One whose future was dropped may be done later, once,
-/// and so may one that is unknown after what *other* nodes do, until the owner has revoked the
-/// share.
+/// A write or an atomic operation that ended as unknown was done before this node's next operation
+/// on the region, or never will be: a read can tell. For *other* nodes, it may still be done later,
+/// until the owner has revoked the share. An operation whose future was dropped may be done later,
+/// at most once.
 pub struct RemoteRegion<T> {
     pub(super) place: Arc<Whereabouts>,
-    /// `None` where it is of another node, and this one has no network.
+    /// `None` if it belongs to another node and this one has no network.
     memory: Option<SharedMemory>,
     _elements: PhantomData<fn() -> T>,
 }
 
-/// Bytes of a read for which memory is taken at once.
+/// Bytes of a read for which memory is allocated at once.
 const READ_STEP_BYTES: usize = 1024 * 1024;
 
-/// Where a region is, as messages say it.
+/// The place of a region, as messages contain it.
 #[derive(Clone, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct Whereabouts {
     pub(super) node: String,
     pub(super) incarnation: u128,
     pub(super) share: u128,
-    /// Its first element, of those that are shared.
+    /// Index of its first element in the shared part.
     pub(super) at: u64,
     pub(super) len: u64,
 }
 
 impl<T> RemoteRegion<T> {
-    /// Makes it one of `node`.
+    /// Creates a handle bound to `node`.
     pub(super) fn bind(node: &Node, place: Whereabouts) -> Self {
         let name = NodeName::new(&place.node).ok();
         let id = name.map(|name| NodeId { name, incarnation: Incarnation(place.incarnation) });
@@ -87,8 +87,8 @@ impl<T> RemoteRegion<T> {
         self.place.len == 0
     }
 
-    /// Returns these elements of it, as a region. It narrows what calls name, not what its holder
-    /// may reach: a revocation ends the access of all that have the same share.
+    /// Returns these elements as a region. This narrows the elements that calls can name, not the
+    /// access of the holder: a revocation ends the access of all regions with the same share.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`].
@@ -102,12 +102,12 @@ impl<T> RemoteRegion<T> {
         Ok(RemoteRegion { place, memory, _elements: PhantomData })
     }
 
-    /// Returns the same memory as a region of elements of another type, such as bytes and the words
-    /// that [`fetch_add`](RemoteRegion::fetch_add) takes: as many of them as have room.
+    /// Returns the same memory as a region of another element type, for example as bytes or as the
+    /// words that [`fetch_add`](RemoteRegion::fetch_add) needs, with as many elements as fit.
     ///
     /// # Errors
-    /// [`RegionError::Unaligned`] where the first element of a [slice](Self::slice) does not begin
-    /// at a multiple of the size of the new ones.
+    /// [`RegionError::Unaligned`] if the first element of a [slice](Self::slice) does not begin at
+    /// a multiple of the size of the new type.
     pub fn cast<U: Pod>(&self) -> Result<RemoteRegion<U>, RegionError> {
         let (from, to) = (size_of::<T>() as u64, element_bytes::<U>() as u64);
         let begin = self.place.at.saturating_mul(from);
@@ -128,7 +128,7 @@ impl<T> RemoteRegion<T> {
         self.place.share
     }
 
-    /// Returns the memory, and the byte in it at which these elements begin.
+    /// Returns the memory, and the offset in bytes at which these elements begin.
     pub(super) fn find(&self, range: &Range<usize>) -> Result<(&SharedMemory, u64), RegionError> {
         let at = place::<T>(range, self.len())?;
         let memory = self.memory.as_ref().ok_or(RegionError::NoNetwork)?;
@@ -150,7 +150,7 @@ impl<T> RemoteRegion<T> {
             AccessError::OtherExecutor => RegionError::OtherExecutor(node()),
             AccessError::Unsupported => RegionError::Unsupported(node()),
             AccessError::Unable(why) => RegionError::Unable { node: node(), why },
-            // A peer may name more elements than it shares.
+            // A peer may claim more elements than it shares.
             AccessError::OutOfRange(OutOfRange { bytes, .. }) => {
                 let shared = (bytes / element_bytes::<T>() as u64).saturating_sub(self.place.at);
                 out_of_range(range, self.len().min(shared as usize))
@@ -164,24 +164,24 @@ impl<T: Pod> RemoteRegion<T> {
     /// Returns a copy of an element.
     ///
     /// # Errors
-    /// As of [`read`](Self::read).
+    /// As for [`read`](Self::read).
     ///
     /// # Cancel safety
-    /// May be dropped.
+    /// The future can be dropped.
     pub async fn get(&self, at: usize) -> Result<T, RegionError> {
         let mut element = [T::zeroed()];
         self.read_into(range::following(at, 1), &mut element).await?;
         Ok(element[0])
     }
 
-    /// Copies these elements to `into`, which has room for just them.
+    /// Copies these elements to `into`, which must have exactly their length.
     ///
     /// # Errors
-    /// As of [`read`](Self::read), and [`RegionError::LengthMismatch`]. Then `into` may be
-    /// overwritten in part, by bytes that mean nothing.
+    /// As for [`read`](Self::read), and [`RegionError::LengthMismatch`]. Then parts of `into` may
+    /// be overwritten with meaningless bytes.
     ///
     /// # Cancel safety
-    /// May be dropped; `into` may be overwritten in part.
+    /// The future can be dropped; parts of `into` may be overwritten.
     pub async fn read_into(
         &self,
         range: impl RangeBounds<usize>,
@@ -195,26 +195,27 @@ impl<T: Pod> RemoteRegion<T> {
         read.map_err(|error| self.error(range, error))
     }
 
-    /// Returns copies of these elements. Memory is taken for 1 MiB of them at first, and for more
-    /// as they come.
+    /// Returns copies of these elements. Allocates memory for 1 MiB of them at first, and for more
+    /// as they arrive.
     ///
     /// # Errors
-    /// [`RegionError`], as its table says of reads: never [`Unknown`](RegionError::Unknown).
+    /// [`RegionError`], according to its table for reads: never [`Unknown`](RegionError::Unknown).
     ///
     /// # Cancel safety
-    /// May be dropped.
+    /// The future can be dropped.
     pub async fn read(&self, range: impl RangeBounds<usize>) -> Result<Vec<T>, RegionError> {
         let range = range::elements(range, self.len());
         let (memory, at) = self.find(&range)?;
         Use::Read.note();
-        // Memory is taken as the elements come, for as many again as have come: how many there are
-        // is the word of their node.
+        // Memory is doubled as elements arrive, because the number of elements was claimed by their
+        // node.
         let step = (READ_STEP_BYTES / element_bytes::<T>()).max(1);
         let (mut come, mut elements) = (0, vec![T::zeroed(); range.len().min(step)]);
         loop {
             let is_last = elements.len() == range.len();
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements[..]);
-            // Cut between words: what of one is read by two operations may be of two writes.
+            // Cut between words, because two operations on parts of a word may see two different
+            // writes.
             let into_word = (at.wrapping_add(bytes.len() as u64) % 8) as usize;
             let end = bytes.len() - if is_last { 0 } else { into_word };
             let read = memory.read(at + come as u64, &mut bytes[come..end]).await;
@@ -227,19 +228,19 @@ impl<T: Pod> RemoteRegion<T> {
         }
     }
 
-    /// Returns these elements where they have landed. From 64 KiB on that is memory that is kept
-    /// for what comes from their node, and over RDMA the device has put them there: no copy is
-    /// made, and no memory taken once there is some. It counts in
-    /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) until what this returns is
-    /// dropped, and views of one node have 48 MiB of it at most in all, those of all nodes together
-    /// half of `landing_bytes_max`. Fewer bytes, those for which there is no room, and those of a
-    /// region of this node are [read](Self::read): the view [is a copy](RegionView::is_copied).
+    /// Returns these elements in the memory where they arrived. From 64 KiB on, this is memory
+    /// reserved for data of their node, and over RDMA the device has written them there: there is
+    /// no copy, and usually no allocation. It counts towards
+    /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) until the result is
+    /// dropped; views of one node can have 48 MiB of it in total, and views of all nodes half of
+    /// `landing_bytes_max`. Fewer bytes, bytes without room there, and elements of this node's
+    /// regions are [read](Self::read): then the view [is a copy](RegionView::is_copied).
     ///
     /// # Errors
-    /// As of [`read`](Self::read).
+    /// As for [`read`](Self::read).
     ///
     /// # Cancel safety
-    /// May be dropped.
+    /// The future can be dropped.
     pub async fn view(&self, range: impl RangeBounds<usize>) -> Result<RegionView<T>, RegionError> {
         let range = range::elements(range, self.len());
         let (memory, at) = self.find(&range)?;
@@ -253,17 +254,17 @@ impl<T: Pod> RemoteRegion<T> {
         }
     }
 
-    /// Returns copies of the elements of each of these ranges, which are on their way at one time:
-    /// of 1 MiB or less as many go with one doorbell as there is room for.
+    /// Returns copies of the elements of each of these ranges, which are read concurrently: if they
+    /// have 1 MiB or less in total, as many reads as have room are posted with one doorbell.
     ///
     /// # Errors
-    /// As of [`read`](Self::read), of the first that failed.
+    /// As for [`read`](Self::read), from the first range that failed.
     ///
     /// # Cancel safety
-    /// May be dropped.
+    /// The future can be dropped.
     pub async fn read_many(&self, ranges: &[Range<usize>]) -> Result<Vec<Vec<T>>, RegionError> {
         let wanted = ranges.iter().fold(0_usize, |sum, range| sum.saturating_add(range.len()));
-        // Memory for more is taken as the elements come.
+        // For more, memory is allocated as the elements arrive.
         if wanted > READ_STEP_BYTES / element_bytes::<T>() {
             return try_join_all(ranges.iter().map(|range| self.read(range.clone()))).await;
         }
@@ -282,27 +283,28 @@ impl<T: Pod> RemoteRegion<T> {
         Ok(read)
     }
 
-    /// Writes an element, as [`write`](RemoteRegion::write) does.
+    /// Writes an element, like [`write`](RemoteRegion::write).
     ///
     /// # Errors
-    /// As of `write`.
+    /// As for `write`.
     ///
     /// # Cancel safety
-    /// When the future is dropped it may be written, now or later.
+    /// If the future is dropped, the element may be written, now or later.
     pub async fn set(&self, at: usize, element: T) -> Result<(), RegionError> {
         self.write(at, &[element]).await
     }
 
-    /// Writes `elements` to those from `at` on. They are there when this returns: what is sent
-    /// after it finds them. (Over RDMA a word is read behind them, which no device answers before
-    /// the memory has them. A [`writer`](Self::writer) does so once for many writes.)
+    /// Writes `elements` to the elements from `at` on. They are written when this returns: messages
+    /// sent after that find them. (Over RDMA, a word is read after the write, which no device
+    /// answers before the memory has the elements. A [`writer`](Self::writer) does so once for many
+    /// writes.)
     ///
     /// # Errors
-    /// [`RegionError`], as its table says of writes. After [`Unknown`](RegionError::Unknown) some
-    /// of the elements may be written, now or later; after every other one none is.
+    /// [`RegionError`], according to its table for writes. After [`Unknown`](RegionError::Unknown),
+    /// some elements may be written, now or later; after all other errors, none is.
     ///
     /// # Cancel safety
-    /// When the future is dropped some of them may be written, now or later, and nothing else.
+    /// If the future is dropped, some of these elements may be written, now or later.
     pub async fn write(&self, at: usize, elements: &[T]) -> Result<(), RegionError> {
         let range = range::following(at, elements.len());
         let (memory, at) = self.find(&range)?;
@@ -311,8 +313,8 @@ impl<T: Pod> RemoteRegion<T> {
         written.map_err(|error| self.error(range, error))
     }
 
-    /// Writes `elements` to those from `at` on, and then tells an actor, of whatever node: when it
-    /// handles the message, they are there.
+    /// Writes `elements` to the elements from `at` on, and then tells an actor on any node: when it
+    /// handles the message, the elements are written.
     ///
     /// # Errors
     /// [`WriteAndTellError`], with the message. The actor was not told; after
@@ -320,7 +322,7 @@ impl<T: Pod> RemoteRegion<T> {
     /// write again.
     ///
     /// # Cancel safety
-    /// When the future is dropped the actor may not be told, and some of the elements may be
+    /// If the future is dropped, the actor may not be told, and some of the elements may be
     /// written, now or later.
     pub async fn write_and_tell<A, M>(
         &self,
@@ -340,19 +342,19 @@ impl<T: Pod> RemoteRegion<T> {
     }
 }
 
-/// Operations that are atomic with each other, whichever tasks of whatever nodes do them: the
-/// processor of the region's node executes them (for its own tasks and over TCP), or one RDMA
-/// device does. While nodes that it is shared with for this are linked over the one, the others
-/// have [`RegionError::OtherExecutor`].
+/// Operations that are atomic with each other, whatever tasks and nodes use them. Either the
+/// processor of the region's node performs them (for its own tasks and over TCP) or one RDMA device
+/// does. While nodes with [atomic access](crate::Access) to the region are linked over one of them,
+/// nodes linked over another get [`RegionError::OtherExecutor`].
 impl RemoteRegion<u64> {
-    /// Adds `n` to an element, which wraps around. Returns what it was.
+    /// Adds `n` to an element, which wraps around. Returns the previous value.
     ///
     /// # Errors
-    /// [`RegionError`], as its table says. After [`Unknown`](RegionError::Unknown) it may have been
-    /// done, once; after every other one it was not.
+    /// [`RegionError`], according to its table. After [`Unknown`](RegionError::Unknown) it may have
+    /// been done once; after all other errors it was not done.
     ///
     /// # Cancel safety
-    /// When the future is dropped it may be done, now or later.
+    /// If the future is dropped, the addition may be done, now or later.
     pub async fn fetch_add(&self, at: usize, n: u64) -> Result<u64, RegionError> {
         let range = range::following(at, 1);
         let (memory, at) = self.find(&range)?;
@@ -360,14 +362,14 @@ impl RemoteRegion<u64> {
         memory.fetch_add(at, n).await.map_err(|error| self.error(range, error))
     }
 
-    /// Makes an element `new` if it is `old`. Returns `Ok(old)` where it is `new` now, and else in
-    /// `Err` what it is, as an atomic of the standard library does.
+    /// Sets an element to `new` if it is `old`. Returns `Ok(old)` if it was set, and otherwise the
+    /// current value in `Err`, like an atomic of the standard library.
     ///
     /// # Errors
-    /// As of [`fetch_add`](Self::fetch_add).
+    /// As for [`fetch_add`](Self::fetch_add).
     ///
     /// # Cancel safety
-    /// As of `fetch_add`.
+    /// As for `fetch_add`.
     pub async fn compare_exchange(
         &self,
         at: usize,
@@ -383,7 +385,7 @@ impl RemoteRegion<u64> {
     }
 }
 
-/// Returns the elements from the first of these to the last; `None` where there are none.
+/// Returns the range from the first of these elements to the last; `None` if there are none.
 fn around(ranges: &[Range<usize>]) -> Option<(usize, usize)> {
     let first = ranges.iter().map(|range| range.start).min()?;
     Some((first, ranges.iter().map(|range| range.end).max()?))
@@ -396,7 +398,7 @@ impl<T> Clone for RemoteRegion<T> {
     }
 }
 
-/// They lead to the same elements.
+/// Equal regions lead to the same elements.
 impl<T> PartialEq for RemoteRegion<T> {
     fn eq(&self, other: &Self) -> bool {
         self.place == other.place

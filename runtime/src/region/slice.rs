@@ -7,9 +7,9 @@ use bytemuck::Pod;
 use super::{Region, range};
 use crate::error::RegionError;
 
-/// Some elements of a [`Region`], counted from the first of them. Made by [`Region::slice`]. It
-/// borrows the region and none of its memory, which peers and other slices may write meanwhile:
-/// what is said of tearing there holds here.
+/// A part of a [`Region`], with elements counted from its start. Created by [`Region::slice`]. It
+/// borrows the region but not its memory, which peers and other slices may write meanwhile: the
+/// tearing described there applies here, too.
 pub struct RegionSlice<'a, T> {
     region: &'a Region<T>,
     range: Range<usize>,
@@ -31,7 +31,7 @@ impl<'a, T: Pod> RegionSlice<'a, T> {
         self.range.is_empty()
     }
 
-    /// Returns an element.
+    /// Returns a copy of an element.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`].
@@ -47,7 +47,7 @@ impl<'a, T: Pod> RegionSlice<'a, T> {
         self.region.read(self.within(range::elements(range, self.len()))?)
     }
 
-    /// Copies these elements to `into`, which has room for just them.
+    /// Copies these elements to `into`, which must have exactly their length.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`] and [`RegionError::LengthMismatch`].
@@ -59,7 +59,7 @@ impl<'a, T: Pod> RegionSlice<'a, T> {
         self.region.read_into(self.within(range::elements(range, self.len()))?, into)
     }
 
-    /// Copies `elements` to those from `at` on.
+    /// Copies `elements` to the elements from `at` on.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`]; nothing is written then.
@@ -68,7 +68,7 @@ impl<'a, T: Pod> RegionSlice<'a, T> {
         self.region.write(range.start, elements)
     }
 
-    /// Returns these elements of it.
+    /// Returns a part of this slice.
     ///
     /// # Errors
     /// [`RegionError::OutOfRange`].
@@ -76,7 +76,7 @@ impl<'a, T: Pod> RegionSlice<'a, T> {
         RegionSlice::new(self.region, self.within(range::elements(range, self.len()))?)
     }
 
-    /// Returns which elements of the region these are.
+    /// Returns the indices of these elements in the region.
     fn within(&self, range: Range<usize>) -> Result<Range<usize>, RegionError> {
         range::place::<T>(&range, self.len())?;
         Ok(self.range.start + range.start..self.range.start + range.end)

@@ -1,4 +1,4 @@
-//! Elements of another node's region, where they have landed.
+//! Elements of another node's region, in the memory where they arrived.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,19 +7,19 @@ use bytemuck::Pod;
 
 use crate::remote::Fetched;
 
-/// Elements of a region, as they were when [`RemoteRegion::view`](super::RemoteRegion::view) read
-/// them: a slice. The memory that they have landed in is kept until this is dropped; where they
-/// were [copied](Self::is_copied) it is memory of their own.
+/// Elements of a region at the time of [`RemoteRegion::view`](super::RemoteRegion::view), as a
+/// slice. The memory in which they arrived is kept until this is dropped; if they were
+/// [copied](Self::is_copied), they have separate memory.
 pub struct RegionView<T>(Bytes<T>);
 
 enum Bytes<T> {
-    /// They are bytes of elements: see `is_made_of`.
+    /// Bytes that are valid elements: see `is_made_of`.
     Fetched(Fetched),
     Copied(Vec<T>),
 }
 
 impl<T: Pod> RegionView<T> {
-    /// Returns true if these bytes are elements.
+    /// Returns true if these bytes are valid elements.
     pub(super) fn is_made_of(fetched: &Fetched) -> bool {
         bytemuck::try_cast_slice::<u8, T>(fetched).is_ok()
     }
@@ -34,9 +34,9 @@ impl<T> RegionView<T> {
         RegionView(Bytes::Copied(elements))
     }
 
-    /// Returns true if the elements were copied, as
-    /// [`RemoteRegion::read`](super::RemoteRegion::read) copies them: they are fewer than 64 KiB,
-    /// or of a region of this node, or there was no room for them to land, or the fetch failed.
+    /// Returns true if the elements were copied as by
+    /// [`RemoteRegion::read`](super::RemoteRegion::read): they have less than 64 KiB, belong to a
+    /// region of this node, or found no room, or the fetch failed.
     pub fn is_copied(&self) -> bool {
         matches!(self.0, Bytes::Copied(_))
     }

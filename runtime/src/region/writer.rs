@@ -1,4 +1,4 @@
-//! Writes to another node's region that are made sure of together.
+//! Writes to another node's region that are confirmed together.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -12,45 +12,46 @@ use crate::error::RegionError;
 use crate::remote::{Draft, SharedMemory, SharedWriter};
 use crate::shared::Use;
 
-/// Writes elements of a region one after the other, and makes sure of all of them at the end. Made
-/// by [`RemoteRegion::writer`].
+/// Writes elements of a region in several calls, and confirms all of them at the end. Created by
+/// [`RemoteRegion::writer`].
 ///
-/// [`RemoteRegion::write`] makes sure of each write: over RDMA it reads a word behind it, which no
-/// device answers before the memory has what was written. This writes as the device does. Each call
-/// returns when the device of the region's node has taken the elements: operations that this node
-/// begins on the region later find them. Others may find any of them, in any order, before
-/// [`flush`](Self::flush) has returned, and find all of them after that, whatever tells them to
-/// look; where this is dropped without it, they are there some time later. So `flush` before you
-/// write what tells others to look, a number of the version say. Over TCP nothing is left for
-/// `flush` to do but to wait for calls that were given up, and on this node nothing. Until all is
-/// flushed the link is not closed as idle, nor changed for a better one.
+/// [`RemoteRegion::write`] confirms each write: over RDMA, it reads a word after the write, which
+/// no device answers before the memory has the written elements. A writer does not. Each call
+/// returns when the device of the region's node has accepted the elements: later operations of this
+/// node on the region find them. Other nodes may find any of them, in any order, before
+/// [`flush`](Self::flush) has returned, and find all of them after that. If the writer is dropped
+/// without a `flush`, the elements arrive some time later. So `flush` before you write the value
+/// that tells others to look, for example a version number. Over TCP, `flush` only waits for calls
+/// whose futures were dropped, and on this node it has nothing to do. Until all is flushed, the
+/// link is neither closed as idle nor replaced by a better one.
 ///
 /// # Errors
-/// After [`RegionError::Unknown`] some of what was written since the last `flush` may not be there,
-/// and the writer begins anew; after every other error the call did nothing, and `flush` says what
-/// became of the calls before it.
+/// After [`RegionError::Unknown`], some elements written since the last `flush` may be missing, and
+/// the writer starts again; after all other errors the call did nothing, and `flush` reports the
+/// fate of the calls before it.
 pub struct RegionWriter<T> {
     region: RemoteRegion<T>,
-    /// `None` where the region has [no network](RegionError::NoNetwork).
+    /// `None` if the region has [no network](RegionError::NoNetwork).
     writer: Option<SharedWriter>,
 }
 
-/// Elements that are to be written to a region: a slice to be filled, all of it, and given to
-/// [`RegionWriter::write_draft`]. It has zeros in it at first, or what lay in its memory before: an
-/// earlier draft, or what came from that node. Made by [`RegionWriter::draft`].
+/// Elements to be written to a region: a slice to fill completely and pass to
+/// [`RegionWriter::write_draft`]. At first it contains zeros, or old data of its memory: an earlier
+/// draft, or data from that node. Created by [`RegionWriter::draft`].
 ///
-/// There may be several at one time, and any writer to a region of the same node may write it.
-/// Where it has memory of a connection that has ended by then, its elements are copied.
+/// There may be several drafts at a time, and any writer to a region of the same node may write
+/// them. If the draft's memory belongs to a connection that has ended meanwhile, its elements are
+/// copied.
 pub struct RegionDraft<T>(Elements<T>);
 
 enum Elements<T> {
-    /// They are bytes of elements: see `is_made_of`.
+    /// Bytes that are valid elements: see `is_made_of`.
     Drafted(Draft),
     Copied(Vec<T>),
 }
 
 impl<T: Pod> RemoteRegion<T> {
-    /// Returns what writes several times and makes sure of it once, or without a copy.
+    /// Returns a writer, which confirms several writes together, and can write without a copy.
     pub fn writer(&self) -> RegionWriter<T> {
         let writer = self.memory().map(SharedMemory::writer);
         RegionWriter { region: self.clone(), writer }
@@ -58,13 +59,13 @@ impl<T: Pod> RemoteRegion<T> {
 }
 
 impl<T: Pod> RegionWriter<T> {
-    /// Writes `elements` to those from `at` on.
+    /// Writes `elements` to the elements from `at` on.
     ///
     /// # Errors
-    /// [`RegionError`], as its table says of writes.
+    /// [`RegionError`], according to its table for writes.
     ///
     /// # Cancel safety
-    /// When the future is dropped some of them may be written: not later than the next
+    /// If the future is dropped, some of these elements may be written, at the latest when the next
     /// [`flush`](Self::flush) returns.
     pub async fn write(&mut self, at: usize, elements: &[T]) -> Result<(), RegionError> {
         let range = range::following(at, elements.len());
@@ -75,20 +76,20 @@ impl<T: Pod> RegionWriter<T> {
         written.map_err(|error| self.region.error(range, error))
     }
 
-    /// Returns memory for `len` elements that are to be written. From 64 KiB on a device takes them
-    /// from there over RDMA, without a copy, and no memory is taken once there is some. It counts
-    /// as a [view](RemoteRegion::view) does until it was written or is dropped. Fewer bytes, those
-    /// for which there is no room, and those for a region of this node are memory of their own, and
-    /// [copied](RegionDraft::is_copied) as [`write`](Self::write) copies them. It takes no access:
-    /// to write it takes [`Access::WRITE`](crate::Access::WRITE).
+    /// Returns memory for `len` elements to be written. From 64 KiB on, an RDMA device reads them
+    /// from there without a copy, and usually without an allocation. It counts like a
+    /// [view](RemoteRegion::view) until it is written or dropped. Fewer bytes, bytes without room
+    /// there, and elements for a region of this node have separate memory, and are
+    /// [copied](RegionDraft::is_copied) as by [`write`](Self::write). This needs no access; writing
+    /// needs [`Access::WRITE`](crate::Access::WRITE).
     ///
     /// # Errors
-    /// [`RegionError`], as its table says of reads; [`RegionError::OutOfRange`] where the region
-    /// has fewer elements, also where it was said to have more; [`RegionError::Unable`] where this
-    /// node has no memory for them.
+    /// [`RegionError`], according to its table for reads; [`RegionError::OutOfRange`] if the region
+    /// has fewer elements, even if it claimed more; [`RegionError::Unable`] if this node has no
+    /// memory for them.
     ///
     /// # Cancel safety
-    /// May be dropped.
+    /// The future can be dropped.
     pub async fn draft(&self, len: usize) -> Result<RegionDraft<T>, RegionError> {
         let (memory, _) = self.region.find(&(0..len))?;
         let drafted = memory.draft(len.saturating_mul(size_of::<T>())).await;
@@ -96,7 +97,7 @@ impl<T: Pod> RegionWriter<T> {
             Some(draft) if bytemuck::try_cast_slice::<u8, T>(&draft).is_ok() => {
                 Elements::Drafted(draft)
             }
-            // How many there are is the word of their node, and there may be no such memory.
+            // The number was claimed by the region's node, and this node may lack the memory.
             _ => Elements::Copied(try_zeroed_vec(len).map_err(|()| {
                 let (node, bytes) = (self.region.node().into(), len * size_of::<T>());
                 let why = format!("this node has no memory for a draft of {bytes} bytes");
@@ -105,15 +106,15 @@ impl<T: Pod> RegionWriter<T> {
         }))
     }
 
-    /// Writes a draft to the elements from `at` on. Its memory serves the next one. It is
-    /// copied where it does not begin at a multiple of 8 bytes.
+    /// Writes a draft to the elements from `at` on. The next draft reuses its memory. It is copied
+    /// if it does not begin at a multiple of 8 bytes.
     ///
     /// # Errors
-    /// As of [`write`](Self::write). The draft is lost: keep what it was filled from until `flush`
-    /// has returned.
+    /// As for [`write`](Self::write). The draft is lost: keep the data in it until `flush` has
+    /// returned.
     ///
     /// # Cancel safety
-    /// As of `write`.
+    /// As for `write`.
     pub async fn write_draft(
         &mut self,
         at: usize,
@@ -131,13 +132,13 @@ impl<T: Pod> RegionWriter<T> {
         written.map_err(|error| self.region.error(range, error))
     }
 
-    /// Waits until all is there that this has written, for everybody.
+    /// Waits until all elements of this writer are written and visible to all nodes.
     ///
     /// # Errors
-    /// [`RegionError::Unknown`]: of what was written since the last call some may not be there.
+    /// [`RegionError::Unknown`]: some elements written since the last call may be missing.
     ///
     /// # Cancel safety
-    /// May be dropped, and called again.
+    /// The future can be dropped, and this can be called again.
     pub async fn flush(&mut self) -> Result<(), RegionError> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let flushed = writer.flush().await;
@@ -153,9 +154,9 @@ impl<T> RegionWriter<T> {
 }
 
 impl<T> RegionDraft<T> {
-    /// Returns true if its elements are memory of their own, and copied when they are written, as
-    /// [`RegionWriter::write`] copies them. Over TCP, too, it is false from 64 KiB on: there the
-    /// tasks of the link copy them.
+    /// Returns true if its elements have separate memory, and are copied when they are written, as
+    /// by [`RegionWriter::write`]. Over TCP, too, it is false from 64 KiB on: there the tasks of
+    /// the link copy them.
     pub fn is_copied(&self) -> bool {
         matches!(self.0, Elements::Copied(_))
     }

@@ -1,4 +1,4 @@
-//! The arrivals from other nodes: opens, signals, lost messages and events.
+//! Events from other nodes: opens, signals, lost messages, and changes of links and nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::dead_letter::{DeadLetter, DeadLetterCause, DeadLetters};
 use crate::event::NodeEvent;
 use crate::registry::Key;
 
-/// Signals that one node's runtime sends to an actor of another.
+/// Signals that one node's runtime sends to an actor of another node.
 pub(crate) mod signals {
     /// Stop after the running handler.
     pub(crate) const STOP: u16 = 1;
     /// Stop now.
     pub(crate) const KILL: u16 = 2;
-    /// Stop after what was sent before.
+    /// Stop after all messages sent before.
     pub(crate) const DRAIN: u16 = 3;
 }
 
-/// How an actor ended, as its node tells others.
+/// Codes with which a node tells others how an actor ended.
 pub(crate) mod ends {
     /// It was stopped or drained.
     pub(crate) const STOPPED: u16 = 1;
@@ -38,13 +38,13 @@ pub(crate) mod ends {
     pub(crate) const KILLED: u16 = 4;
 }
 
-/// Why an ask of another node gets no answer.
+/// Codes of the reason why an ask of another node gets no answer.
 pub(crate) mod code {
     /// The ask's bytes are not an archive of the message.
     pub(crate) const INVALID_ASK: u16 = 1;
     /// The reply could not be archived.
     pub(crate) const INVALID_REPLY: u16 = 2;
-    /// The actor has as many links as it may have.
+    /// The actor has its maximum number of links.
     pub(crate) const TOO_MANY_LINKS: u16 = 3;
     /// The actor waits for the asker: it is in the chain of the ask.
     pub(crate) const CYCLE: u16 = 4;
@@ -52,12 +52,11 @@ pub(crate) mod code {
 
 /// Finds the actors of this node for its peers.
 pub(crate) trait Directory: Send + Sync + 'static {
-    /// Returns the inbox of the actor that `target` means, of the type with the hash `kind` (0:
-    /// any).
+    /// Returns the inbox of the actor with the address `target` and the type hash `kind` (0: any).
     fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal>;
 }
 
-/// The receivers of what happens between nodes.
+/// The receivers of events between nodes.
 #[derive(Clone)]
 pub(crate) struct Observers {
     pub(crate) dead_letters: Arc<DeadLetters>,
@@ -76,7 +75,7 @@ impl Residents {
         Residents { directory, observers, watch }
     }
 
-    /// Returns for how long this node's runtime has run no task, if that is too long.
+    /// Returns how long this node's runtime has not run a task, if that is too long.
     pub(super) fn blocked(&self) -> Option<Duration> {
         self.watch.blocked()
     }
@@ -116,7 +115,7 @@ impl Host for Residents {
             PeerEvent::NodeDown { peer, cause } => NodeEvent::NodeDown { node: peer, cause },
             _ => return,
         };
-        // An error only says that there is no observer.
+        // An error only means that there is no observer.
         drop(self.observers.events.send(event));
     }
 
@@ -125,7 +124,7 @@ impl Host for Residents {
     }
 }
 
-/// Returns how a link names the actor at `address`; `None` when no actor can have such a name.
+/// Returns the name by which links know the actor at `address`; `None` if no actor can have it.
 pub(super) fn target_of(address: &Address) -> Option<Target> {
     match (address.identity(), address.name()) {
         (Some(Identity { incarnation, key }), _) => {
@@ -138,7 +137,7 @@ pub(super) fn target_of(address: &Address) -> Option<Target> {
     }
 }
 
-/// Returns the address of what a link names so, and of what is known to be its `name`.
+/// Returns the address of the actor that links know as `target`, with its `name` if it is known.
 pub(super) fn address_of(node: Arc<str>, target: Target, name: Option<Arc<str>>) -> Address {
     match target {
         Target::Name(name) => Address::by_name(node, name.into()),

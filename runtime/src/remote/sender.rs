@@ -1,4 +1,4 @@
-//! Outcomes of sends to other nodes, from the transport's words to this layer's; and signals.
+//! Signals, and translation of the transport's outcomes of sends to the types of this crate.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::{AskCause, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 
-/// Sends a signal; waits as a message does, with a `waiter` of its own.
+/// Sends a signal; waits like a message, with a separate `waiter`.
 pub(crate) fn signal(
     to: &RemoteSender,
     signal: SendKind,
@@ -33,25 +33,24 @@ pub(crate) fn signal(
     }))
 }
 
-/// An actor that was found: its address, a way to exactly this one, and what it accepts.
+/// An actor that was found: its address, a way to exactly this actor, and its accepted messages.
 type Found = (Address, RemoteSender, Arc<[Accepted]>);
 
-/// Looks whether there is an actor; waits as a message does, with a `waiter` of its own. Returns
-/// what was found.
+/// Looks up an actor; waits like a message, with a separate `waiter`. Returns the actor.
 pub(crate) fn find(to: &RemoteSender, waiter: Waiter) -> BoxFuture<'_, Result<Found, Cause>> {
     Box::pin(found(to, waiter))
 }
 
 async fn found(to: &RemoteSender, mut waiter: Waiter) -> Result<Found, Cause> {
     let look = |cx: &mut Context<'_>| {
-        // A task that looks up an actor of a dead node again and again lets others run.
+        // Lets other tasks run, even if a task repeatedly looks up an actor of a dead node.
         let turn = ready!(coop::poll_proceed(cx));
         let found = ready!(to.poll_find(&mut waiter, cx));
         turn.made_progress();
         Poll::Ready(found)
     };
     let (found, accepted) = poll_fn(look).await.map_err(|unsent| match unsent {
-        // It ended before this looked: nothing has the name.
+        // The actor ended before this look-up, so its name belongs to no actor.
         Unsent::Closed(_) => Cause::NoSuchActor,
         unsent => cause_of(to, unsent, None),
     })?;
@@ -60,14 +59,14 @@ async fn found(to: &RemoteSender, mut waiter: Waiter) -> Result<Found, Cause> {
     Ok((address, found, accepted))
 }
 
-/// Sends a signal ahead of messages if that needs no waiting.
+/// Sends a signal ahead of messages if it can without a wait.
 pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
     let nothing = MessageForms::NONE;
     let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_, _| Ok(None));
     sent.map(|_| ()).map_err(|unsent| cause_of(to, unsent, None))
 }
 
-/// Waits until the actor is gone, or nothing more can be heard of it.
+/// Waits until the actor is gone, or this node can learn nothing more about it.
 pub(crate) fn closed(to: &RemoteSender) -> BoxFuture<'static, ActorExit> {
     let (mut to, mut waiter) = (to.clone(), Waiter::default());
     Box::pin(poll_fn(move |cx| {
@@ -79,14 +78,14 @@ pub(crate) fn closed(to: &RemoteSender) -> BoxFuture<'static, ActorExit> {
     }))
 }
 
-/// Returns how links tell the end of an actor.
+/// Returns the form in which links report the end of an actor.
 pub(crate) fn reason_of(exit: &ActorExit) -> CloseReason {
     let (code, text) = match exit {
         ActorExit::Stopped => (ends::STOPPED, None),
         ActorExit::Failed(why) => (ends::FAILED, Some(why.clone())),
         ActorExit::Panicked(message) => (ends::PANICKED, Some(message.clone())),
         ActorExit::Killed => (ends::KILLED, None),
-        // Of an actor of this node neither is true.
+        // Never the end of an actor of this node.
         ActorExit::NoActor | ActorExit::NodeDown => (0, None),
     };
     CloseReason { code, text }
@@ -99,12 +98,13 @@ fn exit_of(reason: CloseReason) -> ActorExit {
         ends::FAILED => ActorExit::Failed(text()),
         ends::PANICKED => ActorExit::Panicked(text()),
         ends::KILLED => ActorExit::Killed,
-        // A code that a later version may send.
+        // A later version may send other codes.
         _ => ActorExit::NoActor,
     }
 }
 
-/// Returns why a message was not sent `to` an actor; `failure` is what archiving it met.
+/// Returns the reason why a message was not sent `to` an actor; `failure` is the error from
+/// archiving it.
 pub(crate) fn cause_of(to: &RemoteSender, unsent: Unsent, failure: Option<Cause>) -> Cause {
     match unsent {
         Unsent::NodeDown(NodeDown {
@@ -131,7 +131,7 @@ pub(crate) fn cause_of(to: &RemoteSender, unsent: Unsent, failure: Option<Cause>
     }
 }
 
-/// Returns the error of an asker to which the answer of another node does not come.
+/// Returns the error of an asker whose answer is lost on another node or on the way.
 pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
     match loss {
         ReplyLoss::LinkDown(cause) => AskCause::LinkDown(cause),
@@ -152,7 +152,7 @@ pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
     }
 }
 
-/// Returns the code with which [`lost`] gives the asker this cause: where it has one.
+/// Returns the code for which [`lost`] returns this cause to the asker, if it has one.
 pub(crate) fn code_of(cause: &AskCause) -> u16 {
     match cause {
         AskCause::NotBegun(NotBegun::Stopped) => Replier::NOT_BEGUN,
@@ -167,7 +167,7 @@ pub(crate) fn code_of(cause: &AskCause) -> u16 {
     }
 }
 
-/// Returns the fate that the sender of a confirmed tell is told.
+/// Returns the fate for the sender of a confirmed tell.
 pub(crate) fn fate(fate: Result<(), cause::Fate>) -> Fate {
     match fate {
         Ok(()) => Fate::Delivered,

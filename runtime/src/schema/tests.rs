@@ -1,4 +1,4 @@
-//! Which changes alter a type's identity and layout, and which do not (SH-1 to SH-4).
+//! Changes that alter a type's identity and layout, and changes that do not (SH-1 to SH-4).
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn arguments_are_those_at_the_end_of_a_path() {
 use crate::{Wire, message, rkyv};
 use std::collections::hash_map::RandomState;
 
-/// The messages below are versions of one: they share its name.
+/// The messages below are versions of one message, with the same name.
 macro_rules! version {
     ($name:ident, $($item:tt)*) => {
         mod $name {
@@ -163,12 +163,12 @@ fn generic_messages_differ_by_their_arguments() {
     assert_ne!(Page::<first::Account>::LAYOUT, Page::<field_name::Account>::LAYOUT);
 }
 
-/// SH-3: this compiles because the constants are known to the compiler.
+/// SH-3: this compiles because the compiler knows the constants.
 const _: () = assert!(Page::<u32>::LAYOUT != Page::<u64>::LAYOUT);
 
 #[test]
 fn the_hash_is_fnv_1a() {
-    // The reference values of the algorithm, for no bytes and for "a".
+    // The algorithm's reference values for no bytes and for "a".
     assert_eq!(Hash(Hash::OFFSET).end(), 0x6c62272e07bb014262b821756295c58d);
     assert_eq!(Hash(Hash::OFFSET).bytes(b"a").end(), 0xd228cb696f1a8caf78912b704e4a8964);
 }
@@ -178,7 +178,7 @@ fn the_end_of_a_text_is_part_of_the_hash() {
     assert_ne!(Hash::new("x").str("ab").str("c").end(), Hash::new("x").str("a").str("bc").end());
 }
 
-/// Every type that has a schema can really cross nodes.
+/// Every type with a schema can really cross nodes.
 #[test]
 fn standard_types_are_wire_and_have_layouts_of_their_own() {
     let leaves = [
@@ -225,7 +225,7 @@ fn layout<T: Wire>() -> u128 {
     T::LAYOUT
 }
 
-/// Types made of others.
+/// Returns the layouts of types that are made of other types.
 fn made() -> Vec<u128> {
     vec![
         layout::<Option<u8>>(),
@@ -304,6 +304,6 @@ fn layouts_of_versions_are_those_of_their_builds() {
     assert_eq!(SinceThree::LAYOUTS, [SinceThree::LAYOUT, Two::LAYOUT, one]);
     assert_eq!(SinceThree::TYPE, Two::TYPE);
     distinct(SinceThree::LAYOUTS);
-    // One inside of another type is of the newest version only.
+    // Inside of another type, only the newest version is known.
     assert_eq!(<Option<SinceTwo>>::LAYOUTS, [<Option<Two>>::LAYOUT]);
 }

@@ -1,4 +1,4 @@
-//! The slot alone, all its ends polled by hand.
+//! The slot alone, with all its ends polled by hand.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
@@ -26,7 +26,7 @@ struct Ends<R> {
     bell: Arc<Bell>,
 }
 
-/// Returns an ask that waits.
+/// Returns the ends of a waiting ask.
 fn ends<R: Send + 'static>() -> Ends<R> {
     let bell = Arc::<Bell>::default();
     let (asker, answerer, ask) = slot(Instant::now() + SECOND, Waker::from(bell.clone()), None);
@@ -108,7 +108,7 @@ async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
     assert_eq!(rings(&bell), 1);
 }
 
-/// RS-2: an answer whose drop looks at the slot again would wait for itself for ever.
+/// RS-2: an answer whose drop accesses the slot must not deadlock.
 #[test]
 fn an_answer_is_dropped_without_the_lock() {
     struct Nosy(Option<Arc<dyn OpenAsk>>);
@@ -138,7 +138,8 @@ fn either_the_actor_begins_or_its_asker_knows_that_it_never_will() {
         });
         let error = asker.give_up(NotBegun::Timeout, AskCause::Timeout).unwrap_err();
         let begun = actor.join().unwrap();
-        // The actor may drop the answerer, begun or not, before the asker gives up.
+        // The actor may drop the answerer before the asker gives up, whether it has begun the ask
+        // or not.
         assert_eq!(begun, matches!(error, AskCause::Timeout | AskCause::NoReply), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The actors of a snapshot as a tree: each below the actor that answers for it.
+//! The actors of a snapshot as a tree: each actor below its parent.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 use super::{ActorView, Snapshot};
 use crate::address::Address;
 
-/// The actors of a node by their parents: those that have none first to last, each followed by its
-/// children. Printed, it is a drawing for people. Made by [`Snapshot::tree`].
+/// The actors of a node by their parents: actors without a parent first to last, each followed by
+/// its children. Its `Display` draws it for people. Created by [`Snapshot::tree`].
 #[derive(Debug, Clone)]
 pub struct SupervisionTree<'a> {
-    /// In the order in which they are drawn. (Flat, so that a family of any depth is walked and
+    /// In the order of the drawing. (A flat list, so that a family of any depth is walked and
     /// dropped without recursion.)
     branches: Vec<Branch<'a>>,
 }
@@ -21,23 +21,23 @@ pub struct SupervisionTree<'a> {
 pub struct Branch<'a> {
     /// The actor.
     pub actor: &'a ActorView,
-    /// How many actors are above it: its parent, the parent of that one, and so on.
+    /// The number of actors above it: its parent, the parent's parent, and so on.
     pub depth: usize,
 }
 
 impl Snapshot {
-    /// Returns the actors by their parents. Those of one parent are ordered by their names; those
-    /// without a name come last, the oldest place first.
+    /// Returns the actors by their parents. Children of one parent are ordered by their names;
+    /// actors without a name come last, the oldest place first.
     pub fn tree(&self) -> SupervisionTree<'_> {
         let known: HashSet<&Address> = self.actors.iter().map(|actor| &actor.address).collect();
         let mut families = HashMap::<Option<&Address>, Vec<&ActorView>>::new();
         for actor in &self.actors {
-            // One whose parent ended between two looks stands for itself.
+            // An actor whose parent ended between two looks becomes a root.
             let parent = actor.parent.as_ref().filter(|parent| known.contains(parent));
             families.entry(parent).or_default().push(actor);
         }
         for family in families.values_mut() {
-            // The last one is taken first.
+            // Reversed, because the last one is taken first.
             family.sort_by(|a, b| order(b).cmp(&order(a)));
         }
         let mut branches = Vec::with_capacity(self.actors.len());
@@ -54,7 +54,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the key by which the children of one parent are ordered.
+/// Returns the sort key of the children of one parent.
 fn order(actor: &ActorView) -> (bool, &str, u32, u32) {
     let name = actor.address.name();
     let key = actor.address.identity().map(|identity| identity.key);
@@ -63,12 +63,12 @@ fn order(actor: &ActorView) -> (bool, &str, u32, u32) {
 }
 
 impl<'a> SupervisionTree<'a> {
-    /// Returns all actors in the order of the drawing: each before its children.
+    /// Returns all actors in the order of the drawing: each actor before its children.
     pub fn branches(&self) -> &[Branch<'a>] {
         &self.branches
     }
 
-    /// Returns the actors that have no parent.
+    /// Returns the actors without a parent.
     pub fn roots(&self) -> impl Iterator<Item = &'a ActorView> {
         self.branches.iter().filter(|branch| branch.depth == 0).map(|branch| branch.actor)
     }
@@ -80,10 +80,10 @@ impl<'a> SupervisionTree<'a> {
     }
 }
 
-/// Levels by which a line is indented at most: no screen is wider, and a width has a limit.
+/// Maximum levels of indentation: no screen is wider, and the width of a format is limited.
 const INDENTED_MAX: usize = 100;
 
-/// Draws the tree: a line for each actor, indented by its depth.
+/// Draws the tree with one line per actor, indented by its depth.
 impl fmt::Display for SupervisionTree<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Branch { actor, depth } in &self.branches {

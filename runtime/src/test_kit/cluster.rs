@@ -1,4 +1,4 @@
-//! The nodes of a simulated world, and what is done to them and to the network between.
+//! The nodes of a simulated world, and operations on them and the network between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::event::NodeEvent;
 use crate::node::{Node, NodeBuilder};
 use crate::remote::Network;
 
-/// How often something is looked at that nothing tells of.
+/// Interval of polling for changes without a notification.
 const LOOK: Duration = Duration::from_millis(1);
 const SECRET: &str = "a secret of tests, which no other cluster has or may have";
 
 /// The nodes of one simulated world, its network and its clock. Clones are the same cluster.
 ///
 /// A body gets one from [`Simulation::run`](super::Simulation::run). Methods that name a node panic
-/// when the cluster has had none of that name: a misspelled fault would make a test pass.
+/// if the cluster never had a node of that name, because a misspelt fault would make a test pass.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -32,11 +32,11 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// By name; `None` of a node that was killed.
+    /// By name; `None` for a node that was killed.
     nodes: BTreeMap<String, Option<Node>>,
     usual: LinkModel,
     special: BTreeMap<(String, String), LinkModel>,
-    /// One way each.
+    /// Each cut is one way.
     cuts: BTreeSet<(String, String)>,
     paused: BTreeSet<String>,
 }
@@ -48,11 +48,11 @@ impl Cluster {
         Cluster { shared: Arc::new(Shared { world, state: Mutex::new(state) }) }
     }
 
-    /// Returns the node of this name, which is started if there is none that lives, and linked with
-    /// the others that can be reached.
+    /// Returns the node of this name. Starts it if it does not live, and links it with the others
+    /// that it can reach.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// Panics if the node cannot be started.
     pub async fn node(&self, name: &str) -> Node {
         match self.living(name) {
             Some(node) => node,
@@ -60,7 +60,7 @@ impl Cluster {
         }
     }
 
-    /// Starts a node as [`node`](Self::node) does, with the settings that `describe` gives it.
+    /// Starts a node like [`node`](Self::node), with the settings that `describe` adds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -75,7 +75,7 @@ impl Cluster {
     /// ```
     ///
     /// # Panics
-    /// When it cannot be started, or a node of this name lives.
+    /// Panics if the node cannot be started, or a node of this name lives.
     pub async fn node_with(
         &self,
         name: &str,
@@ -96,7 +96,7 @@ impl Cluster {
     /// Starts nodes called `n1`, `n2` and so on, all linked.
     ///
     /// # Panics
-    /// When one cannot be started.
+    /// Panics if a node cannot be started.
     pub async fn nodes(&self, count: usize) -> Vec<Node> {
         let mut nodes = Vec::new();
         for number in 1..=count {
@@ -105,9 +105,9 @@ impl Cluster {
         nodes
     }
 
-    /// Starts to describe a node that dials the others. For tests of what [`node`](Self::node) does
-    /// by itself: give the node that was started to [`adopt`](Self::adopt), or the cluster knows
-    /// its network only.
+    /// Returns a builder for a node that dials the others. Use it to test steps that
+    /// [`node`](Self::node) does for you: pass the started node to [`adopt`](Self::adopt),
+    /// otherwise the cluster only knows its network.
     pub fn builder(&self, name: &str) -> NodeBuilder {
         let (wire, fabric) = self.world().network(name);
         let network = Network { wire, fabrics: vec![fabric], doors: Default::default() };
@@ -120,7 +120,7 @@ impl Cluster {
         builder.network(network).entropy(self.world().entropy())
     }
 
-    /// Counts a node among those of the cluster, and has the log tell what it meets.
+    /// Adds a node to the cluster, and adds its events to the log.
     pub fn adopt(&self, node: &Node) {
         let name = node.name().to_owned();
         self.shared.state.lock().nodes.insert(name.clone(), Some(node.clone()));
@@ -136,27 +136,27 @@ impl Cluster {
         });
     }
 
-    /// Waits until all nodes that live are linked with each other, but for those between which
-    /// something is cut or paused. (A link that was closed since nothing uses it is missed:
+    /// Waits until all living nodes are linked with each other, except pairs with a cut or a pause.
+    /// (It never ends if a link was closed because it was idle:
     /// [`Profile::idle_close`](crate::Profile::idle_close).)
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// The future can be dropped at any time without loss.
     pub async fn settle(&self) {
         while !self.all().iter().all(|node| self.is_linked(node)) {
             self.sleep(LOOK).await;
         }
     }
 
-    /// Ends a node as the loss of its process does: no goodbye, its links are gone, its actors are
-    /// killed. Other nodes find that out as they would. Its name may be started again. (Tasks that
-    /// the test itself has spawned go on, and values of actors are dropped.)
+    /// Ends a node like the loss of its process: no goodbye, its links are gone, its actors are
+    /// killed. Other nodes detect this as usual. Its name may be started again. (Tasks that the
+    /// test itself has spawned go on, and values of actors are dropped.)
     ///
     /// # Cancel safety
-    /// When the future is dropped the node has ended, but some of its actors may end later.
+    /// If the future is dropped, the node has ended, but some of its actors may end later.
     ///
     /// # Panics
-    /// When the cluster has had no such node.
+    /// Panics if the cluster never had such a node.
     pub async fn kill(&self, name: &str) {
         self.check(name);
         let node = {
@@ -170,22 +170,22 @@ impl Cluster {
         }
     }
 
-    /// Kills a node and starts one of the same name, without actors.
+    /// Kills a node and starts one with the same name, without actors.
     ///
     /// # Panics
-    /// When the cluster has had no such node, or it cannot be started.
+    /// Panics if the cluster never had such a node, or it cannot be started.
     pub async fn restart(&self, name: &str) -> Node {
         self.kill(name).await;
         self.node(name).await
     }
 
-    /// Lets nothing pass between two nodes until they are [mended](Self::mend).
+    /// Cuts two nodes off from each other until they are [mended](Self::mend).
     pub fn cut(&self, a: &str, b: &str) {
         self.cut_one_way(a, b);
         self.cut_one_way(b, a);
     }
 
-    /// Lets nothing pass from one node to another.
+    /// Drops everything that one node sends to another.
     pub fn cut_one_way(&self, from: &str, to: &str) {
         self.set_cut(from, to, true);
     }
@@ -227,8 +227,8 @@ impl Cluster {
         }
     }
 
-    /// Holds back all that a node sends and receives until it is [resumed](Self::resume). Its
-    /// timers and its actors go on, unlike those of a process that is stopped.
+    /// Holds back everything that a node sends and receives until it is [resumed](Self::resume).
+    /// Its timers and its actors go on, unlike in a stopped process.
     pub fn pause(&self, name: &str) {
         self.check(name);
         if self.shared.state.lock().paused.insert(name.to_owned()) {
@@ -236,7 +236,7 @@ impl Cluster {
         }
     }
 
-    /// Lets a paused node go on.
+    /// Resumes a paused node.
     pub fn resume(&self, name: &str) {
         self.check(name);
         if self.shared.state.lock().paused.remove(name) {
@@ -244,13 +244,13 @@ impl Cluster {
         }
     }
 
-    /// Sets how fast all links are that have no model of their own.
+    /// Sets the speed of all links without a model of their own.
     pub fn set_links(&self, links: LinkModel) {
         self.shared.state.lock().usual = links;
         self.world().set_links(links);
     }
 
-    /// Sets how fast the way from one node to another is; the way back is another one.
+    /// Sets the speed of the way from one node to another, but not of the way back.
     pub fn set_link(&self, from: &str, to: &str, link: LinkModel) {
         self.check(from);
         self.check(to);
@@ -258,32 +258,32 @@ impl Cluster {
         self.world().set_link(from, to, link);
     }
 
-    /// Returns how fast the way from one node to another is.
+    /// Returns the speed of the way from one node to another.
     pub fn link(&self, from: &str, to: &str) -> LinkModel {
         let state = self.shared.state.lock();
         let path = (from.to_owned(), to.to_owned());
         state.special.get(&path).copied().unwrap_or(state.usual)
     }
 
-    /// Waits until this much virtual time has passed, to the nanosecond.
+    /// Waits until exactly this much virtual time has passed, to the nanosecond.
     pub async fn sleep(&self, time: Duration) {
         self.world().sleep(time).await;
     }
 
-    /// Waits for a time that the seed draws, `longest` at most: so the parts of a test come at
-    /// other moments, and in another order, with each seed.
+    /// Waits for a time that the seed draws, at most `longest`, so that the parts of a test run at
+    /// different moments and in different orders with each seed.
     pub async fn sleep_up_to(&self, longest: Duration) {
         let time = self.up_to(longest);
         self.sleep(time).await;
     }
 
-    /// Returns a time that the seed draws, `longest` at most.
+    /// Returns a time that the seed draws, at most `longest`.
     pub(super) fn up_to(&self, longest: Duration) -> Duration {
         let most = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.random() % most.saturating_add(1).max(1))
     }
 
-    /// Returns how much virtual time has passed since the run began.
+    /// Returns the virtual time since the run began.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.world().now())
     }
@@ -303,24 +303,24 @@ impl Cluster {
         self.world().log(line);
     }
 
-    /// Returns the log so far: a line for each event, after its virtual time in nanoseconds. The
-    /// same in every run of the same body with the same seed.
+    /// Returns the log so far: a line per event, after its virtual time in nanoseconds. Every run
+    /// of the same body with the same seed has the same log.
     pub fn log_text(&self) -> String {
         self.world().log_text()
     }
 
-    /// Returns the simulated network itself: for faults of single frames, dials and bytes, devices
-    /// that are lost, and names in DNS.
+    /// Returns the simulated network itself, for faults of single frames, dials and bytes, lost
+    /// devices, and names in DNS.
     pub fn world(&self) -> &World {
         &self.shared.world
     }
 
-    /// Returns the names of all nodes that there were, in order.
+    /// Returns the names of all nodes that were ever started, in order.
     pub(super) fn names(&self) -> Vec<String> {
         self.shared.state.lock().nodes.keys().cloned().collect()
     }
 
-    /// Returns true if nothing passes from one node to another.
+    /// Returns true if the way from one node to another is cut.
     pub(super) fn is_cut(&self, from: &str, to: &str) -> bool {
         self.shared.state.lock().cuts.contains(&(from.to_owned(), to.to_owned()))
     }
@@ -333,14 +333,14 @@ impl Cluster {
         self.all().into_iter().find(|node| node.name() == name)
     }
 
-    /// Returns the nodes that live, in the order of their names.
+    /// Returns the living nodes, in the order of their names.
     fn all(&self) -> Vec<Node> {
         let state = self.shared.state.lock();
         let living = state.nodes.values().flatten().filter(|node| !node.residents().is_closed());
         living.cloned().collect()
     }
 
-    /// Returns true if a node and all others between which nothing is cut have a link.
+    /// Returns true if a node has a link to each other node between which nothing is cut or paused.
     fn is_linked(&self, node: &Node) -> bool {
         let apart = |a: &str, b: &str| self.is_cut(a, b) || self.is_cut(b, a);
         self.all().iter().filter(|other| other.id() != node.id()).all(|other| {
@@ -350,12 +350,13 @@ impl Cluster {
         })
     }
 
-    /// Returns what actors of all nodes wait for, and which have messages.
+    /// Returns the waits of actors on all nodes, and the actors with messages.
     pub(super) fn waits(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for node in self.all() {
             for actor in node.residents().all().iter().filter(|actor| !actor.is_tie()) {
-                let (depth, awaits) = (actor.depth(), node.residents().awaited_by(&**actor));
+                let (depth, awaits) =
+                    (actor.intake().depth(), node.residents().awaited_by(&**actor));
                 let messages = depth.local + depth.remote;
                 let awaits = awaits.map_or(String::new(), |what| format!(", it waits for {what}"));
                 if messages > 0 || !awaits.is_empty() {
@@ -366,14 +367,14 @@ impl Cluster {
         lines
     }
 
-    /// Gives all nodes up.
+    /// Drops all nodes.
     pub(super) fn forget(&self) {
         let nodes = std::mem::take(&mut self.shared.state.lock().nodes);
         drop(nodes);
     }
 
     /// # Panics
-    /// When there was no node of this name.
+    /// Panics if there never was a node of this name.
     fn check(&self, name: &str) {
         let names = self.names();
         let is_known = names.iter().any(|known| known == name);
@@ -391,7 +392,7 @@ fn address(name: &str) -> String {
     format!("{name}:7700")
 }
 
-/// Returns what a node met, for people.
+/// Returns an event of a node as a text for people.
 fn text_of(event: &NodeEvent) -> String {
     match event {
         NodeEvent::LinkUp { node, .. } => format!("linked to {}", node.name),

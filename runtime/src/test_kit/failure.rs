@@ -1,22 +1,22 @@
-//! How a run failed: for people, and for tests that look for a seed that fails.
+//! Failures of runs, for people and for tests that look for a failing seed.
 
 use std::fmt;
 use std::time::Duration;
 
 use ringpost_transport::fabric::sim::is_of_frame;
 
-/// The variable that names the only seed to be run.
+/// The variable with the only seed to run.
 pub(super) const SEED_VARIABLE: &str = "RINGPOST_TEST_SEED";
-/// The variable that says with how many seeds each check runs.
+/// The variable with the number of seeds for each check.
 pub(super) const CASES_VARIABLE: &str = "RINGPOST_TEST_CASES";
-/// How many lines of the log a failure shows that are of no single frame.
+/// Number of log lines, without frames, that a failure shows.
 const TAIL_LINES: usize = 40;
-/// How many lines of the end of the log a failure shows after that, frames included.
+/// Number of last log lines, including frames, that a failure shows after that.
 const LAST_LINES: usize = 8;
 
-/// A run that failed. `Display` and `Debug` write its seed, its cause, what actors waited for, the
-/// end of the log (links, faults and the test's own lines, and a few of the last frames), and the
-/// command that replays it. Two runs of one body with one seed fail alike.
+/// A run that failed. `Display` and `Debug` write its seed, its cause, the waits of actors, the end
+/// of the log (links, faults and the test's own lines, and a few of the last frames), and the
+/// command that replays it. Two runs of one body with one seed fail in the same way.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
     seed: u64,
@@ -25,18 +25,18 @@ pub struct Failure {
     waits: Vec<String>,
 }
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FailureCause {
-    /// The body panicked, so it may be that an assertion failed.
+    /// The body panicked, for example in an assertion.
     #[error("the body panicked: {0}")]
     Panicked(String),
-    /// The body waits, and nothing can happen any more. (While a node lives something can: such a
-    /// body is over its limit.)
+    /// The body waits, and nothing can happen any more. (While a node lives, something can happen:
+    /// then the body exceeds its limit instead.)
     #[error("the body waits, and nothing can happen any more")]
     Deadlock,
-    /// The body took more virtual time than it may.
+    /// The body exceeded its limit of virtual time.
     #[error("the body has not ended within its limit of {0:?} of virtual time")]
     OverLimit(Duration),
 }
@@ -53,18 +53,17 @@ impl Failure {
         self.seed
     }
 
-    /// Returns why it failed.
+    /// Returns the reason why it failed.
     pub fn cause(&self) -> &FailureCause {
         &self.cause
     }
 
-    /// Returns the whole log of the run: a line for each event, after its virtual time in
-    /// nanoseconds.
+    /// Returns the whole log of the run: a line per event, after its virtual time in nanoseconds.
     pub fn log(&self) -> &str {
         &self.log
     }
 
-    /// Returns what actors waited for, a line for each of them, and whose mailboxes were not empty.
+    /// Returns a line for each actor that waited or had messages in its mailbox.
     pub fn waits(&self) -> &[String] {
         &self.waits
     }
@@ -94,7 +93,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Writes the last of these lines, so many at most.
+/// Writes the last lines, at most `most` of them.
 fn write_last(f: &mut fmt::Formatter<'_>, lines: &[&str], most: usize) -> fmt::Result {
     let last = &lines[lines.len().saturating_sub(most)..];
     last.iter().try_for_each(|line| writeln!(f, "  {line}"))

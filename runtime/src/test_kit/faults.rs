@@ -4,26 +4,27 @@ use std::time::Duration;
 
 use super::cluster::Cluster;
 
-/// What may happen to the nodes of a cluster while it is [shaken](Cluster::shake), one fault at a
-/// time. Fields of time that are zero switch a kind off.
+/// The faults that can happen to the nodes of a cluster while it is [shaken](Cluster::shake), one
+/// at a time. A time of zero switches its kind of fault off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults {
-    /// From one fault to the next, on average.
+    /// The average time from one fault to the next.
     pub every: Duration,
-    /// How long the way from one node to another takes this much longer, at most: see `slowed_by`.
+    /// Maximum time for which the way from one node to another is slowed, by up to `slowed_by`.
     pub slow_for: Duration,
-    /// How much longer, at most.
+    /// Maximum additional delay of a slowed way.
     pub slowed_by: Duration,
-    /// Links are lost, while the nodes live on.
+    /// Loses links while their nodes live on.
     pub lost_links: bool,
-    /// How long two nodes are cut off from each other, or one from the other, at most.
+    /// Maximum time for which two nodes are cut off from each other, in one direction or both.
     pub cut_for: Duration,
-    /// How long a node sends and receives nothing, at most.
+    /// Maximum time for which a node sends and receives nothing.
     pub paused_for: Duration,
 }
 
 impl Faults {
-    /// Faults that no node is found down for: slow ways, lost links, short cuts and pauses.
+    /// Returns faults after which no node is found down: slow ways, lost links, short cuts and
+    /// pauses.
     pub fn mild() -> Self {
         Faults {
             every: Duration::from_millis(200),
@@ -35,13 +36,13 @@ impl Faults {
         }
     }
 
-    /// The same, with cuts and pauses that are long enough for nodes to find each other down.
+    /// Returns the same kinds, with cuts and pauses long enough for nodes to find each other down.
     pub fn harsh() -> Self {
         let (cut_for, paused_for) = (Duration::from_secs(15), Duration::from_secs(10));
         Faults { every: Duration::from_millis(500), cut_for, paused_for, ..Faults::mild() }
     }
 
-    /// The kinds that are on.
+    /// Returns the kinds that are switched on.
     fn kinds(&self) -> Vec<Kind> {
         let kinds = [
             (Kind::Slow, !self.slow_for.is_zero() && !self.slowed_by.is_zero()),
@@ -70,9 +71,9 @@ enum Kind {
 }
 
 impl Cluster {
-    /// Has faults that the seed draws happen to the nodes for this time, and a little longer until
-    /// the last one is over. What the test itself has cut, paused or slowed stays so. Best run
-    /// beside the work, with `tokio::join!`.
+    /// Causes faults that the seed draws for this time, and a little longer until the last one is
+    /// over. Cuts, pauses and slow ways set by the test itself remain. Best run beside the work,
+    /// with `tokio::join!`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -87,8 +88,8 @@ impl Cluster {
     /// ```
     ///
     /// # Cancel safety
-    /// When the future is dropped the fault of that moment stays: a slow way, or a cut or a pause,
-    /// which [`mend_all`](Self::mend_all) ends.
+    /// If the future is dropped, the current fault remains: a slow way, or a cut or a pause, which
+    /// [`mend_all`](Self::mend_all) ends.
     pub async fn shake(&self, faults: Faults, time: Duration) {
         let (end, kinds) = (self.now() + time, faults.kinds());
         while !kinds.is_empty() {
@@ -136,7 +137,7 @@ impl Cluster {
                 self.sleep_up_to(faults.paused_for).await;
                 self.resume(a);
             }
-            // The test itself has done that.
+            // The test itself has done this already.
             Kind::Cut | Kind::CutOneWay | Kind::Pause => {}
         }
     }

@@ -1,4 +1,4 @@
-//! `Probe`: an actor that tells a test what came to it.
+//! `Probe`: an actor that hands its messages to a test.
 
 use std::any::type_name;
 use std::collections::VecDeque;
@@ -18,17 +18,17 @@ use crate::message::Message;
 use crate::node::Node;
 use crate::{actor, handlers, limits};
 
-/// How long an expectation waits, unless the probe says otherwise.
+/// Default time-out of expectations.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many messages a failed expectation shows.
+/// Number of messages that a failed expectation shows.
 const SHOWN_MAX: usize = 16;
 
-/// An actor that takes messages `M`, answers them with `R`, and lets a test look at them, one after
-/// the other. It is spawned on any node, simulated or not, and stops when it is dropped.
+/// An actor that takes messages `M`, answers them with `R`, and hands them to a test one after the
+/// other. It is spawned on any node, simulated or not, and stops when it is dropped.
 ///
-/// Expectations wait [10 s](Self::patience), of virtual time where it is simulated, and then panic
-/// with the messages that did come. 1,024 messages wait for the test, and then those in the
-/// mailbox.
+/// Expectations wait [10 s](Self::patience), in virtual time if it is simulated, and then panic
+/// with the messages that did arrive. Up to 1,024 messages wait for the test, and further ones in
+/// the mailbox.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +42,7 @@ const SHOWN_MAX: usize = 16;
 ///     cents: u64,
 /// }
 ///
-/// /// Tells a reader each price that is not the last one.
+/// /// Tells a reader each price that differs from the last one.
 /// #[actor]
 /// struct Filter {
 ///     last: u64,
@@ -77,14 +77,14 @@ pub struct Probe<M: Message, R: Reply = ()> {
     actor: ActorRef<ProbeActor<M, R>>,
     answer: SharedAnswer<M, R>,
     patience: Duration,
-    /// The last messages that the test was given or that were skipped, for people.
+    /// The last messages that the test got or that were skipped, for people.
     shown: VecDeque<String>,
     received: usize,
 }
 
 /// A message, and the way back to its asker, unless it was answered.
 type Arrival<M, R> = (M, ReplyTo<R>);
-/// Makes answers.
+/// A function that creates answers.
 type Answer<M, R> = Box<dyn FnMut(&M) -> R + Send>;
 type SharedAnswer<M, R> = Arc<Mutex<Option<Answer<M, R>>>>;
 
@@ -107,32 +107,32 @@ impl<M: Message, R: Reply> ProbeActor<M, R> {
             }
             None => reply,
         };
-        // An error says that the probe is gone, and that this actor is about to stop.
+        // An error means that the probe has gone, and that this actor will stop.
         drop(at_rest(self.arrivals.send((msg, reply))).await);
     }
 }
 
 impl<M: Message + fmt::Debug> Probe<M> {
-    /// Spawns a probe with a name, which is told messages.
+    /// Spawns a probe with a name, for messages that are told.
     ///
     /// # Errors
-    /// Those of [`Node::spawn`].
+    /// As for [`Node::spawn`].
     ///
     /// # Cancel safety
-    /// When the future is dropped the actor may live until the node shuts down.
+    /// If the future is dropped, the actor may live until the node shuts down.
     pub async fn spawn(node: &Node, name: impl Into<String>) -> Result<Self, SpawnError> {
         Probe::spawn_with(node, SpawnOptions::named(name)).await
     }
 }
 
 impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
-    /// Spawns a probe with a name, which is asked, too: `Probe::<Question, u64>::asked(..)`.
+    /// Spawns a probe with a name, which also answers asks: `Probe::<Question, u64>::asked(..)`.
     ///
     /// # Errors
-    /// Those of [`Node::spawn`].
+    /// As for [`Node::spawn`].
     ///
     /// # Cancel safety
-    /// When the future is dropped the actor may live until the node shuts down.
+    /// If the future is dropped, the actor may live until the node shuts down.
     pub async fn asked(node: &Node, name: impl Into<String>) -> Result<Self, SpawnError> {
         Probe::spawn_with(node, SpawnOptions::named(name)).await
     }
@@ -140,10 +140,10 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
     /// Spawns a probe with these options.
     ///
     /// # Errors
-    /// Those of [`Node::spawn_with`].
+    /// As for [`Node::spawn_with`].
     ///
     /// # Cancel safety
-    /// When the future is dropped the actor may live until the node shuts down.
+    /// If the future is dropped, the actor may live until the node shuts down.
     pub async fn spawn_with(node: &Node, options: SpawnOptions) -> Result<Self, SpawnError> {
         let (sender, arrivals) = mpsc::channel(limits::MAILBOX_CAPACITY);
         let answer = SharedAnswer::<M, R>::default();
@@ -153,58 +153,57 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
         Ok(Probe { arrivals, actor, answer, patience, shown, received: 0 })
     }
 
-    /// Sets how long expectations wait.
+    /// Sets the time-out of expectations.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Returns a reference to its actor, which tells and asks.
+    /// Returns a reference to its actor, for tells and asks.
     pub fn reference(&self) -> &ActorRef<ProbeActor<M, R>> {
         &self.actor
     }
 
-    /// Returns where it is told `M`.
+    /// Returns a recipient for tells of `M` to the probe.
     pub fn recipient(&self) -> Recipient<M> {
         self.actor.recipient()
     }
 
-    /// Returns where it is asked `M`.
+    /// Returns a recipient for asks with `M` to the probe.
     pub fn asker(&self) -> Recipient<M, R> {
         self.actor.asker()
     }
 
-    /// Has it answer each message that comes from now on by itself. The test gets the messages all
-    /// the same.
+    /// Answers each later message with the result of `answer`. The test still gets the messages.
     pub fn answer(&self, answer: impl FnMut(&M) -> R + Send + 'static) {
         *self.answer.lock() = Some(Box::new(answer));
     }
 
-    /// Returns how many messages the test has been given, those that were skipped included.
+    /// Returns the number of messages that the test has got, including skipped ones.
     pub fn received(&self) -> usize {
         self.received
     }
 
-    /// Waits for the next message. An asker whose message was not [answered](Self::answer) gets
-    /// [`AskCause::NoReply`](crate::AskCause::NoReply).
+    /// Waits for the next message. If it was an ask and not [answered](Self::answer), the asker
+    /// gets [`AskCause::NoReply`](crate::AskCause::NoReply).
     ///
     /// # Panics
-    /// When none comes in time.
+    /// Panics if no message arrives in time.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// The future can be dropped at any time without loss.
     pub async fn expect(&mut self) -> M {
         self.expect_ask().await.0
     }
 
-    /// Waits for the next message, and gives the way back to its asker with it. Where the message
-    /// was told, or [answered](Self::answer), nobody waits for what is sent there.
+    /// Waits for the next message, and returns it with the way back to its asker. If the message
+    /// was told or [answered](Self::answer), an answer sent there is dropped.
     ///
     /// # Panics
-    /// When none comes in time.
+    /// Panics if no message arrives in time.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// The future can be dropped at any time without loss.
     pub async fn expect_ask(&mut self) -> (M, ReplyTo<R>) {
         match timeout(self.patience, self.arrivals.recv()).await {
             Ok(Some(arrival)) => self.note(arrival),
@@ -213,13 +212,13 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
         }
     }
 
-    /// Waits for a message of which `matches` is true. Those before it are skipped.
+    /// Waits for a message for which `matches` returns true. Earlier messages are skipped.
     ///
     /// # Panics
-    /// When none comes in time; all of them together have as long as one.
+    /// Panics if no such message arrives in time, including the time for skipped messages.
     ///
     /// # Cancel safety
-    /// When the future is dropped what was skipped is lost.
+    /// If the future is dropped, skipped messages are lost.
     pub async fn expect_matching(&mut self, mut matches: impl FnMut(&M) -> bool) -> M {
         let end = Instant::now() + self.patience;
         loop {
@@ -239,13 +238,14 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
         }
     }
 
-    /// Waits for this time, in which no message may come.
+    /// Waits for this time, in which no message may arrive.
     ///
     /// # Panics
-    /// When one comes, or has come before and the test has not been given it; when its node ends.
+    /// Panics if a message arrives, or has arrived before and not been given to the test, or if the
+    /// node ends.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// The future can be dropped at any time without loss.
     pub async fn expect_none(&mut self, time: Duration) {
         match timeout(time, self.arrivals.recv()).await {
             Err(_) => {}
@@ -258,14 +258,14 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
         }
     }
 
-    /// Waits for the end of an actor, here or on another node, and says how it ended. (What the
-    /// actor sent to the probe before may come later.)
+    /// Waits for the end of an actor, here or on another node, and returns how it ended. (Messages
+    /// that the actor sent to the probe before may arrive later.)
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// Panics if the actor does not end in time.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// The future can be dropped at any time without loss.
     pub async fn expect_down(&self, actor: &impl Watchable) -> ActorExit {
         let (address, exit) = crate::actor::exit_of(actor);
         match timeout(self.patience, exit).await {
@@ -283,7 +283,7 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
         arrival
     }
 
-    /// Returns what a failed expectation says.
+    /// Returns the text of a failed expectation.
     fn complaint(&self, why: &str) -> String {
         let (actor, kind, count) = (self.actor.address(), type_name::<M>(), self.received);
         let mut text = format!("probe {actor} of {kind}: {why}. It was sent {count} before");
@@ -297,7 +297,7 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
 
 impl<M: Message, R: Reply> Drop for Probe<M, R> {
     fn drop(&mut self) {
-        // It is an actor of this node: that never fails.
+        // Never fails, because it is an actor of this node.
         self.actor.request_stop().ok();
     }
 }

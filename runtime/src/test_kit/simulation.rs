@@ -1,4 +1,4 @@
-//! Runs a body once in a simulated world, and says how it failed.
+//! Runs a body once in a simulated world, and reports its failure.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use ringpost_transport::shield;
 use super::cluster::Cluster;
 use super::failure::{CASES_VARIABLE, Failure, FailureCause, SEED_VARIABLE};
 
-/// Virtual time that a body may take, unless the simulation says otherwise.
+/// Default limit of virtual time for a body.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// One run of a body, described. Made by [`Cluster::seeded`].
+/// The settings of one run of a body. Created by [`Cluster::seeded`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing runs before `run`"]
 pub struct Simulation {
@@ -24,7 +24,7 @@ pub struct Simulation {
 }
 
 impl Cluster {
-    /// Describes a run in which all chance is drawn from this seed.
+    /// Returns the settings of a run in which all randomness is drawn from this seed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -44,7 +44,8 @@ impl Cluster {
     }
 }
 
-/// The links of an ordinary data centre, over which words of two nodes often change places.
+/// Returns the links of an ordinary data centre, over which messages of two nodes often overtake
+/// each other.
 fn usual_links() -> LinkModel {
     LinkModel {
         latency: Duration::from_micros(100),
@@ -55,27 +56,27 @@ fn usual_links() -> LinkModel {
 }
 
 impl Simulation {
-    /// Bounds the virtual time that the body may take, to less than a year: 10 minutes when not
-    /// set. A body that waits for what never comes fails so, since nodes exchange heartbeats for
-    /// ever.
+    /// Sets the limit of virtual time for the body, less than a year: 10 minutes by default. A body
+    /// that waits for something that never happens fails at this limit, because nodes exchange
+    /// heartbeats forever.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Sets how fast links are: when not set, those of an ordinary data centre, 100 to 200 us and
-    /// 10 Gb/s.
+    /// Sets the speed of links; by default as in an ordinary data centre, 100 to 200 us and 10
+    /// Gb/s.
     pub fn links(mut self, links: LinkModel) -> Self {
         self.links = links;
         self
     }
 
-    /// Runs the body. Where the variable `RINGPOST_TEST_SEED` is set, its seed is taken instead,
-    /// and the whole log is printed.
+    /// Runs the body. If the variable `RINGPOST_TEST_SEED` is set, uses its seed instead, and
+    /// prints the whole log.
     ///
     /// # Panics
-    /// When the body panics, is deadlocked or takes longer than its limit: with the seed, the end
-    /// of the log, and how to replay it ([`Failure`]).
+    /// Panics if the body panics, deadlocks or exceeds its limit: with the seed, the end of the
+    /// log, and the command to replay it ([`Failure`]).
     #[track_caller]
     pub fn run<T, F>(mut self, body: impl FnOnce(Cluster) -> F) -> T
     where
@@ -89,15 +90,15 @@ impl Simulation {
         }
         match ran {
             Ok(value) => value,
-            // (No closure: it would be the place of the panic, and not the caller.)
+            // (Not a closure, because the panic would have its location instead of the caller's.)
             Err(failure) => panic!("{failure}"),
         }
     }
 
-    /// Runs the body, and returns how it failed.
+    /// Runs the body, and returns its failure, if any.
     ///
     /// # Errors
-    /// [`Failure`] when the body panics, is deadlocked or takes longer than its limit.
+    /// [`Failure`] if the body panics, deadlocks or exceeds its limit.
     pub fn try_run<T, F>(&self, body: impl FnOnce(Cluster) -> F) -> Result<T, Failure>
     where
         F: Future<Output = T>,
@@ -105,8 +106,8 @@ impl Simulation {
         self.attempt(body).0
     }
 
-    /// Runs the body once for each of these seeds instead of its own, up to the first that fails:
-    /// [`check`](super::check) with a limit or links of its own.
+    /// Runs the body once per seed in `seeds`, up to the first that fails: [`check`](super::check)
+    /// with a limit and links of its own.
     ///
     /// ```
     /// use std::time::Duration;
@@ -120,7 +121,8 @@ impl Simulation {
     /// ```
     ///
     /// # Panics
-    /// When one fails, as [`run`](Self::run) does; when a variable is no number, or says 0 seeds.
+    /// Panics if a run fails, like [`run`](Self::run), or if a variable is not a number, or asks
+    /// for 0 seeds.
     #[track_caller]
     pub fn check<F>(&self, seeds: impl IntoIterator<Item = u64>, body: impl Fn(Cluster) -> F)
     where
@@ -135,8 +137,7 @@ impl Simulation {
         }
     }
 
-    /// Runs the body once for each of these seeds instead of its own, up to the first that fails,
-    /// and returns how.
+    /// Runs the body once per seed in `seeds`, up to the first that fails, and returns the failure.
     pub fn find<F>(
         &self,
         seeds: impl IntoIterator<Item = u64>,
@@ -158,7 +159,7 @@ impl Simulation {
         let seen = Arc::new(Mutex::new((String::new(), Vec::new())));
         let observed = async {
             let mut body = pin!(body(cluster.clone()));
-            // Dropped before the body, wherever that ends: what waits is still there.
+            // Dropped before the body, wherever that ends, so pending waits still exist.
             let _witness = Witness { cluster: cluster.clone(), seen: seen.clone() };
             body.as_mut().await
         };
@@ -174,8 +175,8 @@ impl Simulation {
     }
 }
 
-/// Notes the log and what actors wait for when a body ends, and gives the nodes up. The tasks that
-/// are left end after that in any order, which is no part of the log.
+/// Records the log and the waits of actors when a body ends, and drops the nodes. After that, the
+/// remaining tasks end in any order, which the log does not contain.
 struct Witness {
     cluster: Cluster,
     seen: Arc<Mutex<(String, Vec<String>)>>,
@@ -188,10 +189,10 @@ impl Drop for Witness {
     }
 }
 
-/// Returns the number that a variable of the environment holds.
+/// Returns the number in an environment variable.
 ///
 /// # Panics
-/// When it holds something else.
+/// Panics if it contains something else.
 fn number_of(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     match text.trim().parse() {
@@ -200,10 +201,10 @@ fn number_of(variable: &str) -> Option<u64> {
     }
 }
 
-/// Returns the count that a variable of the environment holds.
+/// Returns the count in an environment variable.
 ///
 /// # Panics
-/// When it holds something else, or 0: each check would pass without a run.
+/// Panics if it contains something else, or 0, with which each check would pass without a run.
 fn count_of(variable: &str) -> Option<u64> {
     let count = number_of(variable);
     let is_none = count == Some(0);
@@ -211,8 +212,8 @@ fn count_of(variable: &str) -> Option<u64> {
     count
 }
 
-/// Returns these seeds; where a count is given, as many: the first ones, and then the numbers after
-/// the greatest of them.
+/// Returns these seeds; with a count, that number of seeds: the first ones, and then the numbers
+/// after the greatest of them.
 fn counted(seeds: impl Iterator<Item = u64>, count: Option<u64>) -> impl Iterator<Item = u64> {
     let (mut seeds, mut next, mut left) = (seeds.fuse(), 0, count);
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Archives that pass rkyv's check, and whose maps lead elsewhere: what a view shows of them
+//! Archives with forged maps that pass rkyv's check: views must not show data outside of them
 //! (SH-5).
 
 mod forge;
@@ -58,7 +58,7 @@ struct Branch<T> {
     below: Vec<Branch<T>>,
 }
 
-/// A message that holds a map or set, and how its root is written.
+/// A message that contains a map or set, and the way to write its root.
 trait Shape<T: Wire>: Message + Wire {
     fn write(header: Header, out: &mut Forge);
     fn held(root: &Self::Archived) -> &T::Archived;
@@ -91,7 +91,7 @@ shape!(Chosen, |header, out| out.number(1).header(header), |root| match root {
 shape!(Branch, |header, out| out.listed(header, 0), |root| &root.held);
 shape!(Listed, |header, out| out.listed(header, 1), |root| &root.held[0]);
 
-/// A map or set of an archive: all texts that its methods find, for a key and a text.
+/// A map or set in an archive, with all texts that its methods find for a key and a text.
 trait Texts {
     const KIND: Kind;
     fn texts(&self, key: u32, text: &str) -> Vec<String>;
@@ -178,7 +178,7 @@ fn shapes<T: Wire<Archived: Texts>>(node: &Node, attack: Attack<'_>) {
     view::<T, Branch<T>>(node, attack);
 }
 
-/// Runs a test that may not end, on a thread of its own.
+/// Runs a test that may not end on a separate thread.
 async fn within_a_minute(test: impl FnOnce(&Node) + Send + 'static) {
     let node = Node::builder("alpha").start().await.expect("it has no network");
     let (done, ends) = mpsc::channel();
@@ -236,7 +236,7 @@ async fn a_forged_tree_without_a_first_child_is_not_followed() {
     .await;
 }
 
-/// Returns whether a view of a message keeps the receive slot that it arrived in.
+/// Returns true if a view of a message keeps the receive slot where it arrived.
 fn keeps_its_slot<M: Message + Wire>(node: &Node, message: &M) -> bool {
     let mut archive = AlignedVec::new();
     archive::write(message, &mut archive).expect("it can be archived");

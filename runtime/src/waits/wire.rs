@@ -1,7 +1,8 @@
-//! The chain of an ask, as it travels to another node behind the archive of the message.
+//! The form in which the chain of an ask travels to another node, behind the archive of the
+//! message.
 //!
-//! A peer can forge one, and gains nothing: of an actor of this node only a wait counts that this
-//! node knows by its number, and the names of others are shown to the peer's own askers.
+//! A peer gains nothing by forging a chain: actors of this node count only with a wait that this
+//! node knows by its number, and the names of other actors are only shown to the peer's own askers.
 
 use std::sync::Arc;
 
@@ -23,20 +24,20 @@ const LENGTH: usize = 2;
 
 const _: () = assert!(limits::CHAIN_MAX * ACTOR <= limits::CHAIN_BYTES_MAX);
 
-/// The bytes behind the archive are no chain.
+/// The bytes behind the archive are not a chain.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the names of those that wait for it are malformed")]
 pub(crate) struct Malformed;
 
-/// An actor of a chain that a peer tells of.
+/// The place of an actor in a peer's chain.
 pub(crate) enum Place {
     /// It is on another node.
     Elsewhere,
-    /// It is on this node, and waits so, if it does.
+    /// It is on this node, with its wait, if that still goes on.
     Here(Option<Arc<Chain>>),
 }
 
-/// The ask that an actor of another node handles, as the chain of another ask tells.
+/// The ask that an actor of another node handles, according to the chain of another ask.
 struct Told(Asker);
 
 impl Asked for Told {
@@ -45,8 +46,8 @@ impl Asked for Told {
     }
 }
 
-/// Appends the chain of an ask to its archive, the nearest actor first; nothing but a length of 0
-/// where no handler waits.
+/// Appends the chain of an ask to its archive, the nearest actor first. Without a waiting handler,
+/// appends only a length of 0.
 pub(crate) fn append(asker: Option<&Asker>, out: &mut AlignedVec<16>) {
     let mut actors = Vec::new();
     if let Some(asker) = asker {
@@ -59,7 +60,7 @@ pub(crate) fn append(asker: Option<&Asker>, out: &mut AlignedVec<16>) {
             false
         });
     }
-    // They share what the rest leaves of the bytes.
+    // Names share the bytes that the other parts leave.
     let share = limits::CHAIN_BYTES_MAX / actors.len().max(1);
     let name_max = share.saturating_sub(ACTOR).min(u8::MAX.into());
     let mut length = 0;
@@ -75,7 +76,7 @@ pub(crate) fn append(asker: Option<&Asker>, out: &mut AlignedVec<16>) {
     out.extend_from_slice(&(length as u16).to_le_bytes());
 }
 
-/// Returns the bytes of the chain that ends an ask. Empty where no handler waits for it.
+/// Returns the bytes of the chain that ends an ask, which are empty if no handler waits for it.
 pub(crate) fn chain(payload: &[u8]) -> Result<&[u8], Malformed> {
     let (rest, length) = payload.split_last_chunk::<LENGTH>().ok_or(Malformed)?;
     let length = usize::from(u16::from_le_bytes(*length));
@@ -83,7 +84,7 @@ pub(crate) fn chain(payload: &[u8]) -> Result<&[u8], Malformed> {
     if length > limits::CHAIN_BYTES_MAX { Err(Malformed) } else { Ok(&rest[at..]) }
 }
 
-/// Takes the chain off the end of an ask, and reads it.
+/// Removes the chain from the end of an ask, and reads it.
 pub(crate) fn take(
     payload: &mut Payload,
     find: impl Fn(Identity, u64) -> Place,
@@ -94,7 +95,7 @@ pub(crate) fn take(
     Ok(asker)
 }
 
-/// Reads a chain; checks all of it first. `find` says where an actor is.
+/// Reads a chain, after a check of all its bytes. `find` returns the place of an actor.
 pub(crate) fn read(
     mut chain: &[u8],
     find: impl Fn(Identity, u64) -> Place,
@@ -108,7 +109,7 @@ pub(crate) fn read(
         actors.push((identity, wait, name));
         chain = rest;
     }
-    // Behind the first actor of this node, this node's own chain is more exact.
+    // From the first actor of this node on, this node's own chain is more precise.
     let mut known = None;
     let near = actors.iter().position(|(identity, wait, _)| match find(*identity, *wait) {
         Place::Elsewhere => false,

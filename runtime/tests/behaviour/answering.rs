@@ -150,7 +150,6 @@ pub async fn many_asks_of_another_node_have_an_answer_each(world: &World) {
 }
 
 /// A reference is the same on each node, and still so when it was away and came back.
-// Promised in docs/SEMANTICS.md.
 pub async fn a_reference_that_comes_back_is_the_one_that_left(world: &World) {
     let [alpha, beta] = world.pair().await;
     let desk = desk(&alpha, &beta).await;
@@ -265,7 +264,6 @@ pub async fn an_inbox_is_told_by_another_node(world: &World) {
     assert_eq!(inbox.receive().await, None);
 }
 
-// Promised in docs/SEMANTICS.md.
 pub async fn an_inbox_ends_after_the_last_message_of_the_actor_it_ends_with(world: &World) {
     let [alpha, beta] = world.pair().await;
     for node in [&alpha, &beta] {

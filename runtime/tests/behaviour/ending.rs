@@ -59,7 +59,6 @@ pub async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for(wo
 }
 
 /// Whatever is known of it, here and on its own node; also of one that has ended.
-// Promised in docs/SEMANTICS.md.
 pub async fn an_end_is_waited_for_by_message_or_protocol(world: &World) {
     let [alpha, beta] = world.pair().await;
     for node in [&alpha, &beta] {
@@ -209,7 +208,6 @@ pub async fn a_name_that_is_given_again_is_found_again(world: &World) {
 
 /// A look-up finds what has the name when it is made, on the other node and not as it was heard of
 /// last; and references to one actor are equal however they were come by.
-// Promised in docs/SEMANTICS.md.
 pub async fn a_lookup_finds_what_has_the_name_now(world: &World) {
     let [alpha, beta] = world.pair().await;
     for round in 0..10 {

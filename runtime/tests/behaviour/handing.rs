@@ -101,7 +101,6 @@ pub async fn memory_is_handed_over_to_an_actor_of_its_node(world: &World) {
 }
 
 /// The elements of a region are borrowed while nobody else reaches them.
-// Promised in docs/SEMANTICS.md.
 pub async fn a_region_that_is_not_shared_is_borrowed(world: &World) {
     let [alpha, beta] = world.pair().await;
     let mut region = alpha.region_of(&[[1_u8; 3]; 1_000]).unwrap();

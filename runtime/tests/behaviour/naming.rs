@@ -61,7 +61,6 @@ pub async fn references_that_follow_a_name_outlast_a_restart_of_its_node(world: 
     end([alpha, beta]).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 pub async fn a_client_that_comes_first_waits_for_what_it_knows_by_message_or_protocol(
     world: &World,
 ) {

@@ -87,7 +87,6 @@ pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
 }
 
 /// MR-1: elements that straddle words are whole, and those beside them stay as they are.
-// Promised in docs/SEMANTICS.md.
 pub async fn elements_of_any_plain_type_are_copied_whole(world: &World) {
     let [alpha, beta] = world.pair().await;
     let owned = beta.region::<[u8; 3]>(2_000).unwrap();
@@ -366,7 +365,6 @@ pub async fn a_region_goes_on_from_node_to_node(world: &World) {
 }
 
 /// A region is of one run of its node: the next one has others.
-// Promised in docs/SEMANTICS.md.
 pub async fn a_region_of_a_run_that_is_over_is_gone(world: &World) {
     let [alpha, beta] = world.pair().await;
     keeper(&beta, 4).await;
@@ -389,7 +387,6 @@ pub async fn a_region_of_a_run_that_is_over_is_gone(world: &World) {
 
 /// Elements that land without a copy are what a read would have brought, of every kind and length,
 /// and stay when their region has changed, or is gone.
-// Promised in docs/SEMANTICS.md.
 pub async fn elements_are_viewed_where_they_have_landed(world: &World) {
     let [alpha, beta] = world.pair().await;
     let there = keeper(&beta, 200_000).await;
@@ -422,7 +419,6 @@ pub async fn elements_are_viewed_where_they_have_landed(world: &World) {
 }
 
 /// Elements are written by one who flushes at the end, from where a device takes them.
-// Promised in docs/SEMANTICS.md.
 pub async fn elements_are_drafted_and_written(world: &World) {
     let [alpha, beta] = world.pair().await;
     let there = keeper(&beta, 200_000).await;

@@ -324,7 +324,6 @@ pub async fn an_actor_that_is_held_ends_with_its_watcher_or_at_its_time(world: &
     end([beta, alpha]).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 pub async fn a_node_that_shuts_down_ends_what_it_began_and_spawns_nothing_more(world: &World) {
     let [alpha, beta] = world.pair().await;
     beta.offer::<Worker>().unwrap();

@@ -161,7 +161,6 @@ pub async fn members_join_the_next_group_of_its_name_when_its_node_is_back(world
 }
 
 /// In the order in which memberships are dropped and made, however soon.
-// Promised in docs/SEMANTICS.md.
 pub async fn a_membership_that_is_dropped_leaves_before_the_next_one_joins(world: &World) {
     let [alpha, beta] = world.pair().await;
     let group: Notes = alpha.spawn("group", Group::new()).await.unwrap();
@@ -198,7 +197,6 @@ pub async fn a_membership_that_is_dropped_leaves_before_the_next_one_joins(world
     end([alpha, beta]).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 pub async fn a_membership_that_cannot_be_says_why_and_one_without_a_place_waits(world: &World) {
     let [alpha, beta] = world.pair().await;
     let group: Notes = alpha.spawn("group", Group::new().members_max(1)).await.unwrap();

@@ -312,7 +312,6 @@ pub async fn a_new_node_sends_an_old_one_what_that_knows(world: &World) {
     end([alpha, beta]).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 pub async fn a_node_that_comes_back_newer_is_sent_the_new_fields(world: &World) {
     let [alpha, beta] = world.pair().await;
     let old = old::Ledger { gate: gate(true), deposits: Vec::new() };

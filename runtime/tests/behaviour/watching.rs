@@ -127,7 +127,6 @@ pub async fn a_watcher_of_another_node_is_told_each_kind_of_end(world: &World) {
 
 /// The end comes over the link just before its goodbye: it is what the watcher is told, also when
 /// that looks only after the link has ended.
-// Promised in docs/SEMANTICS.md.
 pub async fn a_watcher_is_told_how_an_actor_ended_whose_node_shuts_down(world: &World) {
     let [alpha, beta] = world.pair().await;
     let watcher = alpha.spawn("watcher", Watcher::default()).await.unwrap();
@@ -141,7 +140,6 @@ pub async fn a_watcher_is_told_how_an_actor_ended_whose_node_shuts_down(world: &
     end([alpha, beta]).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 pub async fn watchers_of_two_nodes_are_told_once_and_one_that_watches_no_longer_is_not(
     world: &World,
 ) {
@@ -246,7 +244,6 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
 }
 
 /// Its node, and others, are told of what ended it, and not of the failure before its rest.
-// Promised in docs/SEMANTICS.md.
 pub async fn an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node(world: &World) {
     let [alpha, beta] = world.pair().await;
     let watcher = alpha.spawn("watcher", Watcher::default()).await.unwrap();

@@ -52,7 +52,6 @@ impl<D: Fallible + ?Sized> DeserializeWith<Archived<u64>, u64, D> for Counting {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_message_is_archived_once_for_all_members_of_other_nodes() {
     let (alpha, beta) = pair().await;

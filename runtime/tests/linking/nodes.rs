@@ -143,7 +143,6 @@ fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
 
 /// LI-1: an actor that fails while it drains, or that is killed since it does not end in time, has
 /// the other one fail, whichever of the two nodes shuts down.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
     for (seed, (links_here, is_late)) in

@@ -50,7 +50,6 @@ async fn a_closed_worker_is_passed_over_and_where_all_are_closed_the_message_com
 }
 
 /// PL-3. A kill of an actor that rests is its end.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_has_ended_for_good_is_replaced_in_its_place() {
     let node = node().await;
@@ -161,7 +160,6 @@ async fn what_is_sent_while_workers_stop_is_handled_once_or_a_dead_letter() {
     assert!(desk.made.load(Ordering::Relaxed) > 2, "workers have stopped");
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_pool_that_has_ended_leads_to_no_other_pool_of_its_name() {
     let node = node().await;
@@ -180,7 +178,6 @@ async fn a_pool_that_has_ended_leads_to_no_other_pool_of_its_name() {
 }
 
 /// PL-4. The pool takes nothing more before the first worker is closed.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() {
     let node = node().await;
@@ -210,7 +207,6 @@ async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() 
 }
 
 /// PL-4. A worker fails while its pool is drained, and rests when it is.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_fails_while_its_pool_is_drained_handles_what_it_has_all_the_same() {
     let node = node().await;
@@ -234,7 +230,6 @@ async fn a_worker_that_fails_while_its_pool_is_drained_handles_what_it_has_all_t
 }
 
 /// Messages that wait are left then, and the pool is not restarted, even after a kill.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_pool_that_is_stopped_or_killed_while_it_is_drained_ends_at_once() {
     for is_kill in [false, true] {

@@ -33,7 +33,6 @@ async fn a_router_hands_over_in_order_and_its_mailbox_bounds_what_waits() {
 }
 
 /// An ask whose asker has gone is not begun.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_is_given_up_does_not_hold_up_its_router() {
     let node = node().await;
@@ -48,7 +47,6 @@ async fn an_ask_that_is_given_up_does_not_hold_up_its_router() {
     assert_eq!(desk.done_by(&pool.workers()[0]), [0, 1]);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_router_that_is_drained_ends_when_workers_have_all_of_it() {
     let node = node().await;
@@ -68,7 +66,6 @@ async fn a_router_that_is_drained_ends_when_workers_have_all_of_it() {
     assert_eq!(desk.done().len(), 2);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_router_that_was_sent_nothing_ends_with_its_pool() {
     for drains in [false, true] {

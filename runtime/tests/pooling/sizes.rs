@@ -10,7 +10,6 @@ use ringpost::prelude::*;
 use super::{MINUTE, builder, fill, job};
 use crate::actors::node;
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn asks_are_answered_while_the_size_changes() {
     let node = node().await;
@@ -38,7 +37,6 @@ async fn asks_are_answered_while_the_size_changes() {
     assert_eq!(desk.done().len(), 8 * 300);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_pool_has_a_most_of_workers() {
     let node = node().await;

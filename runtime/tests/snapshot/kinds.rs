@@ -59,7 +59,6 @@ fn without_times(drawing: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_shows_groups_pools_and_actors_that_other_nodes_spawned() {
     let (alpha, beta) = pair().await;
@@ -107,7 +106,6 @@ async fn a_snapshot_shows_groups_pools_and_actors_that_other_nodes_spawned() {
 }
 
 /// The clock that notes the beginning may be late, and so shows it too early.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn the_age_of_a_message_in_hand_is_never_less_than_it_is() {
     let node = node().await;
@@ -122,7 +120,6 @@ async fn the_age_of_a_message_in_hand_is_never_less_than_it_is() {
     member.gate.add_permits(1);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_counts_restarts_together_and_says_who_was_killed() {
     let node = node().await;
@@ -146,7 +143,6 @@ async fn a_snapshot_counts_restarts_together_and_says_who_was_killed() {
     assert_eq!(guest.wait_stopped().await, ActorExit::Killed);
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn metrics_count_what_members_of_groups_missed_and_what_others_had_spawned() {
     let recorder = DebuggingRecorder::new();
@@ -188,7 +184,6 @@ impl<T: Send + 'static> Fuse<T> {
 }
 
 /// Its arguments would make a series of each type of a program.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn metrics_name_a_generic_actor_without_its_arguments() {
     let recorder = DebuggingRecorder::new();

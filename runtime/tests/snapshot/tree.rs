@@ -154,7 +154,6 @@ async fn a_snapshot_is_the_tree_of_supervision_with_what_each_actor_does_and_has
     node.shutdown(Duration::ZERO).await;
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_snapshot_says_which_actors_start_rest_drain_and_stop() {
     let node = node().await;
@@ -197,7 +196,6 @@ fn desk_named(name: &str) -> (Child<Desk>, Arc<Semaphore>) {
 }
 
 /// The gauges are of all actors together, and 0 when these have ended.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn gauges_sum_up_timers_tasks_streams_and_messages_put_aside() {
     let recorder = DebuggingRecorder::new();

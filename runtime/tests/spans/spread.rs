@@ -47,7 +47,6 @@ async fn reader(node: &Node, permits: usize) -> Reader {
 
 /// The first waits for its member of another node to be opened, the last for room of the one of
 /// the group's own.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_waits_in_a_group_is_handled_below_what_sent_it_to_the_group() {
     let [alpha, beta, gamma] = three().await;
@@ -91,7 +90,6 @@ request
 }
 
 /// Also of asks that wait at the router until a worker has room.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_waits_at_a_router_is_handled_below_what_sent_it_to_the_router() {
     let [alpha, beta, gamma] = three().await;
@@ -177,7 +175,6 @@ impl Fetcher {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_a_handler_pipes_is_below_it_and_what_begins_by_itself_below_none() {
     let [alpha, beta, gamma] = three().await;
@@ -268,7 +265,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Open {
 
 /// A span stays open while one below it is: an actor that tells itself the next step would keep
 /// one for each step that it has ever done.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn messages_that_cause_each_other_without_an_end_keep_no_more_spans_open_than_they_may() {
     const STEPS: usize = 5_000;

@@ -89,7 +89,6 @@ fn ways(asks: usize, tells: usize) -> String {
     format!("ways\n{}{}", way("ask").repeat(asks), way("tell").repeat(tells))
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_an_old_node_sends_a_new_one_is_handled_below_what_sent_it() {
     let (alpha, beta) = pair().await;
@@ -115,7 +114,6 @@ async fn what_an_old_node_sends_a_new_one_is_handled_below_what_sent_it() {
 }
 
 /// Its archives are those of the earlier form, and written again where they had to wait.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_a_new_node_sends_an_old_one_is_handled_below_what_sent_it() {
     let (alpha, beta) = pair().await;
@@ -144,7 +142,6 @@ async fn what_a_new_node_sends_an_old_one_is_handled_below_what_sent_it() {
 }
 
 /// Of a group, which archives a message once in each form.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn members_of_either_build_are_told_below_what_sent_it_to_the_group() {
     let (alpha, beta) = pair().await;

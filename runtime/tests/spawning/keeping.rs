@@ -121,7 +121,6 @@ fn an_actor_of_another_node_is_restarted_by_the_supervisor_of_its_keeper() {
     });
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_actor_of_another_node_ends_when_the_node_of_its_keeper_is_lost() {
     test_kit::check(0..8, |cluster| async move {

@@ -151,7 +151,6 @@ async fn a_parent_that_panics_takes_its_children_along_before_it_begins_anew() {
 }
 
 /// Nothing waits for the children of an actor that has failed for good.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn who_asks_an_actor_that_failed_for_good_is_told_before_its_children_have_ended() {
     let node = node().await;

@@ -1,5 +1,5 @@
 //! What a tree of supervisors does, by OTP's rules and by the differences from them that
-//! `docs/SEMANTICS.md` (rows 81 to 89, "Not promised") and decision 50 state. Written from those,
+//! `docs/SEMANTICS.md` ("Supervision", "Not promised") and decision 50 state. Written from those,
 //! and not from the code: one thread, one function for each rule, nothing waits.
 
 mod rules;

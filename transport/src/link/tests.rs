@@ -324,7 +324,6 @@ fn a_task_that_waits_for_room_for_answers_is_kept_once() {
 }
 
 /// WQ-1: before its mailbox is open, too.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn senders_by_one_name_share_a_line_before_it_is_open() {
     let link = opened(&[]);

@@ -103,7 +103,6 @@ fn any_opening(world: &World, is_dialer: bool, last: u32, offer: &Zeroizing<Vec<
 /// to be sent does not grow by more than each message asks for, nor by what is said of queue pairs
 /// while nothing of it is sent, and tasks that want to operate are not
 /// kept from an end: they have it when the link ends at the latest.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_peer_that_says_anything_gains_nothing_by_it() {
     let [mut refused, mut granted, mut connected, mut piled] = [0; 4];

@@ -66,7 +66,6 @@ impl Link {
 /// that asks again soon, and one that goes on without a pause gets it when nobody else does. At
 /// each moment it is of one. Before, the right that was taken from a busy device went back to
 /// it.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn who_was_refused_has_its_turn() {
     let (mut turns, mut kept_from) = (0, 0);
@@ -266,7 +265,6 @@ fn devices() -> [Executor; 3] {
 /// SM-3: two links by one device that ask again at once, and let go late and one after the other,
 /// or one whose grant ends after it has asked again, do not keep another executor from its turn.
 /// Before, one of them was granted it again as long as the other one had it.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn who_lets_go_late_does_not_get_it_back_first() {
     let mut turns = [0; 2];

@@ -8,32 +8,29 @@ use ringpost_transport::memory::Payload;
 
 use super::turn::Turn;
 use crate::actor::arrival::{Unopened, begin_ask};
-use crate::actor::child::Course;
-use crate::actor::ends::Ends;
 use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
+use crate::ends::{Ends, Revival};
 use crate::exit::ActorExit;
-use crate::mailbox::Intake;
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Form, Note, Replier, code};
-use crate::resident::{Halt, Resident};
+use crate::resident::Resident;
 use crate::slot::OpenAsk;
 use crate::spans::{self, Scope, Subject};
-use crate::state::ActorState;
 use crate::tally::Tally;
 use crate::waits::wire::{self, Malformed};
 use crate::waits::{Asked, Asker, Waits};
 
-/// The part of a cell that does not name the type of the actor: what works on it is compiled once,
-/// and not for each actor of a program. Laid out by hand: what each message needs comes last,
-/// beside the mailbox.
+/// The part of a cell that does not name the actor's type: code that uses it is compiled once, and
+/// not for each actor of a program. Laid out by hand: the fields that every message needs come
+/// last, beside the mailbox.
 #[repr(C)]
 pub(in crate::actor) struct Base {
     pub(super) name: Option<Arc<str>>,
-    /// There from the first look on: for most actors no caller asks for it.
+    /// Created at first use: most actors never need it.
     rare: OnceLock<Box<Rare>>,
     turn: Turn,
     pub(super) ends: Ends,
@@ -45,11 +42,11 @@ pub(in crate::actor) struct Base {
 pub(in crate::actor) trait Body: Resident {
     fn base(&self) -> &Base;
 
-    /// Returns the name of the actor's type, as metrics have it.
+    /// Returns the name of the actor's type, as metrics show it.
     fn name(&self) -> &'static str;
 }
 
-/// A message of another node that was begun and is to be read.
+/// A message from another node that was begun and must be decoded next.
 pub(super) struct Opened {
     pub(super) far: Far,
     is_tell: bool,
@@ -59,7 +56,7 @@ pub(super) struct Opened {
     note: Option<Note>,
 }
 
-/// An ask of another node for which a handler waits.
+/// An ask from another node whose answer a handler there awaits.
 struct FarAsk<W> {
     asker: Asker,
     is_awaited: W,
@@ -83,9 +80,9 @@ impl Base {
         node: Node,
         key: Key,
         name: Option<Arc<str>>,
-        course: Option<&Course>,
+        revival: Revival,
     ) -> Self {
-        Base { name, rare: OnceLock::new(), turn: Turn::new(), ends: Ends::new(course), key, node }
+        Base { name, rare: OnceLock::new(), turn: Turn::new(), ends: Ends::new(revival), key, node }
     }
 
     pub(in crate::actor) fn ends(&self) -> &Ends {
@@ -114,7 +111,7 @@ impl Base {
         &self.rare().address
     }
 
-    /// Returns the figures that a snapshot shows of the actor.
+    /// Returns the actor's counters, which snapshots show.
     pub(in crate::actor) fn tally(&self) -> &Arc<Tally> {
         self.rare().tally.get_or_init(Arc::default)
     }
@@ -124,12 +121,12 @@ impl Base {
         self.key.id()
     }
 
-    /// See [`Resident::token`]: a cell lies where its base does.
+    /// Returns the token of the actor, as [`Resident`] has it: a cell lies where its base does.
     pub(in crate::actor) fn token(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Returns the figures that a snapshot shows of the actor, if there are any.
+    /// Returns the actor's counters, if any were needed yet.
     pub(super) fn known_tally(&self) -> Option<&Tally> {
         self.rare.get()?.tally.get().map(|tally| &**tally)
     }
@@ -138,7 +135,7 @@ impl Base {
         &self.rare().waits
     }
 
-    /// Clears the waits of a handler that has ended: a task may still have its futures, but the
+    /// Clears the waits of a handler that has ended: a task may still hold its futures, but the
     /// handler waits for none of them (CH-2).
     pub(in crate::actor) fn end_waits(&self) {
         let Some(rare) = self.rare.get() else { return };
@@ -149,8 +146,8 @@ impl Base {
         drop(ended);
     }
 
-    /// Begins a message of this node. Returns `None` when it must not be handled: an ask whose
-    /// asker has given up.
+    /// Begins a message of this node. Returns `None` for an ask whose asker has given up, which
+    /// must not be handled.
     pub(super) fn begin(
         &self,
         label: &Label,
@@ -174,7 +171,7 @@ impl Base {
         Some((in_hand, spans::is_on().then(scope)))
     }
 
-    /// Makes the scope in which a message is handled that was sent in another one (SP-2).
+    /// Creates the scope in which a message is handled that was sent in scope `sent_in` (SP-2).
     #[cold]
     pub(in crate::actor) fn scope(
         &self,
@@ -192,8 +189,8 @@ impl Base {
         Scope::handling(&subject, self.address(), sent_in)
     }
 
-    /// Begins a message of another node that arrived in this form. Returns `None` where its asker
-    /// has given up.
+    /// Begins a message from another node that arrived in this form. Returns `None` if its asker
+    /// has given up, or the chain of its ask cannot be read.
     pub(super) fn open(&self, label: &Label, unopened: Unopened, form: Form) -> Option<Opened> {
         let Unopened { mut payload, ask, note, .. } = unopened;
         let bytes = payload.len() as u32;
@@ -219,7 +216,8 @@ impl Base {
         Some(Opened { far: Far { payload, replier, asked, form }, is_tell, in_hand, bytes, note })
     }
 
-    /// Takes the chain off the end of an ask of another node, if a handler waits for it.
+    /// Takes the chain off the end of an ask from another node, if a handler there awaits the
+    /// answer.
     fn take_chain(
         &self,
         payload: &mut Payload,
@@ -231,15 +229,15 @@ impl Base {
         Ok(asker.map(asked))
     }
 
-    /// Returns what its handler is to know of a message of another node that was read, and the
-    /// scope that it is handled in.
+    /// Returns the deadline and the asker of a decoded message from another node, and the scope in
+    /// which it is handled.
     pub(super) fn opened(&self, label: &Label, opened: Opened) -> (InHand, Option<Box<Scope>>) {
         let Opened { is_tell, in_hand, note, .. } = opened;
         let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());
         (in_hand, spans::is_on().then(scope))
     }
 
-    /// Notes that a message could not be read, and tells its asker.
+    /// Logs that a message could not be read, and refuses it.
     #[cold]
     pub(super) fn unread(&self, label: &Label, opened: Opened, error: NotTaken) {
         let (actor, name) = (self.address(), label.name());
@@ -248,7 +246,7 @@ impl Base {
         log::warn!(%actor, name, %error, "a message could not be read: it is dropped");
     }
 
-    /// Tells the asker of a message that was not read, or buries the message.
+    /// Fails an ask that was not read, or buries a tell.
     #[cold]
     pub(super) fn refuse(&self, label: &Label, replier: Option<Replier>) {
         match replier {
@@ -277,35 +275,7 @@ impl Base {
         self.ends.close(exit);
     }
 
-    pub(super) fn halt(&self, halt: Halt, mailbox: &dyn Intake) {
-        match halt {
-            Halt::Drain => mailbox.drain(),
-            Halt::Stop => mailbox.stop(),
-            Halt::Kill => {
-                // In this order: an actor that sees the stop sees the kill too, and runs no
-                // `on_stop`.
-                self.ends.kill();
-                if self.ends.is_final() {
-                    mailbox.stop();
-                }
-                mailbox.wake();
-            }
-        }
-    }
-
-    pub(super) fn state(&self, mailbox: &dyn Intake) -> ActorState {
-        match self.ends.stage() {
-            ActorState::Starting | ActorState::Running if mailbox.is_stopping() => {
-                ActorState::Stopping
-            }
-            ActorState::Starting | ActorState::Running if mailbox.is_closed() => {
-                ActorState::Draining
-            }
-            stage => stage,
-        }
-    }
-
-    /// See [`Resident::list`].
+    /// See [`WaitingActor::list`](crate::waits::WaitingActor::list).
     pub(in crate::actor) fn list(&self) {
         let mut waits = self.waits().lock();
         let was_listed = std::mem::replace(&mut waits.get_or_insert_default().is_listed, true);
@@ -317,15 +287,15 @@ impl Base {
 }
 
 impl dyn Body + '_ {
-    /// Makes the mailbox ready for a new incarnation. Returns false if there is to be none. A stop
-    /// and a drain are taken back only where the actor is restarted after those, too
-    /// (`is_revived`).
+    /// Prepares the mailbox for a new incarnation. Returns false if there must not be one. A stop
+    /// or a drain is undone only if the actor is restarted after these, too (`is_revived`).
     pub(in crate::actor) fn renew(&self, is_revived: bool) -> bool {
-        let (mailbox, ends) = (self.intake(), &self.base().ends);
+        let (mailbox, ends) = (self.intake(), self.ends());
         if is_revived {
             mailbox.reopen();
         }
-        // In this order: an order to end comes before the stop that it goes with.
+        // After reopening: an order to end is set before its stop, so it is seen here if that stop
+        // was undone.
         if ends.is_final() {
             mailbox.stop();
             return false;
@@ -335,9 +305,5 @@ impl dyn Body + '_ {
             mailbox.drain();
         }
         is_revived || !mailbox.is_stopping()
-    }
-
-    pub(in crate::actor) fn ends(&self) -> &Ends {
-        &self.base().ends
     }
 }

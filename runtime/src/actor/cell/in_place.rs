@@ -1,4 +1,4 @@
-//! Turns that an actor takes on the thread of an asker: no task is woken, and none is switched to.
+//! Turns that an actor takes on its asker's thread, without waking or switching to its own task.
 
 use std::cell::Cell;
 use std::task::Waker;
@@ -16,13 +16,14 @@ use crate::waits::Hand;
 use crate::{limits, spans};
 
 thread_local! {
-    /// How many actors take their turns on this thread, each within the one before.
+    /// The number of turns that are nested on this thread.
     static DEPTH: Cell<u8> = const { Cell::new(0) };
-    /// How many asks of this thread wake their actors before one takes a turn again.
+    /// The number of asks of this thread that wake their actors' tasks before the next turn is
+    /// taken.
     static RESTS: Cell<u8> = const { Cell::new(0) };
-    /// How many turns there were, modulo 256.
+    /// The number of turns so far, modulo 256.
     static TURNS: Cell<u8> = const { Cell::new(0) };
-    /// The task that looked last on which runtime it is, and that runtime.
+    /// The task that last looked up its runtime, and that runtime.
     static TASK: Cell<Option<(task::Id, Id)>> = const { Cell::new(None) };
 }
 
@@ -41,7 +42,7 @@ pub(super) fn is_allowed(runtime: Id) -> bool {
     }
 }
 
-/// Returns true if the caller is on this runtime: a task never changes its own.
+/// Returns true if the caller is on this runtime. Cached, because a task never changes its runtime.
 #[inline]
 fn is_on(runtime: Id) -> bool {
     let task = task::try_id();
@@ -59,14 +60,14 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
 }
 
 /// Runs the turn of an actor on this thread, or wakes its task if another thread polls it or it has
-/// ended. The actor was idle, and has an ask that was made just now.
+/// ended. The actor was idle until it got this ask.
 pub(super) fn run(turn: &Turn, task: Waker) {
     if !visit(is_measured(), || first_is_fresh(|| turn.run(&task))) {
         task.wake();
     }
 }
 
-/// Runs the turn of an actor as [`run`] does, on the thread of a link: each of them is measured.
+/// Runs the turn of an actor as [`run`] does, on the thread of a link, and measures every turn.
 pub(super) fn run_for_link(turn: &Turn, task: Waker) {
     if !visit(true, || turn.run(&task)) {
         task.wake();
@@ -78,7 +79,7 @@ pub(super) fn answer(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) 
     visit(is_measured(), || me.turn().answer(mailbox, ask));
 }
 
-/// Calls `act`, in which an actor takes a turn, as a caller that is no handler and in no span.
+/// Calls `act`, in which an actor takes a turn, outside the current handler and span.
 fn visit<T>(is_measured: bool, act: impl FnOnce() -> T) -> T {
     let _within = Depth::enter();
     let began = is_measured.then(Instant::now);
@@ -89,8 +90,8 @@ fn visit<T>(is_measured: bool, act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Returns true for each eighth turn on this thread: a look at the clock costs as much as a short
-/// handler.
+/// Returns true for every eighth turn on this thread, because reading the clock costs as much as a
+/// short handler.
 fn is_measured() -> bool {
     let turns = TURNS.get().wrapping_add(1);
     TURNS.set(turns);

@@ -1,4 +1,4 @@
-//! The side of a cell that links see: what arrives from other nodes.
+//! The side of a cell that links use: messages and signals from other nodes.
 
 use super::{Base, Cell, in_place};
 use crate::actor::Handlers;
@@ -11,8 +11,8 @@ use crate::resident::{Halt, Resident};
 use crate::waits::wire;
 
 impl Base {
-    /// Takes the asks for links, which have this ordinal, out of messages that arrived. They wait
-    /// for no handler.
+    /// Takes the requests for links, which have this ordinal, out of the messages that arrived.
+    /// They do not wait for a handler.
     fn take_tethers(&self, ordinal: usize, run: &mut Vec<Deliveries>) {
         let is_tether = |item: &mut Deliveries| match item {
             Deliveries::One(one) => usize::from(one.ordinal) == ordinal && one.replier.is_some(),
@@ -26,8 +26,8 @@ impl Base {
         }
     }
 
-    /// Refuses asks that arrived of which this actor waits for the asker (CH-1): it would not begin
-    /// them before it has its answer.
+    /// Refuses asks that arrived from an asker that this actor waits for (CH-1): it would begin
+    /// them only after that asker's answer.
     fn refuse_cycles(&self, run: &mut Vec<Deliveries>) {
         let residents = self.node.residents();
         let is_cycle = |item: &mut Deliveries| {
@@ -35,7 +35,7 @@ impl Base {
                 return false;
             };
             let Ok(chain) = wire::chain(payload) else { return false };
-            // Mostly there is none.
+            // Most asks have no chain.
             let asker = match chain.is_empty() {
                 true => None,
                 false => wire::read(chain, |actor, wait| residents.waits_at(actor, wait)).ok(),
@@ -49,20 +49,20 @@ impl Base {
         }
     }
 
-    /// Returns true if it is an actor of the runtime's own, which has a reserved name or is a tie.
-    /// Other nodes send it the messages of its protocol: none ends it, or links to it.
+    /// Returns true for an actor of the runtime itself, which has a reserved name or is a tie.
+    /// Other nodes send it the messages of its protocol; they cannot end it or link to it.
     fn is_of_runtime(&self, me: &dyn Resident) -> bool {
         me.is_tie() || self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED))
     }
 }
 
-/// Carries out a signal of another node.
+/// Carries out a signal from another node.
 fn carry_out(signal: u16, me: &dyn Resident) {
     match signal {
         signals::STOP => me.halt(Halt::Stop),
         signals::KILL => me.halt(Halt::Kill),
         signals::DRAIN => me.halt(Halt::Drain),
-        // A later version may send others.
+        // A later version may send other signals.
         _ => {}
     }
 }
@@ -74,7 +74,7 @@ impl<A: Handlers> Inbox for Cell<A> {
 
     fn accepted(&self) -> Vec<Accepted> {
         let takes_links = !self.base.is_of_runtime(self);
-        // An actor with as many messages as a link describes is linked to by none of another node.
+        // If the actor's own messages fill all rows of a link, other nodes cannot link to it.
         route::rows(route::head_of::<A>, takes_links.then(|| TETHER.newest()))
     }
 
@@ -86,7 +86,7 @@ impl<A: Handlers> Inbox for Cell<A> {
         if run.is_empty() {
             return Ok(());
         }
-        // Where several came at once, the actor's task handles them while the driver goes on.
+        // If several messages came at once, the actor's task handles them while the driver goes on.
         let is_alone = matches!(&**run, [Deliveries::One(one)] if one.replier.is_some());
         let called = self.mailbox.push_remote(run, Arrival::from);
         let mut called = called.map_err(|_closed| Refusal::Closed)?;

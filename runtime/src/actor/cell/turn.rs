@@ -1,11 +1,11 @@
-//! The turn of an actor: the right to poll its life. The task of the actor takes it, or an asker
+//! The turn of an actor: the right to poll its life. Either the actor's task takes it, or an asker
 //! that finds the actor idle.
 //!
-//! - **TN-1 one at a time**: the life is polled by whoever has taken the turn, and by nobody else.
+//! - **TN-1 one at a time**: only the thread that has taken the turn polls the life.
 //! - **TN-2 no wake-up lost**: a task that finds the turn taken is woken when it is given back.
-//! - **TN-3 seated**: the task's future, and the life in it, stay where they are while the turn is
-//!   taken: the drop of that future waits until it is given back. A life that waits for messages
-//!   says where it lies, which is forgotten before it is polled again.
+//! - **TN-3 seated**: the task's future, and the life in it, stay in place while the turn is taken:
+//!   dropping the future waits until the turn is given back. A life that waits for messages stores
+//!   its address in the turn, and the address is cleared before the life is polled again.
 #![allow(unsafe_code, reason = "polls a life that lies in the task of its actor")]
 
 use std::cell::UnsafeCell;
@@ -23,40 +23,40 @@ use stackfuture::StackFuture;
 use crate::mailbox::Intake;
 use crate::slot::AskInPlace;
 
-/// A life that lies in tokio's task: with as many bytes that takes 512, of which 32 are the two
-/// pointers here and the reference to the cell. Larger ones are boxed.
+/// A life that lies in tokio's task. With a life of this size the task takes 512 bytes, of which 32
+/// are the two pointers of this type and the reference to the cell. Larger lives are boxed.
 pub(in crate::actor) type SmallLife = StackFuture<'static, (), 376>;
 
 pub(in crate::actor) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Bits of the word of a turn, beside the address of the seat. The word is zero when there is no
-/// seat: the task has not been polled, or its future is being dropped.
+/// Bits of a turn's word, beside the address of the seat. The word is zero while there is no seat:
+/// the task has not been polled, or its future is being dropped.
 const TAKEN: usize = 1;
 /// Taken, and the task of the actor wants it.
 const WANTED: usize = 2;
-/// The seat is one of a [`LargeLife`].
+/// The seat holds a [`LargeLife`].
 const LARGE: usize = 4;
 const BITS: usize = TAKEN | WANTED | LARGE;
 
-/// How long the drop of a seat sleeps between two looks whether the turn was given back.
+/// The interval at which a seat that is being dropped checks whether the turn was given back.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// The turn of an actor: where its life lies, and whether it is being polled. `W` is the machine's
 /// atomic, or loom's in a model.
 pub(in crate::actor) struct Turn<W = AtomicUsize> {
     word: W,
-    /// The life, while it waits for messages (TN-3). Used by whoever has the turn.
+    /// The life, while it waits for messages (TN-3). Used only by the thread that has the turn.
     resting: UnsafeCell<Option<NonNull<dyn Resting>>>,
 }
 
 /// A life that waits for messages and for nothing else.
 pub(in crate::actor) trait Resting: Send {
-    /// Handles an ask, if it has a handler that answers at once. Returns true if the life is to be
-    /// polled then.
+    /// Handles an ask, if its handler answers at once. Returns true if the life must be polled
+    /// then.
     fn answer(&mut self, ask: &mut AskInPlace<'_>) -> bool;
 }
 
-// SAFETY: only one thread has the turn (TN-1) and uses the pointer to the life, which can be sent.
+// SAFETY: only one thread has the turn (TN-1) and uses the pointer to the life, which is `Send`.
 unsafe impl<W: Send> Send for Turn<W> {}
 // SAFETY: as above.
 unsafe impl<W: Sync> Sync for Turn<W> {}
@@ -104,8 +104,8 @@ impl<W: Word> Turn<W> {
         (is_free && self.word.replace(seat, seat | TAKEN)).then_some(seat)
     }
 
-    /// Takes the turn for the task that has the seat. Returns false if it is taken: whoever gives
-    /// it back wakes the task (TN-2).
+    /// Takes the turn for the task that has the seat. Returns false if the turn is taken: its
+    /// holder wakes the task when it gives the turn back (TN-2).
     fn take_or_want(&self, seat: usize) -> bool {
         loop {
             let now = self.word.load(Ordering::Relaxed);
@@ -121,13 +121,13 @@ impl<W: Word> Turn<W> {
         }
     }
 
-    /// Gives the turn back. Returns true if the task is to be woken.
+    /// Gives the turn back. Returns true if the caller must wake the task.
     #[inline]
     fn give_back(&self, seat: usize) -> bool {
         self.word.swap(seat) & WANTED != 0
     }
 
-    /// Ends the turn, if nobody has it.
+    /// Closes the turn unless it is taken. Returns true if it is closed.
     fn close(&self) -> bool {
         let now = self.word.load(Ordering::Acquire);
         now == 0 || now & TAKEN == 0 && self.word.replace(now, 0)
@@ -139,11 +139,11 @@ impl Turn {
         Turn { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) }
     }
 
-    /// Notes where the life lies, which has the turn and waits for messages (TN-3).
+    /// Stores where the life lies, which has the turn and waits for messages (TN-3).
     ///
     /// # Safety
     /// The caller has the turn. The life stays there until it is polled again, and until then only
-    /// what this hands out refers to it.
+    /// pointers taken from this turn refer to it.
     #[inline]
     pub(in crate::actor) unsafe fn rest(&self, life: NonNull<dyn Resting>) {
         // SAFETY: the caller has the turn (TN-1).
@@ -161,7 +161,8 @@ impl Turn {
         if !mailbox.waits_alone() {
             return;
         }
-        // SAFETY: it is there until it is polled (TN-3), which is done by who has the turn.
+        // SAFETY: the life stays there until it is polled (TN-3), and only this turn polls it
+        // (TN-1).
         if unsafe { life.as_mut() }.answer(ask)
             && let Some(task) = mailbox.task()
         {
@@ -169,15 +170,15 @@ impl Turn {
         }
     }
 
-    /// Returns true if there is a life, and nobody polls it now.
+    /// Returns true if there is a life, and no thread polls it now.
     #[inline]
     pub(in crate::actor) fn is_free(&self) -> bool {
         let now = self.word.load(Ordering::Relaxed);
         now != 0 && now & TAKEN == 0
     }
 
-    /// Polls the life on this thread, as its task would, which `task` wakes. Returns false, and has
-    /// done nothing, if it is polled elsewhere or has ended.
+    /// Polls the life on this thread, as its task would; `task` is that task's waker. Returns false
+    /// and does nothing if another thread polls the life or it has ended.
     pub(in crate::actor) fn run(&self, task: &Waker) -> bool {
         let Some(seat) = self.take() else { return false };
         Taken { turn: self, seat, wakes: Wakes::Task(task) }.poll(task);
@@ -185,14 +186,14 @@ impl Turn {
     }
 }
 
-/// A turn that is taken; given back when dropped.
+/// A turn that is taken. Dropping it gives the turn back.
 struct Taken<'a> {
     turn: &'a Turn,
     seat: usize,
     wakes: Wakes<'a>,
 }
 
-/// The task to wake with the end of a turn, if it wants the turn.
+/// The task to wake at the end of a turn, if it wants the turn.
 enum Wakes<'a> {
     /// The task has the turn itself.
     Nothing,
@@ -201,20 +202,20 @@ enum Wakes<'a> {
 }
 
 impl Taken<'_> {
-    /// Polls the life on this thread, as its task would, which `task` wakes.
+    /// Polls the life on this thread, as its task would; `task` is that task's waker.
     fn poll(&self, task: &Waker) {
         let at = ptr::with_exposed_provenance::<()>(self.seat & !BITS);
-        // (With the asker's budget: what wants to let others run does.)
+        // (Within the asker's budget: a life that uses the budget up yields.)
         let cx = &mut Context::from_waker(task);
         let polled = if self.seat & LARGE == 0 {
-            // SAFETY: the seat is there (TN-3), of a small life, and the turn is taken (TN-1).
+            // SAFETY: the seat is there (TN-3) and of a small life, and the turn is taken (TN-1).
             unsafe { poll_life(at.cast::<Seat<SmallLife>>(), cx) }
         } else {
-            // SAFETY: as above, of a large one.
+            // SAFETY: as above, with a large life.
             unsafe { poll_life(at.cast::<Seat<LargeLife>>(), cx) }
         };
         if polled.is_ready() {
-            // Its task sees the end.
+            // The task must see that the life has ended.
             task.wake_by_ref();
         }
     }
@@ -238,17 +239,17 @@ pub(in crate::actor) trait Seated: Send + Sync {
     fn turn(&self) -> &Turn;
 }
 
-/// The future of an actor's task: its life, which whoever has the turn polls.
+/// The future of an actor's task. It holds the life, which only the holder of the turn polls.
 pub(in crate::actor) struct Seat<F> {
-    /// `None` when it has ended.
+    /// `None` once it has ended.
     life: UnsafeCell<Option<F>>,
     whose: Arc<dyn Seated>,
     _pinned: PhantomPinned,
 }
 
-/// One of the two kinds of a life.
+/// A kind of life: small or large.
 pub(in crate::actor) trait Lives: Future<Output = ()> {
-    /// The bits by which a turn knows it.
+    /// The bits that mark this kind in a turn's word.
     const BITS: usize;
 }
 
@@ -269,9 +270,9 @@ impl<F: Lives> Seat<F> {
 /// Polls the life of a seat.
 ///
 /// # Safety
-/// The seat is there and pinned, and the caller has the turn of its actor.
+/// The seat is alive and pinned, and the caller has the turn of its actor.
 unsafe fn poll_life<F: Lives>(seat: *const Seat<F>, cx: &mut Context<'_>) -> Poll<()> {
-    // SAFETY: the caller says that it is there.
+    // SAFETY: the caller guarantees that the seat is alive.
     let seat = unsafe { &*seat };
     // SAFETY: the caller has the turn (TN-1).
     unsafe { *seat.whose.turn().resting.get() = None };
@@ -297,14 +298,14 @@ impl<F: Lives> Future for Seat<F> {
             return Poll::Pending;
         }
         let _taken = Taken { turn, seat, wakes: Wakes::Nothing };
-        // SAFETY: it is pinned here, and has the turn.
+        // SAFETY: the seat is pinned here, and `_taken` holds the turn.
         unsafe { poll_life(at, cx) }
     }
 }
 
 impl<F> Drop for Seat<F> {
     fn drop(&mut self) {
-        // TN-3. Usually the turn is free: the task or its runtime has ended.
+        // TN-3. The turn is usually free here: the task or its runtime has ended.
         while !self.whose.turn().close() {
             thread::sleep(LOOK);
         }

@@ -1,4 +1,4 @@
-//! Messages that an actor puts aside, to be handled later.
+//! The stash: messages that an actor puts aside, to handle them later.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use crate::limits;
 use crate::spans::Scope;
 use crate::view::Input;
 
-/// There is no room for another message that is put aside. It comes back.
+/// The error of a full stash. It gives the message back.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StashFull<T> {
-    /// The message, and the way back to its asker where that was given.
+    /// The message, together with its `ReplyTo` if one was given.
     pub message: T,
 }
 
@@ -34,14 +34,14 @@ impl<T> fmt::Display for StashFull<T> {
 impl<T> std::error::Error for StashFull<T> {}
 
 impl<A: Handlers> Context<A> {
-    /// Puts the message in hand aside, to be handled later: its handler gives it back here. (The
-    /// asker of an ask has what the handler returns; to have it wait, take a [`ReplyTo`] and call
-    /// [`stash_ask`](Self::stash_ask).) A message still put aside when the actor ends is a dead
-    /// letter.
+    /// Puts the message in hand, which its handler passes back here, into the stash, to be handled
+    /// later. (The asker of an ask gets the return value of the handler; to keep the asker waiting,
+    /// take a [`ReplyTo`] and call [`stash_ask`](Self::stash_ask).) A message that is still stashed
+    /// when the actor ends is a dead letter.
     ///
     /// # Errors
-    /// [`StashFull`], with the message: at most [`limits::MAILBOX_CAPACITY`] are put aside, and of
-    /// other nodes at most [`limits::STASH_BYTES_MAX`] bytes.
+    /// [`StashFull`], with the message: the stash holds at most [`limits::MAILBOX_CAPACITY`]
+    /// messages, and at most [`limits::STASH_BYTES_MAX`] bytes of messages from other nodes.
     pub fn stash<I: Input>(&mut self, message: I) -> Result<(), StashFull<I>>
     where
         A: Accepts<I::Message, Input = I>,
@@ -50,10 +50,10 @@ impl<A: Handlers> Context<A> {
         full.map_err(|(message, _)| StashFull { message })
     }
 
-    /// As [`stash`](Self::stash), with the way back to the asker.
+    /// Stashes an ask as [`stash`](Self::stash) does, with the `ReplyTo` of its asker.
     ///
     /// # Errors
-    /// As [`stash`](Self::stash), with both.
+    /// [`StashFull`] as for [`stash`](Self::stash), with both.
     pub fn stash_ask<I: Input, R: Reply>(
         &mut self,
         message: I,
@@ -65,9 +65,9 @@ impl<A: Handlers> Context<A> {
         self.put_aside(message, reply).map_err(|message| StashFull { message })
     }
 
-    /// Puts back all that was put aside, in the order in which each message was put aside first: it
-    /// is handled next, before what waits in the mailbox; but not an ask whose asker has given up
-    /// by then. Returns how many messages that were.
+    /// Takes all messages out of the stash, in the order in which each was first stashed. They are
+    /// handled next, before the messages in the mailbox; an ask whose asker has given up by then is
+    /// skipped. Returns how many messages were stashed.
     pub fn unstash(&mut self) -> usize {
         self.held().map_or(0, |held| held.more().unstash())
     }

@@ -27,11 +27,11 @@ use crate::tally::{self, Tally};
 use crate::view::Input;
 use crate::waits::Asked;
 
-/// The part of a context that few actors need, as it is held. Behind a pointer to functions: what
-/// an actor never registers is not compiled for it. And as with a cell, the compiler is not to look
-/// through it into the envelope.
+/// The part of a context that few actors need, behind a trait object: registrations that an actor
+/// never makes are not compiled for it. And as with a cell, the compiler must not look through it
+/// into the envelope.
 pub(super) trait Held<A: Handlers>: Registered {
-    /// Returns the part itself: for what registers something.
+    /// Returns the part itself, to register something.
     fn more(&mut self) -> &mut More<A>;
 
     fn take_item(
@@ -42,17 +42,17 @@ pub(super) trait Held<A: Handlers>: Registered {
     ) -> Option<Begun<A>>;
 }
 
-/// What an actor has registered, without its type.
+/// The registrations of an actor, without its type.
 pub(in crate::actor) trait Registered: Send {
     fn find_child(&self, token: usize) -> Option<Member>;
 
     fn note_activity(&mut self);
 
-    /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for
+    /// Records that the mailbox had its turn. Returns true if there is a lane that had to wait for
     /// that.
     fn rest_lane(&mut self) -> bool;
 
-    /// Has the task woken when a timer is due.
+    /// Registers the task to be woken when a timer is due.
     fn wait(&mut self, task: &mut TaskContext<'_>);
 
     /// Ends the children of `parent`.
@@ -62,32 +62,32 @@ pub(in crate::actor) trait Registered: Send {
         is_shutdown: bool,
     ) -> BoxFuture<'a, ()>;
 
-    /// Ends all that was registered but for the children, and puts back what was put aside. Returns
+    /// Ends all registrations except the children, and takes all messages out of the stash. Returns
     /// how many asks that leaves unanswered whose askers wait.
     fn clear<'a>(&'a mut self, me: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, usize>;
 
     fn abandon_children(&mut self);
 
-    /// Returns what a drain waits for before the children end.
+    /// Returns the future that a drain awaits before the children end.
     fn take_finish(&mut self) -> Option<BoxFuture<'static, ()>>;
 
-    /// Returns the place for what was judged of the incarnation's end before its children end.
+    /// Returns the slot for the judgement of the incarnation's end, made before its children end.
     fn judgement(&mut self) -> &mut Option<Judgement>;
 
-    /// Drops the messages put aside; calls `bury` with each tell.
+    /// Drops the stashed messages; calls `bury` for each tell.
     fn bury_asides(&mut self, bury: &dyn Fn(&'static Label));
 
-    /// Returns what is left undone if the incarnation ends now.
+    /// Returns the work that is left undone if the incarnation ends now.
     fn undone(&self) -> Undone;
 }
 
-/// The work that an incarnation has begun and not ended.
+/// The work that an incarnation has begun and not finished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::actor) struct Undone {
-    /// Asks that it has begun and whose askers still wait.
+    /// Asks that were begun and not answered, and whose askers still wait.
     pub(in crate::actor) asks: usize,
     pub(in crate::actor) pipes: usize,
-    /// Timers that would tell once.
+    /// Timers that fire once.
     pub(in crate::actor) timers: usize,
 }
 
@@ -207,7 +207,7 @@ impl<A: Handlers> Registered for More<A> {
 }
 
 impl<A: Handlers> More<A> {
-    /// Returns true if a message that came in so many bytes may be put aside.
+    /// Returns true if a message whose payload has `bytes` bytes may be stashed.
     pub(super) fn has_room_aside(&self, bytes: u32) -> bool {
         let asides = || self.stash.values().chain(self.unstashed.values());
         let held: u64 = asides().map(|aside| u64::from(aside.bytes)).sum();
@@ -215,7 +215,7 @@ impl<A: Handlers> More<A> {
         fits && asides().count() < limits::MAILBOX_CAPACITY
     }
 
-    /// Puts back all that was put aside. Returns how many messages that were.
+    /// Takes all messages out of the stash. Returns how many there were.
     pub(super) fn unstash(&mut self) -> usize {
         let count = self.stash.len();
         self.unstashed.append(&mut self.stash);
@@ -228,43 +228,44 @@ pub(super) struct More<A: Handlers> {
     pub(super) tally: Arc<Tally>,
     pub(super) lane: Option<Lane<A>>,
     pub(super) family: Family,
-    /// By the order in which they were first put aside.
+    /// The stashed messages, by the order in which they were first stashed.
     pub(super) stash: BTreeMap<u64, Aside<A>>,
-    /// Put back before the mailbox.
+    /// Messages taken out of the stash, to be handled before the mailbox.
     pub(super) unstashed: BTreeMap<u64, Aside<A>>,
-    /// How many were ever put aside.
+    /// The number given to the last message that was stashed for the first time.
     pub(super) asides: u64,
-    /// The number of the message in hand, if it came back: put aside again, it has its old place.
+    /// The number of the message in hand if it was stashed before: stashed again, it has its old
+    /// place.
     pub(super) came_back: Option<u64>,
-    /// How many asks were dropped that were put aside and whose askers waited.
+    /// The number of stashed asks that were dropped while their askers waited.
     pub(super) unanswered: usize,
-    /// A future that a drain waits for before the children end.
+    /// The future that a drain awaits before the children end.
     pub(super) finish: Option<BoxFuture<'static, ()>>,
     pub(super) judgement: Option<Judgement>,
 }
 
 impl<A: Handlers> More<A> {
-    /// Notes how many messages are put aside now (TA-1).
+    /// Updates the count of stashed messages (TA-1).
     pub(super) fn count(&self) {
         self.tally.set(tally::Registered::Stashed, self.stash.len() + self.unstashed.len());
     }
 }
 
-/// A message that was put aside.
+/// A stashed message.
 pub(super) struct Aside<A: Handlers> {
     pub(super) label: &'static Label,
-    /// Dropped, its asker is told.
+    /// The message; dropping it tells its asker.
     pub(super) kept: Box<dyn Kept<A>>,
     pub(super) is_ask: bool,
-    /// When its asker gives up.
+    /// The time at which its asker gives up.
     pub(super) deadline: Option<Instant>,
-    /// The bytes in which it came from another node.
+    /// The payload's length in bytes, if the message came from another node.
     pub(super) bytes: u32,
-    /// The scope in which it was put aside.
+    /// The scope in which it was stashed.
     pub(super) scope: Option<Box<Scope>>,
 }
 
-/// A message without its type, with the way back to its asker.
+/// A message and the `ReplyTo` of its asker, without their types.
 pub(super) trait Kept<A: Handlers>: Send {
     /// Returns true if its asker has given up.
     fn is_given_up(&self) -> bool;
@@ -293,16 +294,16 @@ where
     }
 }
 
-/// The side of the actor's task.
+/// The methods of the actor's task.
 impl<A: Handlers> Context<A> {
-    /// Notes the message that begins.
+    /// Records the message that begins.
     pub(in crate::actor) fn begin(&mut self, label: &'static Label, in_hand: &InHand, bytes: u32) {
         self.in_hand = Some(label);
         self.deadline = in_hand.deadline;
         self.bytes = bytes;
     }
 
-    /// Notes that its handler has ended.
+    /// Records that its handler has ended.
     #[inline]
     pub(in crate::actor) fn done(&mut self) {
         self.in_hand = None;
@@ -314,7 +315,7 @@ impl<A: Handlers> Context<A> {
         }
     }
 
-    /// Notes that the message that is to be handled comes from the mailbox.
+    /// Records that the next message to be handled comes from the mailbox.
     #[inline]
     pub(in crate::actor) fn note_mail(&mut self) {
         self.is_mail = true;
@@ -335,7 +336,8 @@ impl<A: Handlers> Context<A> {
         self.more.is_some()
     }
 
-    /// Takes what comes before the mailbox.
+    /// Takes the next message that goes before the mailbox: of a timer, stream, task, watch or the
+    /// stash.
     #[inline]
     pub(in crate::actor) fn take_item(
         &mut self,
@@ -346,32 +348,32 @@ impl<A: Handlers> Context<A> {
         self.held()?.take_item(cell, hand, task)
     }
 
-    /// Notes that the mailbox had its turn. Returns true if there is a lane that had to wait for
+    /// Records that the mailbox had its turn. Returns true if there is a lane that had to wait for
     /// that.
     #[inline]
     pub(in crate::actor) fn rest_lane(&mut self) -> bool {
         self.held().is_some_and(|held| held.rest_lane())
     }
 
-    /// Has the task woken when a timer is due.
+    /// Registers the task to be woken when a timer is due.
     pub(in crate::actor) fn wait(&mut self, task: &mut TaskContext<'_>) {
         if let Some(held) = self.held() {
             held.wait(task);
         }
     }
 
-    /// Waits until the actor is to end, or to rest.
+    /// Waits until the actor must end or rest.
     pub(in crate::actor) async fn is_to_end(&self) {
         let cell = self.cell();
         ordered(|| cell.intake().is_closed() || cell.ends().is_halted()).await;
     }
 
-    /// Returns what is registered, if anything is.
+    /// Returns the registrations, if there are any.
     pub(in crate::actor) fn more_registered(&mut self) -> Option<&mut dyn Registered> {
         Some(self.more.as_mut()?.0.get_mut())
     }
 
-    /// Ends all that is registered, and waits for nothing.
+    /// Ends all registrations without waiting.
     pub(in crate::actor) fn abandon(&mut self) {
         if self.more.is_none() {
             return;
@@ -384,13 +386,13 @@ impl<A: Handlers> Context<A> {
     }
 }
 
-/// Waits, in the task of an actor, until that is to end before what it has accepted is handled, or
-/// to rest.
+/// Waits, in the task of an actor, until the actor must rest, or must end before it has handled its
+/// accepted messages.
 pub(in crate::actor) async fn is_to_stop(me: &dyn Body) {
     ordered(|| me.intake().is_stopping() || me.ends().is_halted()).await;
 }
 
-/// Waits, in the task of an actor, for an order to it: that wakes the task, whatever it waits for.
+/// Waits, in the task of an actor, for an order to it. Every order wakes the task.
 pub(in crate::actor) async fn ordered(is_ordered: impl Fn() -> bool) {
     poll_fn(|_| if is_ordered() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
@@ -403,18 +405,18 @@ pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn 
     }
 }
 
-/// Ends all that the incarnation of `me` has registered (RL-3). The messages it put aside are put
-/// back. Returns how many asks that leaves unanswered whose askers wait.
+/// Ends all registrations of the incarnation of `me` (RL-3), and takes all messages out of the
+/// stash. Returns how many asks that leaves unanswered whose askers wait.
 pub(in crate::actor) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) -> usize {
     let Some(held) = held else { return 0 };
-    // First: dropped, it may tell those that the children wait for.
+    // First: dropping it may wake actors that the children wait for.
     drop(held.take_finish());
     end_children(me, Some(held)).await;
     held.clear(me, me.base().node().reported_after()).await
 }
 
-/// Drops the messages put aside, which no handler takes any more: askers are told, and a tell is a
-/// dead letter.
+/// Drops the stashed messages, which no handler takes any more: askers are told, and tells become
+/// dead letters.
 pub(in crate::actor) fn bury_asides(me: &Base, held: Option<&mut dyn Registered>) {
     if let Some(held) = held {
         held.bury_asides(&|label| me.bury(label, DeadLetterCause::Stopped));

@@ -1,6 +1,6 @@
-//! The copies of a message that goes to many: clones on this node, one archive for all others; of a
-//! message that gained fields one in each of its forms (SH-4), for members of nodes of earlier
-//! builds.
+//! The copies of a message that goes to many members: clones on this node, and one archive for all
+//! other nodes. A message that gained fields has an archive in each of its forms (SH-4), for
+//! members on nodes of earlier builds.
 
 use std::sync::Arc;
 
@@ -14,23 +14,22 @@ use crate::mutants::planted;
 use crate::node::Node;
 use crate::schema::no_such_form;
 
-/// A message that goes to many.
+/// A message that goes to many members.
 pub(super) struct Copies<M> {
     message: M,
-    /// Made for the first member of another node (GR-5).
+    /// Archived for the first member on another node (GR-5).
     packed: Option<Result<Packed<M>, Cause>>,
 }
 
-/// What one member is told.
+/// The copy for one member.
 pub(super) enum OneCopy<M> {
     Near(M),
     Far(Packed<M>),
 }
 
-/// The archives of an `M`, as a message: on the wire it is an `M`, and it is sent to other nodes
-/// only.
+/// The archives of an `M`, as a message. On the wire it is an `M`; it is only sent to other nodes.
 pub(super) struct Packed<M> {
-    /// One in each form, newest first: of most messages one.
+    /// One archive in each form, newest first; most messages have one form.
     archives: Arc<[AlignedVec<16>]>,
     _message: std::marker::PhantomData<fn(M)>,
 }
@@ -40,10 +39,10 @@ impl<M: Message + Wire + Clone> Copies<M> {
         Copies { message, packed: None }
     }
 
-    /// Returns the copy for a member of this node, or of another one.
+    /// Returns the copy for a member on this node or on another one.
     ///
     /// # Errors
-    /// [`Cause::Archive`] for all members of other nodes, if the message has no archive.
+    /// [`Cause::Archive`] for all members on other nodes, if the message cannot be archived.
     pub(super) fn of(&mut self, is_far: bool) -> Result<OneCopy<M>, Cause> {
         if !is_far {
             return Ok(OneCopy::Near(self.message.clone()));
@@ -93,7 +92,7 @@ fn copy<M>(packed: &Packed<M>, form: u8, out: &mut AlignedVec<16>) -> Result<(),
     Ok(())
 }
 
-/// It arrives as an `M`.
+/// Fails: the message arrives as an `M`, and never as a `Packed`.
 fn no_decode<M>(_: &Payload, _: &Node, _: u8) -> Result<Packed<M>, InvalidArchive> {
     Err(InvalidArchive("a copy of an archive is sent and never received".into()))
 }

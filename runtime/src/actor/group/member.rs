@@ -1,4 +1,4 @@
-//! One member of a group, and the messages that wait for it.
+//! A member of a group, and the queue of messages for it.
 
 use std::sync::Arc;
 
@@ -16,32 +16,33 @@ use crate::message::{Message, Wire};
 use crate::mutants::planted;
 use crate::spans::{self, Scope};
 
-/// A member. Owned by its group; dropped, what waits for it is dropped, too.
+/// A member. Owned by its group; dropping it drops the messages in its queue.
 pub(super) struct Member<M: Message + Wire> {
     to: Recipient<M>,
-    /// The same member, if it is on another node, for archives.
+    /// The same member as a recipient of archives, if it is on another node.
     far: Option<Recipient<Packed<M>>>,
-    /// There from the first message on that had to wait.
+    /// Created with the first message that had to wait.
     lane: Option<Lane<M>>,
-    /// It has joined by a name of another node, and an end that comes may be one from before that.
+    /// Set while the next reported end may be from before the member joined by a name on another
+    /// node.
     is_new: bool,
-    /// Its memberships, which are told when it is a member no longer.
+    /// The memberships of the actor, which are told when it is removed.
     stays: Vec<ReplyTo<()>>,
-    /// It has missed the last message that was to wait for it; the log says so once.
+    /// Set while the last message was missed because the queue was full; logged once.
     is_behind: bool,
 }
 
-/// How a message for a member without room is treated.
+/// The treatment of a message for a member that has no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     None,
     Waits,
 }
 
-/// The messages that wait for one member, which a task of the group tells in order (GR-1).
+/// The queue of one member: a task of the group tells its messages in order (GR-1).
 struct Lane<M: Message + Wire> {
     queue: mpsc::Sender<Parcel<M>>,
-    /// Each that waits has a clone, also the one that the task has in hand.
+    /// Cloned by each waiting message, including the message that is being sent.
     waiting: Arc<()>,
     task: AbortHandle,
 }
@@ -49,7 +50,7 @@ struct Lane<M: Message + Wire> {
 struct Parcel<M: Message + Wire> {
     copy: OneCopy<M>,
     slip: Slip<M>,
-    /// The scope in which the group handled it.
+    /// The scope in which the group handled the message.
     scope: Option<Box<Scope>>,
     /// Dropped last, when the message is in the mailbox or on its way there.
     waits: Arc<()>,
@@ -64,18 +65,18 @@ impl<M: Message + Wire + Clone> Member<M> {
         member
     }
 
-    /// Notes that it joins now, which it may have done before. Of a name on another node an earlier
-    /// end may be on its way.
+    /// Records that the member joins, perhaps again. If it joins by a name on another node, the
+    /// report of an earlier end may still be on its way.
     pub(super) fn join_again(&mut self) {
         self.is_new = self.is_far() && self.to.address().identity().is_none();
     }
 
-    /// Returns true if an end that was told may be one from before it joined; once.
+    /// Returns true, once, if a reported end may be from before the member joined.
     pub(super) fn may_be_there(&mut self) -> bool {
         std::mem::take(&mut self.is_new)
     }
 
-    /// Keeps the way back to a membership until this is a member no longer.
+    /// Keeps the reply to a membership until the member is removed.
     pub(super) fn stays(&mut self, reply: ReplyTo<()>) {
         self.stays.retain(|reply| !reply.is_given_up());
         if reply.is_awaited() {
@@ -83,7 +84,7 @@ impl<M: Message + Wire + Clone> Member<M> {
         }
     }
 
-    /// Tells its memberships that it is a member no longer.
+    /// Tells the memberships of the member that it was removed.
     pub(super) fn end(self) {
         self.stays.into_iter().for_each(|reply| reply.send(()));
     }
@@ -96,7 +97,7 @@ impl<M: Message + Wire + Clone> Member<M> {
         self.far.is_some()
     }
 
-    /// Tells it a message, or has the message wait for room.
+    /// Tells the member a message, or queues it.
     pub(super) fn tell(
         &mut self,
         copy: OneCopy<M>,
@@ -126,7 +127,7 @@ impl<M: Message + Wire + Clone> Member<M> {
         }
     }
 
-    /// Returns true if a message waits for it.
+    /// Returns true if a message waits for the member.
     fn waits(&self) -> bool {
         let waits = |lane: &Lane<M>| Arc::strong_count(&lane.waiting) > 1;
         !planted!(PassedLane) && self.lane.as_ref().is_some_and(waits)
@@ -170,13 +171,13 @@ impl<M: Message + Wire + Clone> Lane<M> {
         far: Option<Recipient<Packed<M>>>,
         cx: &mut Context<Group<M>>,
     ) -> Self {
-        // The task has one more in hand.
+        // The task holds one more message.
         let (queue, parcels) = mpsc::channel(limits::GROUP_WAITING_MAX - 1);
         let task = cx.spawn_task(tell_in_order(to, far, parcels));
         Lane { queue, waiting: Arc::new(()), task }
     }
 
-    /// Has a message wait (GR-3).
+    /// Queues a message (GR-3).
     fn put(&self, copy: OneCopy<M>, slip: Slip<M>) -> Result<(), Slip<M>> {
         let (scope, waits) = (Scope::here(), self.waiting.clone());
         let parcel = Parcel { copy, slip, scope, waits };
@@ -186,7 +187,7 @@ impl<M: Message + Wire + Clone> Lane<M> {
 
 impl<M: Message + Wire> Drop for Lane<M> {
     fn drop(&mut self) {
-        // What waits is dropped with the task, and says so (GR-4).
+        // The waiting messages are dropped with the task, and count as missed (GR-4).
         self.task.abort();
     }
 }

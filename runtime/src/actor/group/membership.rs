@@ -1,8 +1,7 @@
-//! `Membership`: a member that stays one, whatever becomes of the group's state and its node.
+//! `Membership`: keeps an actor in a group, whatever happens to the group's state and its node.
 //!
-//! - **GM-1 no late join**: a membership that was dropped has its member leave, and does not have
-//!   it join after that: the step that joins is taken under a lock, and the drop ends it there
-//!   first.
+//! - **GM-1 no late join**: a member whose membership was dropped leaves, and does not join after
+//!   that: the steps of a membership run under a lock, and the drop first ends them under it.
 
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -30,18 +29,18 @@ use crate::exit::ActorExit;
 use crate::limits;
 use crate::message::{Message, Wire};
 
-/// Has an actor stay a member of a group: it joins, joins again when the group was restarted, when
-/// the link to it was lost or its node was, and leaves when this is dropped. Made by
-/// [`ActorRef::membership`]; an actor that is to be a member as long as it lives has
-/// [`Context::join`].
+/// Keeps an actor in a group: it joins, joins again after the group was restarted or its link or
+/// node was lost, and leaves when this is dropped. Created by [`ActorRef::membership`]; for an
+/// actor that stays a member as long as it lives there is [`Context::join`].
 ///
-/// With a reference of [`Node::named`](crate::Node::named) the member is one of whatever group has
-/// the name, also of the one that has it next, on the next run of its node, too. Any other
-/// reference leads to one group, and the membership is [over](Membership::ended) with that.
+/// If the reference was made by [`Node::named`](crate::Node::named), the actor is a member of
+/// whatever group has the name, including a later group of that name, even after a restart of its
+/// node. Any other reference leads to one group, and the membership is [over](Membership::ended)
+/// when that group has ended.
 ///
-/// What the group is told between its restart, or the loss of its link, and the moment at which the
-/// member has joined again, the member misses. Between two attempts to join there is a pause, which
-/// grows from [`limits::BACKOFF_MIN`] to [`limits::LOOK_UP_AGAIN`]; for a node that is out of reach
+/// The member misses messages that the group is told after its restart, or the loss of its link,
+/// and before the member has joined again. Between two attempts to join there is a pause, which
+/// grows from [`limits::BACKOFF_MIN`] to [`limits::LOOK_UP_AGAIN`]; while the node is out of reach
 /// the membership waits, and joins when there is a link.
 ///
 /// ```
@@ -61,60 +60,60 @@ use crate::message::{Message, Wire};
 /// let mut ada = node.inbox::<Line>(16).await?;
 /// let membership = node.named::<Group<Line>>("room")?.membership(ada.recipient());
 /// membership.joined().await?;
-/// room.kill().await?; // as if it had panicked: it is made anew, without members
-/// room.when_size(1).await?; // and has them again
+/// room.kill().await?; // as if it had panicked: it restarts without members
+/// room.when_size(1).await?; // the membership has joined again
 /// room.tell(Line { text: "hello".into() }).await?;
 /// assert_eq!(ada.receive().await, Some(Line { text: "hello".into() }));
 ///
-/// drop(membership); // it leaves
+/// drop(membership); // the member leaves
 /// room.when_size(0).await?;
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// A member has any number of memberships of a group. Where one of them is dropped, or the member
-/// [leaves](Leave) by hand, another one has it join again at once. Each is an ask
-/// that the group answers last of all, and a link has 65,536 asks without an answer at most. It
-/// keeps the node alive that it was made on, as a reference does. Where it is dropped while there
-/// is no link to the group, or that is lost in the midst of it, a task has the member leave when
-/// there is one.
+/// An actor may have any number of memberships of a group. If one of them is dropped, or the actor
+/// [leaves](Leave) explicitly, another one makes it join again at once. Each is an ask that the
+/// group does not answer as long as the actor is a member, and a link has at most 65,536 unanswered
+/// asks. A membership keeps the node alive on which it was created, as a reference does. If it is
+/// dropped while there is no link to the group, or the link is lost meanwhile, a task makes the
+/// member leave when there is a link.
 #[must_use = "the member leaves when this is dropped"]
 pub struct Membership<M: Message + Wire + Clone> {
     group: ActorRef<Group<M>>,
     member: Recipient<M>,
     steps: Arc<Steps>,
     stage: Arc<watch::Sender<Stage>>,
-    /// Where its task runs, and that. Of a reference to no actor there is none.
+    /// The task and its runtime; `None` if the reference leads to no actor.
     task: Option<(Handle, AbortHandle)>,
 }
 
-/// `None` while it is about to join.
+/// `None` while the actor is about to join.
 type Stage = Option<Result<(), MembershipEnded>>;
 
-/// The steps of a membership, until it is over or dropped (GM-1).
+/// The future of the task, until the membership is over or dropped (GM-1).
 struct Steps(Mutex<Option<BoxFuture<'static, ()>>>);
 
-/// Why a [`Membership`] is over.
+/// The reason why a [`Membership`] is over.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MembershipEnded {
-    /// The group has ended, and the reference leads to no other one.
+    /// The group has ended, and the reference leads to no other group.
     #[error(
         "the group {group} has ended ({exit}), and the reference leads to no other one: one of \
         `Node::named` leads to the next group of its name"
     )]
     GroupEnded {
-        /// Where the group was.
+        /// The address of the group.
         group: Address,
-        /// How it ended.
+        /// The exit of the group.
         exit: ActorExit,
     },
     /// The member has ended.
     #[error("the member {member} has ended ({exit})")]
     MemberEnded {
-        /// Where the member was.
+        /// The address of the member.
         member: Address,
-        /// How it ended.
+        /// The exit of the member.
         exit: ActorExit,
     },
     /// The group cannot be joined, and trying again cannot help; or this node is shutting down.
@@ -125,7 +124,7 @@ pub enum MembershipEnded {
 ringpost_transport::debug_by_display!(MembershipEnded);
 
 impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
-    /// Has an actor be a member of this group, as [`Join`] does, and stay one, until the returned
+    /// Makes an actor a member of this group, as [`Join`] does, and keeps it one until the returned
     /// [`Membership`] is dropped.
     pub fn membership(&self, member: Recipient<M>) -> Membership<M> {
         let (group, stage) = (self.clone(), Arc::new(watch::Sender::new(None)));
@@ -150,8 +149,9 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
 }
 
 impl<A: Handlers> Context<A> {
-    /// Has the actor be a member of a group, as a [`Membership`] does: until it ends, is restarted,
-    /// or what this returns is aborted. Then it leaves. It is a task of the actor.
+    /// Makes the actor a member of a group, as a [`Membership`] does, until the actor ends or is
+    /// restarted, or the returned handle is used to abort. Then it leaves. This is a task of the
+    /// actor.
     pub fn join<M>(&mut self, group: &ActorRef<Group<M>>) -> AbortHandle
     where
         A: Accepts<M>,
@@ -163,11 +163,11 @@ impl<A: Handlers> Context<A> {
 }
 
 impl<M: Message + Wire + Clone> Membership<M> {
-    /// Waits until the actor is a member. Ready at once when it is; the group may have lost it a
-    /// moment before that is known here.
+    /// Waits until the actor is a member. Ready at once if it is; the group may have lost it a
+    /// moment before this is known here.
     ///
     /// # Errors
-    /// [`MembershipEnded`] when it is over.
+    /// [`MembershipEnded`] if the membership is over.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -175,7 +175,7 @@ impl<M: Message + Wire + Clone> Membership<M> {
         self.when(Stage::clone).await
     }
 
-    /// Waits until it is over: until trying again cannot help.
+    /// Waits until the membership is over, because trying again cannot help.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -183,7 +183,7 @@ impl<M: Message + Wire + Clone> Membership<M> {
         self.when(|stage| stage.clone()?.err()).await
     }
 
-    /// Waits until `look` finds something.
+    /// Waits until `look` returns a value.
     async fn when<T>(&self, look: impl Fn(&Stage) -> Option<T>) -> T {
         let mut stages = self.stage.subscribe();
         loop {
@@ -195,7 +195,7 @@ impl<M: Message + Wire + Clone> Membership<M> {
         }
     }
 
-    /// Returns true if the actor is a member, as far as is known here.
+    /// Returns true if the actor is a member, as far as this node knows.
     pub fn is_member(&self) -> bool {
         matches!(*self.stage.borrow(), Some(Ok(())))
     }
@@ -206,11 +206,12 @@ impl<M: Message + Wire + Clone> Drop for Membership<M> {
         let steps = self.steps.0.lock().take();
         let (Some(steps), Some((runtime, task))) = (steps, &self.task) else { return };
         drop(steps);
-        // It waits for nothing any more, and nothing would wake it.
+        // The task has nothing left to wait for, so nothing would wake it.
         task.abort();
         let mut leave = Box::pin(leave(self.group.clone(), self.member.clone()));
         let _here = runtime.enter();
-        // Where there is room it is sent now: what the caller has join next joins after it.
+        // If there is room, the actor leaves now, before anything that the caller makes it join
+        // next.
         let now = pin!(coop::unconstrained(&mut leave));
         let mut cx = TaskContext::from_waker(Waker::noop());
         if now.poll(&mut cx).is_pending() {
@@ -240,7 +241,7 @@ impl Steps {
     }
 }
 
-/// Has `member` be one of `group` until trying again cannot help.
+/// Keeps `member` in `group` until trying again cannot help.
 async fn stay<M: Message + Wire + Clone>(
     group: ActorRef<Group<M>>,
     member: Recipient<M>,
@@ -265,7 +266,7 @@ async fn stay<M: Message + Wire + Clone>(
     stage.send_replace(Some(Err(why)));
 }
 
-/// Waits for the end of an actor, which the loss of its node is not. Of a name there is none.
+/// Waits for the end of an actor; the loss of its node does not count. Never ready for a name.
 async fn end_of(actor: &impl Watchable) -> ActorExit {
     if actor.place().identity().is_none() {
         return pending().await;
@@ -278,7 +279,7 @@ async fn end_of(actor: &impl Watchable) -> ActorExit {
     }
 }
 
-/// Joins, and whenever the group has lost the member, joins again; returns why it cannot.
+/// Joins, and joins again whenever the group has lost the member. Returns the error that is final.
 async fn join_again<M: Message + Wire + Clone>(
     group: &ActorRef<Group<M>>,
     member: &Recipient<M>,
@@ -312,7 +313,7 @@ async fn join_again<M: Message + Wire + Clone>(
     }
 }
 
-/// Why an actor is no member.
+/// The reason why an actor is not a member.
 enum Outside {
     Full(GroupFull),
     Unasked(AskError),
@@ -332,8 +333,8 @@ async fn attend<M: Message + Wire + Clone>(
     stay.await.map_err(Outside::Unasked)
 }
 
-/// Has the member leave: when the link is lost under that, it is sent again, for the group may have
-/// it as a member still.
+/// Makes the member leave. If the link is lost meanwhile, this is sent again, because the group may
+/// still have the member.
 async fn leave<M: Message + Wire + Clone>(group: ActorRef<Group<M>>, member: Recipient<M>) {
     let mut pause = limits::BACKOFF_MIN;
     loop {
@@ -348,7 +349,7 @@ async fn leave<M: Message + Wire + Clone>(group: ActorRef<Group<M>>, member: Rec
     }
 }
 
-/// Returns true if another attempt would fail, too. To join twice does no harm.
+/// Returns true if another attempt would fail, too. (Joining twice does no harm.)
 fn is_final(cause: &AskCause) -> bool {
     match cause {
         AskCause::NotSent(unsent) => !unsent.is_retryable(),

@@ -1,4 +1,4 @@
-//! Who was told a message of a group, and who missed it (GR-4).
+//! The outcome of a message to a group: how many were told it, and who missed it (GR-4).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use crate::message::{Message, Wire};
 #[message]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told<M: Message> {
-    /// How many members were told: as a `tell` says so, it is in their mailboxes, or on its way.
+    /// The number of members told: the message is in their mailboxes or on its way, as after a
+    /// `tell`.
     pub told: u64,
-    /// The members that were not.
+    /// The members that missed the message.
     pub missed: Vec<Missed<M>>,
 }
 
@@ -27,29 +28,29 @@ pub struct Told<M: Message> {
 pub struct Missed<M: Message> {
     /// The member.
     pub member: Recipient<M>,
-    /// Why it was not told.
+    /// The reason why it was not told.
     pub why: Miss,
 }
 
-/// Why a member of a [`Group`](super::Group) missed a message: in a form that can cross nodes.
+/// Why a member of a [`Group`](super::Group) missed a message. Can cross nodes.
 #[message]
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Miss {
-    /// It has no room: for a `try_broadcast`, none now; otherwise as many messages wait for it as
-    /// may.
+    /// The member has no room: for a `try_broadcast`, none now; otherwise the maximum number of
+    /// messages waits for it.
     #[error("it has no room, and as many messages wait for it as may")]
     Full,
-    /// It has ended.
+    /// The member has ended.
     #[error("it has ended")]
     Ended,
-    /// It left the group, or the group ended, while the message waited for it.
+    /// The member left the group, or the group ended, while the message waited for it.
     #[error("it left the group, or the group ended, while the message waited for it")]
     Left,
-    /// Its node could not be reached; the text says why.
+    /// The member's node could not be reached; the text says why.
     #[error("its node could not be reached: {0}")]
     Unreachable(String),
-    /// It cannot take this message; the text says why.
+    /// The member cannot take this message; the text says why.
     #[error("it cannot take this message: {0}")]
     Refused(String),
 }
@@ -62,7 +63,7 @@ impl Miss {
         matches!(self, Miss::Full | Miss::Unreachable(_))
     }
 
-    /// Counts a message that a member missed so.
+    /// Counts a missed message by its reason.
     fn count(&self) {
         let cause = match self {
             Miss::Full => "full",
@@ -87,19 +88,20 @@ impl Miss {
     }
 }
 
-/// The outcome of one message, as it becomes known. Shared by the slips of its members; the last
-/// one answers.
+/// The outcome of one message, as it becomes known. Shared by the slips of the members; dropping
+/// the last slip answers.
 pub(super) struct Tally<M: Message + Wire>(Mutex<Sheet<M>>);
 
 struct Sheet<M: Message> {
     outcome: Told<M>,
-    /// There if there is an asker.
+    /// `Some` if there is an asker.
     reply: Option<ReplyTo<Told<M>>>,
 }
 
-/// One member's part of the outcome. Dropped unused, the member has left.
+/// The part of one member in the outcome. If it is dropped unused, the member counts as having
+/// left.
 pub(super) struct Slip<M: Message + Wire> {
-    /// Empty once it is settled.
+    /// `None` once it is settled.
     open: Option<(Arc<Tally<M>>, Recipient<M>)>,
 }
 
@@ -125,14 +127,14 @@ impl<M: Message + Wire> Drop for Tally<M> {
 }
 
 impl<M: Message + Wire> Slip<M> {
-    /// The member was told.
+    /// Records that the member was told.
     pub(super) fn told(mut self) {
         if let Some((tally, _)) = self.open.take() {
             tally.0.lock().outcome.told += 1;
         }
     }
 
-    /// The member was not told.
+    /// Records that the member was not told.
     pub(super) fn missed(mut self, why: Miss) {
         self.miss(why);
     }

@@ -10,8 +10,8 @@ use ringpost_transport::shield;
 use super::Ending;
 use crate::actor::Handlers;
 use crate::actor::cell::{Base, Body, Cell};
-use crate::actor::ends::Forced;
 use crate::busy::{Turn, began, enter_actor, take_turn};
+use crate::ends::Forced;
 use crate::error::BoxError;
 
 pin_project! {

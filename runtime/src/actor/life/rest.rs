@@ -16,6 +16,7 @@ use crate::actor::cell::Body;
 use crate::actor::child::Verdict;
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::actor::route::Label;
+use crate::ends::Revival;
 use crate::exit::ActorExit;
 use crate::mutants::planted;
 use crate::rest::{Judgement, Pause, Resting, Started};
@@ -96,7 +97,7 @@ impl<'a> Ended<'a> {
             return false;
         }
         if !planted!(SurvivingLink) {
-            self.me.ends().end_links(&*self.me, &self.life.how().exit());
+            self.me.ends().end_links(self.me.address(), &self.life.how().exit());
         }
         // Told when the parent knows what comes of it: dropped, it says the same.
         let started = self.life.started().take();
@@ -268,7 +269,8 @@ impl<'a> Ended<'a> {
 
     /// Returns true if it was restarted after a stop, too, and is not any more.
     fn is_dismissed(&mut self) -> bool {
-        self.life.course().is_some_and(|course| course.is_revived()) && !self.is_revived()
+        self.life.course().is_some_and(|course| course.revival() == Revival::Always)
+            && !self.is_revived()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Links of actors: what other nodes may ask of them.
+//! Tests of links, as other nodes ask for them.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -18,7 +18,7 @@ struct Popular;
 #[handlers]
 impl Popular {}
 
-/// Links to another actor when it starts.
+/// An actor that links to another one when it starts.
 struct Links(ActorRef<Popular>);
 
 #[actor]
@@ -32,7 +32,7 @@ impl Actor for Links {
 #[handlers]
 impl Links {}
 
-/// Returns two nodes that are linked; the second offers memory.
+/// Returns two nodes with a link between them; the second offers memory.
 async fn pair() -> (Node, Node) {
     let start = |name: &str, seeds| Node::builder(name).listen("127.0.0.1:0").seeds(seeds);
     let alpha = start("alpha", vec![]).start().await.unwrap();
@@ -42,7 +42,7 @@ async fn pair() -> (Node, Node) {
     (alpha, beta)
 }
 
-/// Returns the way from `node` to an actor of another node.
+/// Returns the sender from `node` to an actor of node `beta`.
 fn way_to(node: &Node, name: &str) -> RemoteSender {
     let address = Address::by_name("beta".into(), name.into());
     let there = Recipient::<Untied, ()>::bind(node, address);
@@ -99,13 +99,13 @@ async fn a_text_of_another_node_is_one_line_in_the_failure_that_it_causes() {
     let to = Address::by_name("beta".into(), "there".into());
     let (cell, _) = node.begin(Tie::options(), Tie::new(&me, &to), None, None).unwrap();
     let tie = ActorRef::local(cell.clone());
-    assert!(me.link(cell.token(), link_by(&tie, to)));
+    assert!(me.ends().link(cell.resident().token(), link_by(&tie, to)));
     tie.tell(Untied { why: Some("full\r\n\x1b[2J\u{202e}disk".into()) }).await.unwrap();
     let exit = failing.wait_stopped().await;
     assert_eq!(exit, ActorExit::Failed("full   [2J disk".into()));
 }
 
-/// Also of those that are asked for at once no more are made.
+/// The limit holds for links that are asked for at the same time, too.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn no_more_links_are_made_for_other_nodes_than_an_actor_may_have() {
@@ -117,7 +117,7 @@ async fn no_more_links_are_made_for_other_nodes_than_an_actor_may_have() {
     let View::Local(near) = there.destination().view() else { panic!("it is near") };
     for number in 2..limits::LINKS_MAX {
         let link = LinkEnd { to: there.address().clone(), tell: Box::new(|_| {}) };
-        assert!(near.cell().link(number, link));
+        assert!(near.cell().ends().link(number, link));
     }
     let far = alpha.actor::<Popular>("beta/there").await.unwrap();
     let ends = FuturesUnordered::new();

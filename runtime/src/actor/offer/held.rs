@@ -1,4 +1,4 @@
-//! The actors that are held until their watchers say that they begin (OF-3).
+//! The actors that are held until their watchers tell them to begin (OF-3).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,18 +7,18 @@ use crate::actor::spawn::Unborn;
 use crate::actor::{Down, Recipient};
 use crate::address::Address;
 
-/// One that is held.
+/// A held actor.
 pub(super) struct Held<A: Offered> {
     pub(super) actor: Unborn<A>,
     pub(super) address: Address,
     pub(super) watcher: Recipient<Down>,
 }
 
-/// All that are held, by their numbers, and these by watcher: what one of them costs does not grow
-/// with how many there are.
+/// The held actors by number, and their numbers by watcher, so that the cost of one actor does not
+/// grow with the number of others.
 pub(super) struct Waiting<A: Offered> {
     by_id: BTreeMap<u64, Held<A>>,
-    /// None is empty.
+    /// No set is empty.
     by_watcher: HashMap<Address, BTreeSet<u64>>,
 }
 
@@ -44,7 +44,7 @@ impl<A: Offered> Waiting<A> {
         Some(held)
     }
 
-    /// Ends those that wait for a watcher, and returns their numbers.
+    /// Ends the actors that are held for a watcher, and returns their numbers.
     pub(super) fn remove_watcher(&mut self, watcher: &Address) -> BTreeSet<u64> {
         let ids = self.by_watcher.remove(watcher).unwrap_or_default();
         for id in &ids {
@@ -58,7 +58,7 @@ impl<A: Offered> Waiting<A> {
     }
 }
 
-/// Those that are still held end with the [`Spawner`](super::Spawner).
+/// The actors that are still held end with the [`Spawner`](super::Spawner).
 impl<A: Offered> Drop for Waiting<A> {
     fn drop(&mut self) {
         self.by_id.keys().for_each(|_| count(A::NAME, NOT_BEGUN));

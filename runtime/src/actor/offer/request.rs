@@ -1,7 +1,7 @@
-//! The message by which a node asks another one for an actor.
+//! The message by which a node asks another node for an actor.
 //!
-//! The arguments are an archive of their own within it, in one of the forms of their type: so a
-//! type whose arguments gained fields is spawned by nodes of earlier builds, and on them (SH-4).
+//! The arguments are an archive of their own within it, in one of the forms of their type. So nodes
+//! of earlier builds can spawn, and be asked for, types whose arguments gained fields (SH-4).
 
 use ringpost_transport::memory::{InvalidArchive, Payload, buffer};
 use rkyv::rancor::Error;
@@ -14,18 +14,18 @@ use crate::message::{Codec, Message, Wire};
 use crate::node::Node;
 use crate::schema::{Hash, Schema};
 
-/// Asks for an actor.
+/// A request for an actor.
 pub(in crate::actor) struct Spawn<T> {
-    /// Boxed: no message in a mailbox may be large.
+    /// Boxed, because no message in a mailbox may be large.
     pub(in crate::actor) arguments: Box<T>,
     pub(in crate::actor) name: Option<String>,
     pub(in crate::actor) mailbox_capacity: Option<u64>,
-    /// The actor that is to watch it before it begins: it is held until
+    /// The actor that watches the new one before it begins: the new one is held until
     /// [`Begin`](super::Begin).
     pub(in crate::actor) watcher: Option<Address>,
 }
 
-/// What of a [`Spawn`] is on the wire.
+/// The form of a [`Spawn`] on the wire.
 #[message(name = "ringpost::Spawn")]
 struct Packed {
     arguments: Vec<u8>,
@@ -40,7 +40,7 @@ const FORMS_MAX: usize = 32;
 impl<T: Wire> Spawn<T> {
     const ARGUMENTS: Codec<T> = Codec::of();
 
-    /// One for each form of the arguments; the rest is not used.
+    /// One layout for each form of the arguments; the rest is unused.
     const ALL_LAYOUTS: [u128; FORMS_MAX] = {
         let (mut all, mut form) = ([0; FORMS_MAX], 0);
         while form < T::LAYOUTS.len() {

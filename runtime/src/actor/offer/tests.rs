@@ -1,4 +1,4 @@
-//! Spawners that are used by who means harm, or whose types fail.
+//! Tests of spawners with hostile callers and with types that fail.
 
 use std::fmt;
 use std::sync::Barrier;
@@ -13,7 +13,7 @@ use crate::error::RemoteSpawnCause;
 use crate::exit::ActorExit;
 use crate::message::Message;
 
-/// How a fragile one is made.
+/// How a [`Fragile`] actor is made.
 #[message]
 enum Plan {
     Work,
@@ -21,7 +21,7 @@ enum Plan {
     BadError,
     /// The actor panics when it is dropped.
     Falls,
-    /// Is dropped with a panic where nothing is made of it.
+    /// Panics when it is dropped unused.
     Unused(Thorn),
     /// `create` waits at the gate.
     Waits,
@@ -67,7 +67,7 @@ impl Drop for Fragile {
 }
 
 static GATE: Barrier = Barrier::new(2);
-/// How many came to the gate.
+/// The number of calls that came to the gate.
 static CAME: AtomicU64 = AtomicU64::new(0);
 
 impl Offered for Fragile {
@@ -87,7 +87,7 @@ impl Offered for Fragile {
     }
 }
 
-/// One that counts how many were made.
+/// An actor that counts how many of it were made.
 #[actor]
 struct Counted;
 
@@ -162,7 +162,7 @@ async fn no_signal_of_another_node_ends_what_offers_a_type() {
     spawner.drain().await.unwrap();
     spawner.kill().await.unwrap();
     for _ in 0..4 {
-        // A signal is there before a message that is sent after it.
+        // A signal arrives before a message that is sent after it.
         alpha.peer("beta").spawn_anonymous::<Fragile>(Plan::Work).await.unwrap();
     }
 }
@@ -192,7 +192,7 @@ async fn those_that_are_held_end_with_their_own_watchers_only() {
     }
 }
 
-/// Nobody names as a watcher one that is about to be spawned, so that it would not count.
+/// An actor counts even if it was named as a watcher before it was spawned.
 #[tokio::test]
 async fn no_watcher_has_more_actors_live_than_may() {
     let node = node().await;
@@ -203,7 +203,7 @@ async fn no_watcher_has_more_actors_live_than_may() {
     let mut identity = first.address().identity().unwrap();
     let mut spawned = 1;
     loop {
-        // That of the one after the next.
+        // The identity of the actor after the next.
         identity.key.index += 2;
         let watcher = Address::of("alpha".into(), identity, None);
         let (held, next) = futures::join!(
@@ -220,7 +220,7 @@ async fn no_watcher_has_more_actors_live_than_may() {
     }
 }
 
-/// Gives up spawning when the actor is held, and its spawner is busy.
+/// An actor that gives up a spawn while the new actor is held and its spawner is busy.
 #[actor]
 struct Fickle;
 
@@ -242,7 +242,7 @@ impl Fickle {
         until(|| CAME.load(Ordering::SeqCst) == 1).await;
         block_in_place(|| GATE.wait());
         until(|| CAME.load(Ordering::SeqCst) == 2).await;
-        // It was answered, and asks that the actor begin.
+        // The spawn was answered, and asks for the actor to begin.
         assert!(poll!(&mut spawn).is_pending());
         drop(spawn);
         block_in_place(|| GATE.wait());
@@ -261,8 +261,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Long before its time-out, and while its watcher lives.
-// Promised in docs/SEMANTICS.md.
+/// The actor ends long before the time-out, and while its watcher lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn an_actor_that_nobody_has_begin_any_more_is_let_go() {
     let node = node().await;
@@ -336,7 +335,7 @@ async fn those_that_are_held_count_among_those_that_live() {
     }
 }
 
-/// Where it is withdrawn, and where its node shuts down.
+/// Both when the offer is withdrawn and when the node shuts down.
 #[tokio::test]
 async fn those_that_are_held_when_their_offer_ends_are_counted() {
     let recorder = DebuggingRecorder::new();

@@ -13,11 +13,10 @@ use crate::actor::{Accepts, Ask, Handlers};
 use crate::error::{AskCause, AskError};
 use crate::message::Message;
 
-/// An ask of a [`Pool`] on its way: awaiting it looks for a worker, sends, and waits for the
-/// answer.
+/// An ask of a [`Pool`]: awaiting it finds a worker, sends the message, and waits for the answer.
 ///
 /// # Cancel safety
-/// As of [`Ask`].
+/// See [`Ask`].
 #[must_use = "nothing is sent until this is awaited"]
 pub struct PoolAsk<'a, A: Handlers, M> {
     pool: &'a Pool<A>,
@@ -32,7 +31,7 @@ impl<'a, A: Handlers, M> PoolAsk<'a, A, M> {
 }
 
 impl<A: Handlers, M> PoolAsk<'_, A, M> {
-    /// Waits this long in all, for a worker and for the answer; a year at most.
+    /// Sets the timeout for finding a worker and for its answer together; at most a year.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -40,9 +39,9 @@ impl<A: Handlers, M> PoolAsk<'_, A, M> {
 }
 
 impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
-    /// Returns the same ask, which owns its pool: to be kept, sent to another thread, or awaited
-    /// with others of its kind; and for [`Context::pipe`](crate::Context::pipe), which has the
-    /// answer come in the actor's turn. Its time counts from its first poll.
+    /// Returns the same ask as a future that owns its pool, so that it can be stored, sent to
+    /// another thread, or awaited with others. With [`Context::pipe`](crate::Context::pipe) the
+    /// answer is handled in the actor's turn. The timeout starts with the first poll.
     ///
     /// ```
     /// # use ringpost::prelude::*;
@@ -79,19 +78,19 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
         async move { PoolAsk { pool: &pool, message, timeout }.answer(|| {}).await }
     }
 
-    /// Sends, and waits for the answer, on a thread that is none of an async runtime's, as
+    /// Sends the message and waits for the answer, on a thread that belongs to no async runtime, as
     /// [`Ask::blocking`] does.
     ///
     /// # Errors
-    /// As of awaiting it.
+    /// The errors of awaiting the ask.
     ///
     /// # Panics
-    /// In an async task, whose thread it would take from all others.
+    /// In an async task, because it would block that thread's other tasks.
     pub fn blocking(self) -> Result<A::Reply, AskError> {
         self.pool.shared.node.runtime().block_on(self.answer(|| {}))
     }
 
-    /// Asks; calls `sent` when a worker has the message.
+    /// Asks, and calls `sent` when a worker has the message.
     pub(super) async fn answer(
         self,
         sent: impl FnOnce() + Send,
@@ -119,7 +118,7 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
                     return ask.await;
                 }
                 Err(cause) if key.is_some() => break cause,
-                // It waits for the asker: another one may answer.
+                // This worker waits for the asker: another worker may answer.
                 Err(cause) => {
                     (message, limit) = ask.into_unsent();
                     refused.push((worker, cause));

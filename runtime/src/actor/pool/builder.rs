@@ -1,4 +1,4 @@
-//! How a pool is described.
+//! `PoolBuilder`: the description of a pool.
 
 use std::fmt;
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
 
-/// Describes a [`Pool`]; made by [`Pool::builder`].
+/// The description of a [`Pool`]. Created by [`Pool::builder`].
 #[must_use = "a pool has no workers until it is spawned"]
 pub struct PoolBuilder<A: Handlers> {
     worker: Child<A>,
@@ -35,8 +35,8 @@ impl<A: Handlers> PoolBuilder<A> {
         }
     }
 
-    /// Sets the number of workers: 1 when not set; 0 counts as 1, and more than
-    /// [`limits::POOL_WORKERS_MAX`] as that many.
+    /// Sets the number of workers, at least 1 and at most [`limits::POOL_WORKERS_MAX`]; the default
+    /// is 1.
     pub fn size(mut self, workers: usize) -> Self {
         self.size = workers.clamp(1, limits::POOL_WORKERS_MAX);
         self
@@ -49,9 +49,9 @@ impl<A: Handlers> PoolBuilder<A> {
     }
 
     /// Sends messages `M` of equal keys to the same worker, in the order in which one sender sends
-    /// them, while the size of the pool stays. They wait for room there, and go to another worker
-    /// only while theirs is closed: it is stopping, say. Another pool has other workers for the
-    /// same keys, so that senders cannot choose keys that all meet.
+    /// them, as long as the pool keeps its size. They wait for room there, and go to another worker
+    /// only while theirs is closed, for example because it is stopping. Each pool distributes the
+    /// keys differently, so that senders cannot choose keys that all go to one worker.
     pub fn by_key<M: Message, K: Hash>(
         mut self,
         key: impl Fn(&M) -> K + Send + Sync + 'static,
@@ -63,46 +63,46 @@ impl<A: Handlers> PoolBuilder<A> {
         self
     }
 
-    /// Sets how many messages may wait in the mailbox of each worker:
-    /// [`limits::POOL_MAILBOX_CAPACITY`] when not set; 0 counts as 1. A worker takes a
-    /// thirty-second of that at once, which [`Routing::LeastLoaded`] does not see then.
+    /// Sets how many messages may wait in the mailbox of each worker; 0 counts as 1, and the
+    /// default is [`limits::POOL_MAILBOX_CAPACITY`]. A worker takes a thirty-second of that at
+    /// once, which [`Routing::LeastLoaded`] does not see then.
     pub fn mailbox_capacity(mut self, messages: usize) -> Self {
         self.worker = self.worker.mailbox_capacity(messages);
         self
     }
 
-    /// Limits how often a worker is restarted, however it ends: 5 times within a minute when not
-    /// set. After one more end the whole pool restarts.
+    /// Limits how often a worker is restarted, however it ends; the default is 5 times within a
+    /// minute. If it ends once more, the whole pool restarts.
     pub fn restart_at_most(mut self, restarts: u32, within: Duration) -> Self {
         self.worker.restart = self.worker.restart.at_most(restarts, within);
         self
     }
 
-    /// Sets the pause before a worker is restarted, as [`Restart::backoff`] does: 10 ms at first,
-    /// and 5 s at most, when not set. Messages that are sent to it meanwhile wait in its mailbox.
+    /// Sets the pause before a worker is restarted, as [`Restart::backoff`] does; the default is 10
+    /// ms at first, and at most 5 s. Messages sent to the worker meanwhile wait in its mailbox.
     pub fn restart_backoff(mut self, shortest: Duration, longest: Duration) -> Self {
         self.worker.restart = self.worker.restart.backoff(shortest, longest);
         self
     }
 
-    /// Spawns the pool under a name, as [`Node::supervise`] does: returns when all workers have
+    /// Spawns the pool under a name, as [`Node::supervise`] does. Returns when all workers have
     /// started.
     ///
     /// # Errors
-    /// [`SpawnError`] when the name is taken or cannot be one, when a worker does not start, or
-    /// when the node is shutting down.
+    /// [`SpawnError`] if the name is taken or invalid, a worker does not start, or the node is
+    /// shutting down.
     ///
     /// # Cancel safety
-    /// When the future is dropped after its first poll, the pool runs all the same.
+    /// If the future is dropped after its first poll, the pool still runs.
     pub async fn spawn(self, node: &Node, name: impl Into<String>) -> Result<Pool<A>, SpawnError> {
         let (pool, child) = self.child(node, name)?;
         node.supervise(child).await?;
         Ok(pool)
     }
 
-    /// Returns the pool, and the child that makes its workers: for a
-    /// [`Supervisor`](crate::Supervisor), or another actor of this node, whose pool it is to be and
-    /// with which it ends. Until the child was spawned the pool has no workers.
+    /// Returns the pool, and the child that makes its workers. The child is for a
+    /// [`Supervisor`](crate::Supervisor) or another actor of this node, with which the pool ends.
+    /// The pool has no workers until the child is spawned.
     ///
     /// # Errors
     /// [`SpawnError::InvalidName`].

@@ -1,4 +1,4 @@
-//! The workers of a pool in their places, and to which of them a message goes.
+//! The workers of a pool in their places, and the choice of the worker for a message.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -22,21 +22,23 @@ use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::Resident;
 
-/// How the worker is chosen for messages without a key.
+/// The choice of the worker for messages without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Routing {
     /// Each message goes to the next worker that has room.
     #[default]
     RoundRobin,
-    /// Each message goes to the worker with the fewest: those that wait in its mailbox, senders
-    /// that wait for room there, and the one in hand. Looks at every worker.
+    /// Each message goes to the worker with the fewest messages. These are the messages in its
+    /// mailbox, the senders that wait for room there, and the message in hand. Looks at every
+    /// worker.
     LeastLoaded,
 }
 
 /// The workers in their places.
 pub(super) type Ring<A> = [ActorRef<A>];
 
-/// Functions that hash the key of a message, by its type. In each box is a [`KeyOf`] of it.
+/// Functions that hash the key of a message, by its type. Each box contains the [`KeyOf`] of its
+/// type.
 #[derive(Default)]
 pub(super) struct Keys(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
@@ -57,7 +59,7 @@ impl Keys {
             hash(message, &mut hasher);
             hasher.finish()
         });
-        // Messages whose key panics have one key.
+        // Messages whose key panics share one key.
         Some(hashed.unwrap_or_default())
     }
 }
@@ -86,8 +88,8 @@ impl<A: Handlers> Shared<A> {
         (routing, keys): (Routing, Keys),
         size: usize,
     ) -> Self {
-        // (The hasher's own keys are fixed. Those of a `RandomState` would differ from run to run
-        // where all else follows from a seed.)
+        // (The hasher's own keys are fixed. The keys of a `RandomState` would differ from run to
+        // run, even if everything else follows from a seed.)
         let mut hasher = DefaultHasher::new();
         hasher.write_u128(node.entropy().u128());
         Shared {
@@ -115,24 +117,24 @@ impl<A: Handlers> Shared<A> {
         self.ring.read().clone()
     }
 
-    /// Replaces the workers. Senders that wait choose again.
+    /// Replaces the workers. Waiting senders choose again.
     pub(super) fn replace(&self, ring: Vec<ActorRef<A>>) {
         let old = std::mem::replace(&mut *self.ring.write(), ring.into());
         drop(old);
         self.changed.notify_waiters();
     }
 
-    /// Waits until the workers are replaced, from when it is enabled.
+    /// Waits until the workers are replaced, counting from the moment when it is enabled.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Returns the error for a message of which no worker is left to choose.
+    /// Returns the error for a message that no worker is left to take.
     pub(super) fn over(&self) -> Cause {
         if self.node.residents().is_closed() { Cause::Shutdown } else { Cause::Stopped }
     }
 
-    /// Returns how long an ask waits that does not say otherwise.
+    /// Returns the timeout of an ask that sets none.
     pub(super) fn ask_timeout(&self) -> Duration {
         A::ASK_TIMEOUT.unwrap_or_else(|| self.node.deadlines().ask_timeout())
     }
@@ -162,7 +164,7 @@ impl<A: Handlers> Shared<A> {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % count;
         match self.routing {
             Routing::RoundRobin => next,
-            // Among equally loaded workers the next one has its turn.
+            // Among equally loaded workers the next in turn is chosen.
             Routing::LeastLoaded => (0..count)
                 .map(|step| (next + step) % count)
                 .min_by_key(|place| ring.get(*place).map(ActorRef::load))
@@ -173,7 +175,7 @@ impl<A: Handlers> Shared<A> {
 
 /// Returns the place among `count` places of a key with this hash, by jump consistent hashing
 /// (Lamping and Veach, 2014): when places are added at the end, the keys that change their place go
-/// to these.
+/// to the added places.
 pub(super) fn place_of(mut key: u64, count: usize) -> usize {
     let (mut place, mut next) = (0, 0);
     while next < count {
@@ -187,14 +189,14 @@ pub(super) fn place_of(mut key: u64, count: usize) -> usize {
 
 /// A pool's view of its workers, which are actors of this node.
 impl<A: Handlers> ActorRef<A> {
-    /// Returns how many messages its worker has before a new one.
+    /// Returns how many messages the worker has before a new one.
     fn load(&self) -> usize {
         self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }
 
-    /// Returns true if the worker has ended, and is not restarted.
+    /// Returns true if the worker has ended and is not restarted.
     pub(super) fn has_ended(&self) -> bool {
-        self.near_cell().is_none_or(Resident::has_ended)
+        self.near_cell().is_none_or(|worker| worker.ends().has_ended())
     }
 
     pub(super) fn near_cell(&self) -> Option<&Cell<A>> {

@@ -1,4 +1,4 @@
-//! `Router`: an actor that hands messages to the workers of a pool.
+//! `Router`: an actor that passes messages to the workers of a pool.
 
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -17,26 +17,26 @@ use crate::message::{Message, Wire};
 use crate::spans;
 use crate::{actor, handlers};
 
-/// An actor that hands each `M` that it is sent to a worker of a [`Pool`](super::Pool), by the
-/// pool's routing and keys: for programs of other nodes. Made by [`Pool::router`], and spawned as
-/// any other actor. It stops when the pool has ended (one that began before its pool, when it was
-/// sent a message, too).
+/// An actor that passes each `M` to a worker of a [`Pool`](super::Pool), by the pool's routing and
+/// keys. It serves programs of other nodes. Created by [`Pool::router`], and spawned like any other
+/// actor. It stops when the pool has ended. (If it began before its pool, it learns of that end
+/// only if it was sent a message since.)
 ///
-/// It hands over one message after the other, in their order. While no worker has room that may
-/// take the next one, the messages behind it wait in the router's mailbox, and then its senders
-/// wait: [`SpawnOptions::mailbox_capacity`](crate::SpawnOptions::mailbox_capacity) bounds what
-/// waits there. It does not wait for answers. A worker asks its own pool itself, by
+/// It passes on one message after the other, in their order. While no worker that may take the next
+/// message has room, the messages behind it wait in the router's mailbox, whose size
+/// [`SpawnOptions::mailbox_capacity`](crate::SpawnOptions::mailbox_capacity) limits, and further
+/// senders wait. The router does not wait for answers. A worker must ask its own pool by
 /// [`Pool::ask`]: in the mailbox of a router its ask may wait for room at this very worker.
 ///
-/// An asker gets the worker's answer, or learns why there is none, as if it had asked the worker:
-/// [`Panicked`](crate::AskCause::Panicked) says that the worker did. An ask that no worker takes
-/// ends with [`NotBegun`](crate::AskCause::NotBegun): [`Stopped`](crate::NotBegun::Stopped) when
-/// the pool has ended or all its workers are closed. A message that was told and that no worker
-/// takes is a dead letter of the pool.
+/// An asker gets the worker's answer, or the same error as if it had asked the worker:
+/// [`Panicked`](crate::AskCause::Panicked) means that the worker panicked. An ask that no worker
+/// takes ends with [`NotBegun`](crate::AskCause::NotBegun): [`Stopped`](crate::NotBegun::Stopped)
+/// if the pool has ended or all its workers are closed. A tell that no worker takes is a dead
+/// letter of the pool.
 ///
-/// A router that is drained has ended when workers have all that was sent to it; answers that are
-/// under way then go on without it. To drain a pool and lose nothing, drain its routers first, and
-/// wait for their ends. A shutdown of the node drains all actors at once, and so does not.
+/// A router that is drained ends when workers have all its messages; answers under way go on
+/// without it. To drain a pool and lose nothing, drain its routers first, and wait for their ends.
+/// A shutdown of the node does not do so: it drains all actors at once.
 ///
 /// ```
 /// # use ringpost::prelude::*;
@@ -63,7 +63,7 @@ use crate::{actor, handlers};
 /// ```
 pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
-    /// It watches the pool, which has begun.
+    /// Set when the router watches the pool, which has begun.
     watches: bool,
     _message: PhantomData<fn(M)>,
 }
@@ -73,7 +73,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         Router { pool, watches: false, _message: PhantomData }
     }
 
-    /// Watches the pool, to stop when it has ended, if it has begun.
+    /// Watches the pool, if it has begun, to stop when the pool has ended.
     fn watch(&mut self, cx: &mut Context<Self>) {
         if !self.watches
             && let Some(supervisor) = self.pool.begun()
@@ -95,7 +95,7 @@ impl<A: Accepts<M>, M: Message + Wire> Actor for Router<A, M> {
 
 #[handlers(Down)]
 impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
-    /// Hands a message to a worker, whose answer goes to the asker.
+    /// Passes a message to a worker, whose answer goes to the asker.
     #[handler]
     pub async fn route(
         &mut self,
@@ -139,7 +139,7 @@ async fn ask<A: Accepts<M>, M: Message>(
     let timeout: Duration = reply.deadline().map_or(limits::ASK_TIMEOUT, left);
     let answer = tokio::select! {
         biased;
-        // An ask whose asker has gone is not begun.
+        // If the asker has gone, the ask is not begun.
         () = poll_fn(|cx| reply.poll_gone(cx)) => return,
         answer = pool.ask(message).timeout(timeout).answer(|| drop(sent)) => answer,
     };
@@ -153,7 +153,7 @@ async fn ask<A: Accepts<M>, M: Message>(
     }
 }
 
-/// Buries a message that a router was told, and that no worker takes.
+/// Buries a tell that no worker takes.
 fn lost<A: Accepts<M>, M: Message>(pool: &Pool<A>, error: &TellError<M>) {
     let to = pool.supervisor().address().clone();
     log::warn!(pool = %to, message = M::NAME, %error, "a router lost a message");

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use ringpost_transport::log;
 
 use super::ring::Shared;
+use crate::actor::cell::Cell;
 use crate::actor::{Actor, ActorRef, Child, Context, Down, Handler, Handlers, Local};
 use crate::address::Address;
 use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
@@ -17,14 +18,14 @@ use crate::mutants::planted;
 use crate::resident::{Halt, Resident};
 use crate::{actor, handlers, message};
 
-/// The actor that has the workers of a [`Pool`](super::Pool) as its children. It has the name of
-/// the pool; stopped, it stops the workers, and the pool has ended.
+/// The actor that has the workers of a [`Pool`](super::Pool) as its children. It has the pool's
+/// name. Stopping it stops the workers and ends the pool.
 pub struct PoolSupervisor {
     workers: Box<dyn Workers>,
     known: Known,
 }
 
-/// The supervisor of a pool, from its first start on: another actor may have its name later.
+/// The supervisor of a pool, set at its first start. (Another actor may have its name later.)
 pub(super) type Known = Arc<RwLock<Option<ActorRef<PoolSupervisor>>>>;
 
 /// The workers of a pool, without their type.
@@ -74,14 +75,14 @@ impl<A: Handlers> Team<A> {
                 }
                 Err(error) => {
                     let cells = added.iter().filter_map(ActorRef::near_cell);
-                    cells.for_each(|worker| worker.retire(Halt::Stop));
+                    cells.for_each(|worker| worker.resident().retire(Halt::Stop));
                     return Err(error);
                 }
             }
         }
         self.shared.set_size(size);
         if !added.is_empty() || old.len() != size {
-            // First: a sender that finds a removed worker closed chooses among the others.
+            // First, so that a sender that finds a removed worker closed chooses among the others.
             self.shared.replace(ring);
             old.iter().skip(size).for_each(ActorRef::remove);
         }
@@ -92,7 +93,7 @@ impl<A: Handlers> Team<A> {
 impl<A: Handlers> ActorRef<A> {
     /// Drains a worker, which is not restarted once it has handled its messages.
     fn remove(&self) {
-        let Some(worker) = self.near_cell() else { return };
+        let Some(worker) = self.near_cell().map(Cell::resident) else { return };
         if planted!(StoppedWorkers) {
             worker.retire(Halt::Stop);
         } else {
@@ -151,7 +152,7 @@ pub(super) async fn resize(
     supervisor: &ActorRef<PoolSupervisor>,
     size: usize,
 ) -> Result<(), SpawnError> {
-    // The workers say how long they take to start.
+    // The longest timeout, because the workers may take long to start.
     let asked = supervisor.ask(Resize(size)).timeout(limits::ASK_TIMEOUT_MAX);
     asked.await.map_err(SpawnError::NoSupervisor)?.0
 }
@@ -161,7 +162,7 @@ pub(super) async fn drain(supervisor: &ActorRef<PoolSupervisor>) -> Result<(), C
     let asked = supervisor.ask(DrainWorkers).timeout(limits::ASK_TIMEOUT_MAX).await;
     match asked.map_err(|error| error.cause) {
         Err(AskCause::NotSent(cause)) if !is_end(&cause) => Err(cause),
-        // Without an answer it has ended, or is ending.
+        // No answer means that the pool has ended or is ending.
         _ => Ok(()),
     }
 }
@@ -183,7 +184,7 @@ impl Handler<Resize> for PoolSupervisor {
 
     async fn handle(&mut self, msg: Resize, cx: &mut Context<Self>) -> Self::Reply {
         if cx.cell().intake().is_closed() {
-            // It was accepted before the drain, and would begin workers after it.
+            // The resize was accepted before the drain, and would spawn workers after it.
             let never = AskCause::NotBegun(NotBegun::Stopped);
             let error = AskError::new(never, cx.actor().address().clone(), Resize::NAME);
             return Local(Err(SpawnError::NoSupervisor(error)));

@@ -1,5 +1,5 @@
-//! A protocol's reference as a field of a message: an address. Which protocol it is of is part of
-//! the schema, not of the bytes.
+//! A protocol's reference as a field of a message: an address. The protocol is part of the schema,
+//! and not of the bytes.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ use crate::archive::InNode;
 use crate::schema::{FORMAT, Hash, Schema};
 
 /// A [`Ref`] in an archive. `Context::own` or `View::to_owned` make it a reference again, bound to
-/// the node where that happens.
+/// their node.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
@@ -30,7 +30,7 @@ impl<P> ArchivedRef<P> {
         self.address.node()
     }
 
-    /// Returns the actor's name; `None` when it has none.
+    /// Returns the actor's name, or `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         self.address.name()
     }

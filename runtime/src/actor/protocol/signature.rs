@@ -1,11 +1,11 @@
-//! The methods of a protocol: how the compiler finds the one that a handler is of.
+//! The methods of a protocol, and how the compiler finds the method of a handler.
 
 use super::Protocol;
 use crate::actor::Reply;
 use crate::message::Message;
 
-/// The method of a protocol at a [`Place`] in it, and the message that was made for it: what a
-/// handler of it, wherever that is, finds them by.
+/// The method of a protocol at a [`Place`], and its message. A handler, wherever it is, finds both
+/// by this trait.
 #[doc(hidden)]
 pub trait Method<Place>: Protocol {
     type Message: Message;
@@ -16,7 +16,7 @@ pub trait Method<Place>: Protocol {
     fn make(parameters: Self::Parameters) -> Self::Message;
 }
 
-/// One of the parameters of a method.
+/// A parameter of a method.
 #[doc(hidden)]
 pub trait Parameter<Place, const AT: usize>: Protocol {
     type Type;
@@ -26,18 +26,18 @@ pub trait Parameter<Place, const AT: usize>: Protocol {
 #[doc(hidden)]
 pub enum Place<const AT: usize> {}
 
-/// How a method, its message and its parameters are called.
+/// The names of a method, its message and its parameters.
 #[doc(hidden)]
 pub struct Signature {
     pub name: &'static str,
     pub message: &'static str,
     pub parameters: &'static str,
-    /// The error of the compiler for a handler with other parameters.
+    /// The compiler's error for a handler with other parameters.
     pub other: &'static str,
 }
 
-/// Returns the place of the method that is called so, or whose message is. That there is none, or
-/// one with other parameters, is an error of the compiler.
+/// Returns the place of the method that has this name, or whose message has this name. If there is
+/// none, or it has other parameters, that is an error of the compiler.
 #[doc(hidden)]
 #[track_caller]
 pub const fn place<P: Protocol, M: Message>(name: &str, message: &str, parameters: &str) -> usize {

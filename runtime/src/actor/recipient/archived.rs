@@ -1,5 +1,5 @@
-//! A recipient as a field of a message: an address. Which message and reply it is for is part of
-//! the schema, not of the bytes.
+//! A recipient as a field of a message: an address. The message and the reply are part of the
+//! schema, and not of the bytes.
 
 use std::marker::PhantomData;
 
@@ -16,7 +16,7 @@ use crate::message::Message;
 use crate::schema::{FORMAT, Hash, Schema};
 
 /// A [`Recipient`] in an archive. `Context::own` or `View::to_owned` make it a recipient again,
-/// bound to the node where that happens.
+/// bound to their node.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
@@ -31,7 +31,7 @@ impl<M, R> ArchivedRecipient<M, R> {
         self.address.node()
     }
 
-    /// Returns the actor's name; `None` when it has none.
+    /// Returns the actor's name, or `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         self.address.name()
     }

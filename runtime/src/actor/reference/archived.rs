@@ -15,7 +15,7 @@ use crate::archive::InNode;
 use crate::schema::{FORMAT, Hash, Schema};
 
 /// An [`ActorRef`] in an archive: an address. `Context::own` or `View::to_owned` make it a
-/// reference again, bound to the node where that happens.
+/// reference again, bound to their node.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
@@ -30,7 +30,7 @@ impl<A> ArchivedActorRef<A> {
         self.address.node()
     }
 
-    /// Returns the actor's name; `None` when it has none.
+    /// Returns the actor's name, or `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         self.address.name()
     }

@@ -1,37 +1,37 @@
-//! Ending an actor, wherever it is.
+//! Ending an actor, on any node.
 
 use super::ActorRef;
 use crate::actor::Handlers;
 use crate::actor::destination::View;
 use crate::error::Cause;
 use crate::remote::{self, SendKind, Waiter, signals};
-use crate::resident::{Halt, Resident};
+use crate::resident::Halt;
 
 impl<A: Handlers> ActorRef<A> {
-    /// Has the actor stop after the message it is handling; what waits in its mailbox becomes dead
-    /// letters. Returns when the request is on its way, see
+    /// Stops the actor after the message that it is handling; the messages in its mailbox become
+    /// dead letters. Returns when the request is on its way; to wait for the end, see
     /// [`wait_stopped`](ActorRef::wait_stopped). Stopping an actor that has stopped is no error.
     ///
     /// # Errors
-    /// [`Cause`] when the actor cannot be reached, [`Cause::NoSuchActor`] when the reference leads
-    /// to whatever has a name on another node, and nothing has it.
+    /// [`Cause`] if the actor cannot be reached; [`Cause::NoSuchActor`] if the reference follows a
+    /// name on another node, and no actor has the name.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, the actor goes on.
+    /// If this is dropped before it is ready, the actor goes on.
     pub async fn stop(&self) -> Result<(), Cause> {
         self.halt(Halt::Stop).await
     }
 
-    /// Has the actor stop as [`stop`](ActorRef::stop) does, without waiting: on another node only
-    /// if there is a link.
+    /// Stops the actor as [`stop`](ActorRef::stop) does, without waiting: on another node only if
+    /// there is a link.
     ///
     /// # Errors
-    /// As [`stop`](ActorRef::stop); [`Cause::LinkDown`] or [`Cause::Opening`] where `stop` would
-    /// wait.
+    /// The errors of [`stop`](ActorRef::stop); [`Cause::LinkDown`] or [`Cause::Opening`] if `stop`
+    /// would wait.
     pub fn request_stop(&self) -> Result<(), Cause> {
         let asked = match self.destination().now().view() {
             View::Local(near) => {
-                near.cell().halt(Halt::Stop);
+                near.cell().resident().halt(Halt::Stop);
                 Ok(())
             }
             View::Dead(cause) => Err(cause.clone()),
@@ -40,25 +40,26 @@ impl<A: Handlers> ActorRef<A> {
         self.unless_ended(asked)
     }
 
-    /// Has the actor handle what it accepted so far, accept nothing more, and stop.
+    /// Drains the actor: it accepts nothing more, handles the messages that it has accepted, and
+    /// stops.
     ///
     /// # Errors
-    /// As [`stop`](ActorRef::stop).
+    /// The errors of [`stop`](ActorRef::stop).
     ///
     /// # Cancel safety
-    /// As [`stop`](ActorRef::stop).
+    /// See [`stop`](ActorRef::stop).
     pub async fn drain(&self) -> Result<(), Cause> {
         self.halt(Halt::Drain).await
     }
 
-    /// Ends the actor where its running handler waits next; the handler and the actor are dropped,
-    /// and `on_stop` does not run.
+    /// Ends the actor at the next point where its running handler waits. The handler and the actor
+    /// are dropped, and `on_stop` does not run.
     ///
     /// # Errors
-    /// As [`stop`](ActorRef::stop).
+    /// The errors of [`stop`](ActorRef::stop).
     ///
     /// # Cancel safety
-    /// As [`stop`](ActorRef::stop).
+    /// See [`stop`](ActorRef::stop).
     pub async fn kill(&self) -> Result<(), Cause> {
         self.halt(Halt::Kill).await
     }
@@ -71,7 +72,8 @@ impl<A: Handlers> ActorRef<A> {
     fn unless_ended(&self, asked: Result<(), Cause>) -> Result<(), Cause> {
         match asked {
             Err(Cause::Stopped) => Ok(()),
-            // An identity was an actor's once: it has ended. A name may never have been one's.
+            // An identity belonged to an actor, which has ended. A name may never have belonged to
+            // one.
             Err(Cause::NoSuchActor) if self.address().identity().is_some() => Ok(()),
             other => other,
         }
@@ -80,7 +82,7 @@ impl<A: Handlers> ActorRef<A> {
     async fn request(&self, halt: Halt) -> Result<(), Cause> {
         match self.destination().now().view() {
             View::Local(near) => {
-                near.cell().halt(halt);
+                near.cell().resident().halt(halt);
                 Ok(())
             }
             View::Dead(cause) => Err(cause.clone()),

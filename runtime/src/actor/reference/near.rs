@@ -1,4 +1,4 @@
-//! The way into an actor of this node whose type is known.
+//! The port of an actor of this node whose type is known.
 
 use std::sync::{Arc, Weak};
 
@@ -14,19 +14,19 @@ use crate::slot::scoped;
 use crate::spans::Scope;
 use crate::view::Input;
 
-/// The way into an actor of this node whose type is known.
-pub struct Near<A: Handlers>(Arc<dyn Home<A>>);
+/// The port of an actor of this node whose type is known.
+pub struct Near<A: Handlers>(Arc<dyn Typed<A>>);
 
-/// A cell as references hold it. A trait object, so that the compiler does not look for what is
-/// `Send` through a reference into the envelope: an error in one message would be reported again at
+/// A cell, as references hold it. A trait object, so that the compiler does not look through it
+/// into the envelope when it checks for `Send`: an error in one message would be reported again at
 /// every handler of the actor.
-trait Home<A: Handlers>: Send + Sync {
+trait Typed<A: Handlers>: Send + Sync {
     fn cell(&self) -> &Cell<A>;
 
     fn shared(self: Arc<Self>) -> Arc<Cell<A>>;
 }
 
-impl<A: Handlers> Home<A> for Cell<A> {
+impl<A: Handlers> Typed<A> for Cell<A> {
     #[inline]
     fn cell(&self) -> &Cell<A> {
         self
@@ -98,7 +98,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         if !A::Input::IS_MESSAGE || message.is_none() {
             return false;
         }
-        // Not under the mailbox's lock (SP-3).
+        // Before the mailbox's lock is taken (SP-3).
         let scope = Scope::here();
         let Ok(vacancy) = self.cell().mailbox().try_vacancy() else { return false };
         let Some(input) = A::Input::take_at_once(message) else { return false };
@@ -127,7 +127,7 @@ impl<A: Handlers> Clone for Near<A> {
 }
 
 /// A [`Near`] that keeps nothing alive.
-pub(in crate::actor) struct WeakNear<A: Handlers>(Weak<dyn Home<A>>);
+pub(in crate::actor) struct WeakNear<A: Handlers>(Weak<dyn Typed<A>>);
 
 impl<A: Handlers> WeakNear<A> {
     pub(in crate::actor) fn upgrade(&self) -> Option<Near<A>> {

@@ -1,4 +1,4 @@
-//! The hand and its mailbox, polled by hand, with links that have room or not.
+//! Tests of the hand and its mailbox, polled by hand, with links that have room or have none.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::deadlines::Deadlines;
 use crate::mailbox::tests::{Taken, take, take_unbegun};
 use crate::mailbox::{Batch, Mailbox};
 
-/// A link that has room for so many replies, and the tasks it wakes when there is more.
+/// A link with room for `room` replies, and the tasks to wake when it gets more.
 #[derive(Default)]
 struct Link {
     room: AtomicUsize,
@@ -116,7 +116,7 @@ impl Scene {
         self.push_all(link, number..number + 1, is_ask);
     }
 
-    /// Puts in messages of these numbers, which come together.
+    /// Pushes messages with these numbers, which come together.
     fn push_all(&self, link: usize, numbers: std::ops::Range<u32>, is_ask: bool) {
         let message = |number| {
             let link = (link as u64, self.links[link].clone());
@@ -134,7 +134,8 @@ impl Scene {
         self.push(link, number, false);
     }
 
-    /// Returns what the actor begins until it has to wait or ends; the reply of an ask takes room.
+    /// Runs the actor until it waits or ends, and returns the messages it began; the reply of an
+    /// ask takes room.
     fn begun(&mut self) -> (Vec<u32>, Poll<Batch>) {
         let mut begun = Vec::new();
         loop {
@@ -145,7 +146,7 @@ impl Scene {
         }
     }
 
-    /// Has the actor begin one batch.
+    /// Runs one batch of the actor.
     fn batch(&mut self, begun: &mut Vec<u32>) -> Poll<Batch> {
         let waker = Waker::from(self.bell.clone());
         let mut cx = Context::from_waker(&waker);
@@ -199,8 +200,7 @@ fn a_link_without_room_keeps_its_order_and_others_go_on() {
     assert!(!scene.hand.remote().is_some_and(Far::holds_back));
 }
 
-/// MB-8: this node's own messages go on, too.
-// Promised in docs/SEMANTICS.md.
+/// MB-8: messages of this node go on, too.
 #[test]
 fn messages_of_this_node_go_on_while_a_link_has_no_room() {
     let mut scene = Scene::new();
@@ -212,9 +212,8 @@ fn messages_of_this_node_go_on_while_a_link_has_no_room() {
     assert_eq!(scene.begun(), (vec![100], Poll::Pending));
 }
 
-/// MB-5, MB-8: much that a link held back, and that goes on at last, is no more than messages of
-/// other links and of this node, in turn.
-// Promised in docs/SEMANTICS.md.
+/// MB-5, MB-8: many released messages of one link take turns with messages of other links and of
+/// this node.
 #[test]
 fn what_was_held_back_goes_on_in_turn_with_all_else() {
     const OTHER: u32 = 1000;
@@ -231,15 +230,14 @@ fn what_was_held_back_goes_on_in_turn_with_all_else() {
     scene.links[0].grant(1);
     let (begun, _) = scene.begun();
     assert_eq!(begun.len(), 199 + 10 + 40);
-    // Two of this node's are a batch of this mailbox, beside 32 of other nodes.
+    // A batch of this mailbox has two messages of this node and 32 of other nodes.
     let position = |number| begun.iter().position(|begun| *begun == number).unwrap();
     assert!(position(LOCAL + 9) <= 5 * (32 + 2), "{begun:?}");
     assert!(position(OTHER + 39) <= 4 * (32 + 2), "{begun:?}");
 }
 
-/// MB-8: what is released has its turn beside a node that keeps the intake filled, however few
-/// messages a batch has.
-// Promised in docs/SEMANTICS.md.
+/// MB-8: released messages get their turn beside a node that keeps the intake full, even with the
+/// smallest batch.
 #[test]
 fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
     for capacity in [1, 32, 63, 64, 100, 1000] {
@@ -258,8 +256,8 @@ fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
     }
 }
 
-/// WA-2 needs it: messages held back of one node do not hold up the mark of another one, nor do
-/// those after a mark the mark of their own node.
+/// For WA-2: held-back messages of one node do not delay the mark of another node, and messages
+/// after a mark do not delay it.
 #[test]
 fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
     let mut scene = Scene::new();
@@ -271,7 +269,7 @@ fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
     };
     assert_eq!(passed(&scene), [false, false]);
     for round in 1..5 {
-        // As soon as one of its asks is begun the node sends another one.
+        // The node sends another ask as soon as one is begun.
         scene.ask(0, 1 + round);
         assert_eq!(scene.begun().0.contains(&11), round == 1);
         assert_eq!(passed(&scene), [round > 1, true]);
@@ -281,8 +279,7 @@ fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
     assert!(scene.hand.remote().is_some_and(Far::holds_back));
 }
 
-/// MB-8: two links that have no room wait each for its own.
-// Promised in docs/SEMANTICS.md.
+/// MB-8: each of two links without room waits for its own room.
 #[test]
 fn each_link_waits_for_its_own_room() {
     let mut scene = Scene::new();
@@ -301,8 +298,7 @@ fn each_link_waits_for_its_own_room() {
     assert_eq!(begun, [1, 2, 12]);
 }
 
-/// MB-8: the wake-up is not lost, whether the room comes before the actor waits or after.
-// Promised in docs/SEMANTICS.md.
+/// MB-8: the wake-up is not lost, whether room comes before or after the actor waits.
 #[test]
 fn room_wakes_an_actor_that_waits_for_it() {
     let mut scene = Scene::new();
@@ -323,7 +319,7 @@ fn room_wakes_an_actor_that_waits_for_it() {
     assert_eq!(scene.begun(), (vec![2], Poll::Pending));
 }
 
-/// MB-8: an ask that is held back ages.
+/// MB-8: an ask that is held back can expire.
 #[test]
 fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
     let mut scene = Scene::new();
@@ -335,7 +331,7 @@ fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
     assert_eq!(scene.begun(), (vec![1, 11, 2], Poll::Pending), "in turn with another link's");
 }
 
-/// MB-6, MB-8: a drain handles what is held back, too.
+/// MB-6, MB-8: a drain handles messages that are held back, too.
 #[test]
 fn a_drain_waits_for_what_is_held_back() {
     let mut scene = Scene::new();
@@ -348,7 +344,7 @@ fn a_drain_waits_for_what_is_held_back() {
     assert_eq!(scene.begun(), (vec![1, 2], Poll::Ready(Batch::End)));
 }
 
-/// MB-6, MB-8: a stop begins nothing more, and what was held comes out with the rest.
+/// MB-6, MB-8: a stop begins no more messages, and returns the held ones with the others.
 #[test]
 fn what_is_held_back_comes_out_at_the_end() {
     let mut scene = Scene::new();
@@ -372,7 +368,7 @@ fn what_is_held_back_comes_out_at_the_end() {
     assert!(!scene.hand.remote().is_some_and(Far::holds_back));
 }
 
-/// MB-8: nothing else has to happen for an actor to see that an ask is too late.
+/// MB-8: an actor needs no other event to see that an ask has expired.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() {
     let deadlines =
@@ -401,9 +397,9 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
 }
 
 proptest! {
-    /// MB-5, MB-6, MB-8: whatever comes, together or one by one, from two links that have room for
-    /// replies at times, and from this node: of each everything is begun once, in its order, and a
-    /// mark of its node has passed when that is so.
+    /// MB-5, MB-6, MB-8: for any messages, together or single, from this node and from two links
+    /// with changing room for replies: all messages of each sender are begun once and in order, and
+    /// a mark passes when all before it are begun.
     #[test]
     fn of_each_sender_everything_is_begun_once_and_in_order(
         steps in proptest::collection::vec((0usize..8, 0usize..2, 1u32..200), 1..60),

@@ -1,10 +1,10 @@
-//! Memory that was asked for, and tenants that end.
+//! Memory requested from a node, and tenants that end.
 
 use super::*;
 use crate::error::RegionError;
 
-/// LM-1, LM-2: no number in a request does harm, nor do many requests, nor many nodes: each
-/// takes a page at least, and what goes back is given again.
+/// LM-1, LM-2: no number in a request does harm, and neither do many requests or many nodes. Each
+/// request takes at least a page, and returned memory is given again.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn requests_without_measure_are_bounded() {
@@ -27,7 +27,7 @@ async fn requests_without_measure_are_bounded() {
     for _ in 0..2_000 {
         assert_eq!(peer.region::<u8>(0).await.expect_err("none is left"), none(1));
     }
-    // The last offer counts, and for all nodes together.
+    // The last offer is valid, for all nodes together.
     assert_eq!(offer(u64::MAX, 11 * PAGE_BYTES), Ok(()));
     assert_eq!(peer.region::<u8>(4_097).await.expect_err("too much"), none(PAGE_BYTES));
     kept.push(peer.region::<u8>(4_096).await.expect("a page is left"));
@@ -37,7 +37,7 @@ async fn requests_without_measure_are_bounded() {
     }
     let all = peer.region::<u64>(11 * 512).await.expect("all has come back");
     all.release().await.expect("it answers");
-    // Memory that is offered and not there takes nothing from what is.
+    // A request for offered but missing memory reduces nothing that exists.
     assert_eq!(offer(u64::MAX, u64::MAX), Ok(()));
     for bytes in [1 << 62, (1 << 62) - 1] {
         let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
@@ -51,14 +51,14 @@ async fn requests_without_measure_are_bounded() {
     assert_eq!(offer(1, 1), Err(OfferError::Shutdown));
 }
 
-/// LM-2: no tenant is left of a wait for a region that was dropped, wherever it was.
+/// LM-2: a wait for a region leaves no tenant, wherever its future was dropped.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_wait_for_a_region_that_is_dropped_leaves_no_tenant() {
     let node = Node::builder("alpha").start().await.expect("it starts");
     node.offer_memory(MemoryOffer { bytes_per_node: 1 << 20, bytes: 1 << 20 }).expect("it may");
     let peer = node.peer("alpha");
-    // With the allocator alone.
+    // Counts the allocator, too.
     let actors = node.snapshot().actors.len();
     let mut polls = 0;
     loop {
@@ -86,7 +86,7 @@ async fn a_wait_for_a_region_that_is_dropped_leaves_no_tenant() {
     let minute = std::time::Duration::from_secs(60);
     let ended = tokio::time::timeout(minute, none_is_left).await;
     assert!(ended.is_ok(), "{:?}", node.snapshot().actors);
-    // Memory that was given to one that gave up is back, too.
+    // Memory given to a dropped future is back, too.
     let all_is_back = async {
         while let Err(error) = peer.region::<u8>(1 << 20).await {
             assert!(matches!(error, AllocateError::OverQuota { .. }), "{error}");
@@ -96,8 +96,7 @@ async fn a_wait_for_a_region_that_is_dropped_leaves_no_tenant() {
     tokio::time::timeout(minute, all_is_back).await.expect("the whole offer can be had");
 }
 
-/// LM-2: whoever does not know a region does not give it back for its tenant.
-// Promised in docs/SEMANTICS.md.
+/// LM-2: a sender that does not know a region cannot return it for its tenant.
 #[tokio::test]
 async fn a_stranger_releases_nothing() {
     let node = Node::builder("alpha").start().await.expect("it starts");
@@ -107,7 +106,7 @@ async fn a_stranger_releases_nothing() {
     let own = node.region(1).expect("it is small");
     let to: Recipient<Release, bool> = Recipient::bind(&node, allocator("alpha".into()));
     let release = Release { shared: own.share(Access::ALL).unwrap(), tenant: kept.tenant.clone() };
-    // To a stranger it looks as one that is back already.
+    // To a stranger it looks like a region that is back already.
     assert_eq!(to.ask(release).await, Ok(false));
     assert_eq!(kept.remote().fetch_add(0, 1).await, Ok(0));
     let (shared, tenant) = (kept.shared.clone(), kept.tenant.clone());
@@ -118,8 +117,8 @@ async fn a_stranger_releases_nothing() {
     assert_eq!(kept.release().await, Ok(()), "what is back already is no error");
 }
 
-/// LM-2: the allocator watches no tenant that has given its region back, and may live on: its
-/// watches would grow with each region.
+/// LM-2: the allocator does not watch a tenant that has returned its region and may live on.
+/// Otherwise its watches would grow with each region.
 #[tokio::test]
 async fn a_tenant_that_gave_its_region_back_is_not_watched() {
     let node = Node::builder("alpha").start().await.expect("it starts");
@@ -135,13 +134,13 @@ async fn a_tenant_that_gave_its_region_back_is_not_watched() {
     let shared = allocate(8).await.expect("it answers").expect("it is given");
     assert!(Arc::strong_count(&resident) > unwatched, "a watch holds it");
     assert_eq!(back.ask(Release { shared, tenant: tenant.clone() }).await, Ok(true));
-    // It is watched no longer: what is aborted goes when it is polled.
+    // It is not watched any more: the aborted task disappears when it is polled.
     while Arc::strong_count(&resident) > unwatched {
         tokio::task::yield_now().await;
     }
 }
 
-/// A node that is asked for memory and is down may run again, with another run.
+/// The node of a failed request may be down, and may run again later.
 #[test]
 fn a_node_that_was_not_asked_says_why() {
     let down = |cause| NodeDown { cause, down_ms: 0 };

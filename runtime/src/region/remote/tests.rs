@@ -1,10 +1,9 @@
-//! Regions that another node names, and words of a long read.
+//! Regions claimed by another node, and words in a long read.
 
 use super::*;
 use crate::remote::Access;
 
-/// A message about a region is the word of another node: no number in it does harm.
-// Promised in docs/SEMANTICS.md.
+/// A message about a region comes from another node: no number in it may do harm.
 #[tokio::test]
 async fn a_region_that_says_it_is_enormous_is_none() {
     let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
@@ -33,7 +32,7 @@ async fn a_region_that_says_it_is_enormous_is_none() {
     for (node, len) in [&node, &far].into_iter().zip([1 << 58, 1 << 40].repeat(2)) {
         let region = region(node, shared.place.share, 0, len);
         let len = region.len();
-        // Of those that are there all can be said, and no other is.
+        // Errors name the elements that exist, and no element beyond them is found.
         let none = |range| RegionError::OutOfRange { range, len: 8 };
         assert_eq!(region.writer().draft(len).await.map(|draft| draft.len()), Err(none(0..len)));
         assert_eq!(region.view(..).await.map(|view| view.len()), Err(none(0..len)));
@@ -52,15 +51,15 @@ async fn a_region_that_says_it_is_enormous_is_none() {
     far.shutdown(std::time::Duration::from_secs(60)).await;
 }
 
-/// Reads that are too long for one step are cut between words: pairs of elements that are written
-/// as a word are read as one, wherever the read begins.
+/// Reads longer than one step are cut between words: a pair of elements written as a word is read
+/// as a unit, wherever the read begins.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn words_do_not_tear_where_a_long_read_is_cut() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     const PAIRS: usize = 160_000;
-    /// The elements about the first MiB's end.
+    /// The elements around the end of the first MiB.
     const ABOUT: Range<usize> = (1 << 18) - 8..(1 << 18) + 8;
     let node = Node::builder("alpha").start().await.expect("it starts");
     let region = Arc::new(node.region::<f32>(2 * PAIRS).expect("it is small"));
@@ -101,8 +100,7 @@ async fn words_do_not_tear_where_a_long_read_is_cut() {
     println!("{changed} reads of 200 found another round");
 }
 
-/// A node that has no network uses its own regions, and no others.
-// Promised in docs/SEMANTICS.md.
+/// A node without a network can use its own regions, but no others.
 #[tokio::test]
 async fn a_node_without_a_network_uses_its_own_regions() {
     let node = Node::builder("alone").start().await.expect("it starts");
@@ -122,8 +120,7 @@ async fn a_node_without_a_network_uses_its_own_regions() {
     assert_eq!(other.get(1).await, Err(RegionError::NoNetwork));
 }
 
-/// A node that shuts down says so, and not that the other one is down.
-// Promised in docs/SEMANTICS.md.
+/// A node that shuts down reports this, and not that the other node is down.
 #[tokio::test]
 async fn a_node_that_shuts_down_reaches_no_other_region() {
     let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
@@ -139,7 +136,7 @@ async fn a_node_that_shuts_down_reaches_no_other_region() {
     assert_eq!(region.set(1, 1).await, Err(RegionError::Shutdown));
 }
 
-/// A share ends when `revoke` is called, whatever becomes of what that returns.
+/// A share ends when `revoke` is called, even if the returned future is dropped.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_share_ends_when_revoke_is_called() {
@@ -159,7 +156,7 @@ async fn a_share_ends_when_revoke_is_called() {
     all.await;
 }
 
-/// Bytes and the words of the same memory, also of a part that begins inside of it.
+/// Bytes and words of the same memory, also for a slice that begins inside of it.
 #[tokio::test]
 async fn a_region_of_bytes_is_one_of_words() {
     let node = Node::builder("alpha").start().await.expect("it has no network");

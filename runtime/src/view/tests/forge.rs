@@ -1,4 +1,4 @@
-//! Archives of maps and sets, written byte by byte: what rkyv's check takes and should not.
+//! Archives of maps and sets, written byte by byte, which rkyv's check wrongly accepts.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -13,7 +13,7 @@ pub(super) const SLOT_BYTES: usize = 64 * 1024;
 /// The widest group of control bytes that a look-up reads.
 const GROUP: usize = 16;
 
-/// The length of each text in the slot before the archive, which is full of them.
+/// Length of each text in the previous slot, which is full of them.
 const SECRET_BYTES: usize = 16;
 
 static SECRETS: LazyLock<String> =
@@ -24,7 +24,7 @@ pub(super) fn secret(number: u32) -> String {
     format!("secret text{number:>5}")
 }
 
-/// Returns true of a text that a forged archive may show: it was checked.
+/// Returns true if a forged archive may show this text, because it was checked.
 pub(super) fn is_honest(text: &str) -> bool {
     text.starts_with("ok")
 }
@@ -37,7 +37,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the hash by which the secret with this number is found.
+    /// Returns the hash for a look-up of the secret with this number.
     fn hash(self, number: u32) -> u64 {
         fn of(value: &(impl Hash + ?Sized)) -> u64 {
             hash_value::<_, FxHasher64>(value)
@@ -53,30 +53,30 @@ impl Kind {
         (self.hash(number) >> 57) as u8
     }
 
-    /// Returns where a look-up of that secret begins in a table.
+    /// Returns the index at which a look-up of that secret begins in a table.
     fn place(self, number: u32, capacity: usize) -> usize {
         (self.hash(number) % capacity as u64) as usize
     }
 }
 
-/// A map or set, as the value that holds it names it.
+/// The reference to a map or set in the value that contains it.
 #[derive(Clone, Copy)]
 pub(super) enum Header {
     Table { controls: usize, entries: usize, capacity: usize },
     Tree { root: usize, entries: usize },
 }
 
-/// An archive that is being written for the beginning of a slot.
+/// An archive that is written for the beginning of a slot.
 pub(super) struct Forge {
     bytes: Vec<u8>,
-    /// Where the secrets lie: so far behind the beginning of the slot.
+    /// Offset of the secrets from the beginning of the slot.
     secrets: isize,
-    /// The number of the secret that is looked for.
+    /// The number of the secret to look up.
     sought: u32,
 }
 
 impl Forge {
-    /// Begins one for the second slot, and writes another node's message into the first.
+    /// Starts an archive for the second slot, and writes another node's message into the first.
     pub(super) fn beside(slots: &mut [Slot]) -> Self {
         let [first, second, ..] = slots else { panic!("there are three slots") };
         first.copy_from_slice(SECRETS.as_bytes());
@@ -115,27 +115,27 @@ impl Forge {
         }
     }
 
-    /// Writes a map or set, and then a list of so many.
+    /// Writes a map or set, and then a list of `elements` elements.
     pub(super) fn listed(&mut self, header: Header, elements: u32) -> &mut Self {
         let at = self.len();
         self.header(header).offset(at as isize).number(elements)
     }
 
-    /// Writes a text that is honest.
+    /// Writes an honest text.
     fn honest_text(&mut self, number: usize) {
         let end = self.len() + 8;
         self.bytes.extend_from_slice(format!("ok{number}").as_bytes());
         self.bytes.resize(end, 0xff);
     }
 
-    /// Writes a text that lies in the slot before.
+    /// Writes a text that lies in the previous slot.
     fn secret_text(&mut self, number: u32) {
         let to = self.secrets + number as isize * SECRET_BYTES as isize - self.len() as isize;
         self.number(SECRET_BYTES as u32 | 0x80).number(to as u32);
     }
 }
 
-/// Returns how many control bytes a table has, and which of those behind its capacity are checked.
+/// Returns the number of a table's control bytes, and the checked ones after its capacity.
 fn controls(capacity: usize) -> (usize, Range<usize>) {
     let count = capacity.next_multiple_of(GROUP) + GROUP - 1;
     (count, capacity..(2 * capacity).min(count - capacity))
@@ -155,7 +155,8 @@ fn write_table(
     Header::Table { controls: at, entries, capacity }
 }
 
-/// Writes a table of one entry, of which a control byte behind its capacity names another bucket.
+/// Writes a table with one entry, and with a control byte after its capacity that names another
+/// bucket.
 pub(super) fn table(out: &mut Forge, kind: Kind, capacity: usize) -> Header {
     let (count, checked) = controls(capacity);
     let unchecked = checked.end.max(capacity)..count;
@@ -181,7 +182,7 @@ pub(super) fn table(out: &mut Forge, kind: Kind, capacity: usize) -> Header {
     })
 }
 
-/// Writes a table in which a look-up meets no control byte that ends it.
+/// Writes a table in which a look-up finds no control byte that ends it.
 pub(super) fn never_ending(out: &mut Forge, kind: Kind) -> Header {
     const CAPACITY: usize = GROUP;
     let (count, _) = controls(CAPACITY);
@@ -198,13 +199,13 @@ pub(super) fn never_ending(out: &mut Forge, kind: Kind) -> Header {
     })
 }
 
-/// Entries of a node.
+/// Number of entries per node.
 const NODE: u32 = 5;
 
-/// A child that there is not.
+/// Marks a missing child.
 const NO_CHILD: u32 = 1;
 
-/// Writes a tree of one inner node: its first child is a leaf without entries, or there is none.
+/// Writes a tree with one inner node, whose first child is a leaf without entries or missing.
 pub(super) fn tree(out: &mut Forge, kind: Kind, has_leaf: bool) -> Header {
     let node = |out: &mut Forge, tag| {
         let at = out.len();
@@ -229,7 +230,7 @@ pub(super) fn tree(out: &mut Forge, kind: Kind, has_leaf: bool) -> Header {
     for _ in 0..NODE {
         out.number(NO_CHILD);
     }
-    // Here a child would be looked for that there is not.
+    // A look-up of a missing child would read here.
     (0..32).for_each(|index| out.secret_text(index));
     Header::Tree { root, entries: NODE as usize }
 }

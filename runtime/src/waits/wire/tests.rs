@@ -1,4 +1,4 @@
-//! Chains as bytes: chains of peers, and chains that peers may forge.
+//! Chains as bytes: chains of peers, and forged chains.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn identity(incarnation: Incarnation, number: u32) -> Identity {
     Identity { incarnation, key: Key { index: number, generation: 1 } }
 }
 
-/// Returns a chain of these names, the first one last.
+/// Returns a chain of these names, in which the first name is the last actor.
 fn chain_of(names: &[String]) -> Option<Asker> {
     names.iter().zip(1..).fold(None, |asked, (name, number)| Some(far(number, name, asked)))
 }
@@ -30,7 +30,7 @@ fn elsewhere(actor: Identity, _: u64) -> Place {
     if actor.incarnation == HERE { Place::Here(None) } else { Place::Elsewhere }
 }
 
-/// Returns the names of a chain that was read, the nearest first.
+/// Returns the names in a chain that was read, the nearest first.
 fn names(asker: Option<Asker>) -> Vec<String> {
     let mut names = Vec::new();
     if let Some(asker) = asker {
@@ -51,7 +51,7 @@ fn a_chain_survives_the_wire() {
             assert!(bytes.len() <= 7 + limits::CHAIN_BYTES_MAX + 2);
             let read = read(chain(&bytes).unwrap(), elsewhere).unwrap();
             let read = names(read);
-            // Of more actors the nearest, and of long names the beginning.
+            // If there are too many actors, the nearest are kept; long names are cut at the end.
             assert_eq!(read.len(), count.min(limits::CHAIN_MAX));
             assert!(all.iter().rev().zip(&read).all(|(name, read)| name.starts_with(read)));
             assert!(
@@ -70,7 +70,8 @@ fn buffer_of(bytes: &[u8]) -> AlignedVec<16> {
     buffer
 }
 
-/// Each cut and each byte that is another one: it is refused, or read as something that fits.
+/// Cuts the bytes at each place, and changes each byte: the result is refused, or read as a chain
+/// that fits.
 #[test]
 fn bytes_that_are_no_chain_are_refused() {
     let names: Vec<_> = (0..3).map(|n| format!("beta/\u{fc}{n}")).collect();
@@ -106,7 +107,7 @@ fn a_name_of_a_peer_is_shown_on_one_line() {
     assert_eq!(names(read), ["b  [2J"]);
 }
 
-/// An actor of this node that has no such wait ends the chain.
+/// An actor of this node without such a wait ends the chain.
 #[test]
 fn a_forged_wait_of_an_actor_of_this_node_counts_for_nothing() {
     let mut forged = far(5, "here", Some(far(4, "behind", None)));

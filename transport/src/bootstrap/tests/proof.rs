@@ -124,7 +124,6 @@ fn a_changed_version_range_is_found_out() {
     assert!(matches!(failure, Failure::Rejected(Rejection::WrongSecret)), "{failure}");
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_recognises_itself_and_its_namesake() {
     let alpha = identity("alpha", 1);

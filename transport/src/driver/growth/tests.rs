@@ -267,7 +267,6 @@ fn greedy_links_leave_a_later_one_half_of_what_is_left() {
 }
 
 /// The memory of a message is in the budget until the message is gone, not only until its link is.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_lease_that_outlives_its_link_keeps_what_was_taken_for_it() {
     let budget = Arc::new(Budget::new(u64::MAX));

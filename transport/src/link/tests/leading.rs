@@ -13,7 +13,6 @@ fn lead(link: &Arc<LinkHandle>, sender: &mut Sender) -> Attempt {
 }
 
 /// WQ-5: whether it waits for the mailbox to be open or for room, and if it leaves, too.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn what_is_behind_an_ask_that_leads_is_committed_after_it() {
     let link = link(WINDOW);
@@ -41,7 +40,6 @@ fn what_is_behind_an_ask_that_leads_is_committed_after_it() {
 }
 
 /// WQ-5, LN-5: also where a link rests, and goes on.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_ask_that_leads_is_in_line_while_its_link_rests() {
     for opened in [false, true] {

@@ -102,7 +102,6 @@ fn one_search_has_a_few_idle_nodes_linked_at_a_time() {
 }
 
 /// MS-15: others are asked each second also while a dial of a silent address lasts.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn others_are_asked_each_second_while_a_round_of_dials_lasts() {
     for seed in 0..3 {

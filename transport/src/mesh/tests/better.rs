@@ -102,7 +102,6 @@ fn a_link_goes_back_to_the_best_fabric_after_a_while() {
 }
 
 /// A cable was pulled for a moment, of which no device knows.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_goes_back_soon_to_a_fabric_that_it_had() {
     for seed in 0..20 {
@@ -164,7 +163,6 @@ fn a_fabric_that_changes_all_the_time_is_tried_ever_more_rarely() {
 }
 
 /// A fabric that stays away is tried ever more rarely, and no node is down meanwhile.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_fabric_that_stays_away_is_tried_ever_more_rarely() {
     sim::run(3, |world| async move {

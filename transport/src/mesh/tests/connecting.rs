@@ -23,7 +23,6 @@ fn dials(world: &World) -> usize {
     world.log_text().lines().filter(|line| line.contains(" dial ")).count()
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_connects_to_an_address_which_is_a_seed_from_then_on() {
     for seed in 0..20 {
@@ -120,7 +119,6 @@ fn a_taken_name_ends_waits_until_it_is_free() {
 }
 
 /// No seed of the node that disconnects brings the link back, and a sender does.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_peer_that_is_disconnected_is_linked_again_when_a_sender_wants_it() {
     for seed in 0..20 {

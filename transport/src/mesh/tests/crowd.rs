@@ -28,7 +28,6 @@ fn lines_of_alpha(lines: &[String]) -> usize {
 }
 
 /// MS-6, MS-13: with long paths many more than have a place are under way at once.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_thousand_nodes_that_dial_one_at_once_are_linked_and_fill_no_log() {
     let log = Recorder::new(Level::INFO);

@@ -35,7 +35,6 @@ async fn links_to(world: &World, node: &Node, others: &[&Node]) -> Duration {
 
 /// A name that leads to all nodes, each node itself first, as of a service of which each node is
 /// started with the same configuration.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn nodes_behind_one_name_link_also_when_they_start_again_elsewhere() {
     for (seed, left) in (0..10).flat_map(|seed| [(seed, true), (seed, false)]) {
@@ -149,7 +148,6 @@ fn a_node_that_moved_is_reached_where_a_peer_knows_it_to_be() {
 }
 
 /// MS-15: also where the round of dials of a silent address lasts longer than a sender waits.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_that_moved_is_found_by_senders_that_wait_no_longer_than_a_round_lasts() {
     for (seed, left) in (0..5).flat_map(|seed| [(seed, true), (seed, false)]) {
@@ -180,7 +178,6 @@ fn a_node_that_moved_is_found_by_senders_that_wait_no_longer_than_a_round_lasts(
 }
 
 /// MS-14: a node that cannot be dialled takes no place of those that can be.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_lost_node_without_an_address_is_not_dialled_again() {
     sim::run(1, |world| async move {
@@ -352,7 +349,6 @@ fn what_is_gone_is_not_dialled_for_ever() {
 
 /// BO-1: what fails right after it was linked is linked ever more rarely, and again at once after
 /// a link that lived.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn links_that_fail_at_once_make_no_storm() {
     for seed in 0..10 {

@@ -9,7 +9,6 @@ fn name(number: usize) -> NodeName {
 }
 
 /// MS-9
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn names_that_nobody_uses_are_forgotten_and_no_others() {
     let mut settings = config("alpha", Network::tcp(), &[]);

@@ -41,7 +41,6 @@ async fn again(world: &World, node: &Node, name: &str, within: Duration) {
 }
 
 /// The pauses have grown to 30 s when the node comes back.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_send_to_a_node_that_is_down_has_it_dialled_within_seconds() {
     for seed in 0..20 {
@@ -68,7 +67,6 @@ fn a_send_to_a_node_that_is_down_has_it_dialled_within_seconds() {
 }
 
 /// The pause was drawn when no sender was there.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_sender_cuts_a_long_pause_short() {
     for seed in 0..20 {
@@ -92,7 +90,6 @@ fn a_sender_cuts_a_long_pause_short() {
 }
 
 /// BO-1: alpha and beta are cut off from each other for long, and their next link is cut at once.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn failed_dials_count_on_after_a_brief_link() {
     let took: Duration = (0..10)
@@ -140,7 +137,6 @@ fn only_so_many_lost_nodes_are_waited_for_as_long_as_they_ask() {
 
 /// A rack loses its power, and one more link is cut for a moment: the dials of the many, which
 /// answer nothing, do not keep the one from being made again before its node is down.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn three_hundred_lost_nodes_do_not_keep_a_healthy_one_from_being_linked_again() {
     for seed in 0..3 {
@@ -206,7 +202,6 @@ fn lost_nodes_leave_dials_for_those_that_senders_want() {
 }
 
 /// The dials of what peers told wait for each other; a seed's waits for none of them.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_seed_is_dialled_while_addresses_that_peers_told_wait() {
     for seed in 0..crate::cases(1) {

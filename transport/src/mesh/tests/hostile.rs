@@ -244,7 +244,6 @@ const ROUNDS: usize = 1000;
 /// Most memory that a thousand breaches may leave behind: far less than that of as many links.
 const GROWTH_KIB_MAX: u64 = 4 * 1024;
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_thousand_breaches_leave_nothing_behind() {
     alone("a_thousand_breaches_leave_nothing_behind", "breaches beside", thousand());

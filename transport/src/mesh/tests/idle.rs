@@ -14,7 +14,6 @@ async fn linked(world: &World) -> [Node; 2] {
     [alpha, beta]
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn an_idle_link_carries_at_most_a_frame_a_second_each_way_and_lives() {
     for seed in 0..50 {
@@ -39,7 +38,6 @@ fn an_idle_link_carries_at_most_a_frame_a_second_each_way_and_lives() {
 }
 
 /// MS-11: also where one side hears the other, which hears nothing.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_path_that_carries_no_frames_is_found_silent_within_five_heartbeats() {
     let rules: [fn() -> Rule; 2] =

@@ -127,7 +127,6 @@ fn a_link_to_a_node_that_names_no_address_is_kept() {
 }
 
 /// A node of whose links none stands is ready for those that wait for two.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn idle_nodes_count_for_those_that_wait_until_some_are_linked() {
     sim::run(1, |world| async move {
@@ -250,7 +249,6 @@ fn idle_nodes_that_cannot_be_asked_are_not_reported() {
 }
 
 /// MS-15: also when all that know it are idle, and the sender waits long after it was down.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_patient_sender_finds_a_node_that_moved_by_asking_idle_ones() {
     for seed in 0..10 {
@@ -276,7 +274,6 @@ fn a_patient_sender_finds_a_node_that_moved_by_asking_idle_ones() {
 }
 
 /// MS-15: also when no sender waits on, but something is sent to it again and again.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_that_moved_is_found_by_asking_idle_ones_for_those_that_send_again() {
     for (seed, left) in (0..5).flat_map(|seed| [(seed, true), (seed, false)]) {
@@ -310,7 +307,6 @@ fn a_node_that_moved_is_found_by_asking_idle_ones_for_those_that_send_again() {
 }
 
 /// MS-12: a name that leads to more than one answer holds, or is answered in parts.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn idle_nodes_are_not_linked_again_when_an_answer_leaves_them_out() {
     sim::run(1, |world| async move {

@@ -325,7 +325,6 @@ fn rogue(config: &mut Config) -> Arc<Mutex<Plan>> {
     plan
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_rogue_reaches_nothing_by_what_it_posts() {
     for seed in 0..5 {
@@ -341,7 +340,6 @@ fn a_rogue_reaches_nothing_by_what_it_posts() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_rogue_reaches_nothing_by_what_it_posts_over_tcp() {
     let alpha = tcp::node("alpha", &[]).await;

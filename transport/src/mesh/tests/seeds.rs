@@ -59,7 +59,6 @@ fn a_seed_that_left_or_was_killed_is_found_when_it_is_there_again() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_seed_that_had_to_wait_for_its_name_is_linked_when_the_name_is_free() {
     for (seed, left) in (0..20).flat_map(|seed| [(seed, true), (seed, false)]) {
@@ -118,7 +117,6 @@ fn the_most_addresses_and_a_seed_are_not_too_many_to_tell() {
 }
 
 /// While all is well, and while a name is taken twice, seeds cost next to nothing.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn seeds_make_no_storm() {
     sim::run(1, |world| async move {

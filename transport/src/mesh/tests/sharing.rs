@@ -83,7 +83,6 @@ async fn use_memory(alpha: &Node, beta: &Node) {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn memory_of_either_node_is_used_by_the_other() {
     for seed in 0..10 {
@@ -96,7 +95,6 @@ fn memory_of_either_node_is_used_by_the_other() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn memory_is_used_over_tcp() {
     let alpha = tcp::node("alpha", &[]).await;
@@ -108,7 +106,6 @@ async fn memory_is_used_over_tcp() {
 }
 
 /// RE-2: what the owner would refuse is not begun, and costs nothing else.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn what_a_share_does_not_allow_is_an_error_and_no_more() {
     sim::run(1, |world| async move {
@@ -340,7 +337,6 @@ fn a_link_is_kept_for_the_use_of_memory() {
 
 /// A region of a new run of a node is waited for while the link leads to the run before it; that of
 /// an earlier run is gone when the linked one answers.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn memory_of_a_new_run_is_waited_for() {
     for seed in 0..10 {

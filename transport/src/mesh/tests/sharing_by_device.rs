@@ -99,7 +99,6 @@ fn what_a_writer_has_written_is_there_when_it_was_flushed() {
 
 /// Another queue pair cannot say what became of what the last one wrote: a writer says so, and
 /// begins anew. No link rests before what was written over it is flushed.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_writer_begins_anew_with_another_queue_pair() {
     sim::run(7, |world| async move {
@@ -157,7 +156,6 @@ fn a_writer_begins_anew_with_another_queue_pair() {
 
 /// A writer goes on where its node lets go of the share between two operations, so that another
 /// executor does what is atomic on it: nothing is lost, and nothing unknown.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_writer_goes_on_while_executors_take_turns() {
     const BYTES: usize = 3_000_000;

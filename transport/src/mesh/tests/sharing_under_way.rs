@@ -132,7 +132,6 @@ fn what_a_writer_gave_up_is_done_when_it_was_flushed() {
     }
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_a_writer_gave_up_is_done_when_it_was_flushed_over_tcp() {
     let alpha = tcp::node("alpha", &[]).await;
@@ -253,7 +252,6 @@ fn dropped_operations_give_their_slots_back() {
 }
 
 /// RE-5: a link is not closed as idle in the midst of a transfer, however slow.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_does_not_rest_in_the_midst_of_a_transfer() {
     sim::run(7, |world| async move {

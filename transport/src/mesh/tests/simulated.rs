@@ -137,7 +137,6 @@ fn a_node_that_stood_still_says_so_and_finds_no_other_down() {
 }
 
 /// MS-4
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_partition_is_silence_and_its_end_a_new_link() {
     sim::run(2, |world| async move {
@@ -242,7 +241,6 @@ fn who_sends_to_a_node_that_is_down_fails_at_once_until_it_is_linked_again() {
 }
 
 /// MS-4
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn who_asks_to_waits_for_a_node_that_is_down() {
     sim::run(5, |world| async move {

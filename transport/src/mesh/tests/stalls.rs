@@ -141,7 +141,6 @@ fn senders_that_wait_for_long_are_in_the_log_once_and_when_they_go_on() {
 
 /// A mailbox is called by its name, also where its number leads to it; one without a name by its
 /// kind and number, as far as the sender knows them.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn senders_that_wait_for_long_are_told_of_with_the_name_of_the_mailbox() {
     let log = Log::default();

@@ -110,7 +110,6 @@ fn thousands_of_strangers_of_each_kind_fill_no_log_and_end_no_link() {
 }
 
 /// A node of the version before, dialled and dialling: it says its own and leaves.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn nodes_of_two_versions_are_told_so_in_the_log_of_each() {
     let log = Recorder::new(Level::INFO);

@@ -237,7 +237,6 @@ async fn dial(
     meet(stream, Handshake::dial(identity), &[], deadline, std::future::pending()).await
 }
 
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn strangers_end_only_their_own_connection() {
     let alpha = node("alpha", &[]).await;
@@ -263,7 +262,6 @@ async fn strangers_end_only_their_own_connection() {
 }
 
 /// MS-6
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn of_too_many_silent_connections_one_gives_way() {
     let alpha = node("alpha", &[]).await;
@@ -287,7 +285,6 @@ async fn closed(streams: &mut [TcpStream], count: usize) {
 
 /// MS-6: a host that opens connections without end closes its own, and not the only one of another
 /// host; also those that are for data and never say a token.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_host_that_opens_many_connections_gives_up_its_own() {
     for says in [Vec::new(), Preface::Data.encode().to_vec()] {

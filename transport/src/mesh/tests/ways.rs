@@ -122,7 +122,6 @@ async fn relinked_after(world: &World, nodes: &[Node]) -> Duration {
 }
 
 /// MS-4: a node that answers is not down, however long the fabrics take that come to nothing.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_is_not_down_while_a_fabric_is_tried_for_longer_than_a_silence_may_last() {
     for seed in 0..5 {
@@ -226,7 +225,6 @@ fn sides_that_count_differently_still_agree() {
 }
 
 /// Shared memory is used by the way that the link took: the ways before it lead nowhere.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn shared_memory_is_used_by_the_way_of_the_link() {
     sim::run(3, |world| async move {

@@ -28,7 +28,6 @@ fn a_delivery_is_confirmed_without_further_traffic() {
 
 /// The first part of a large ask says how long its asker still waits; the time that the others take
 /// is not given to it again.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn the_deadline_of_a_large_ask_counts_from_its_first_part() {
     let mut pair = Pair::confirmed();
@@ -101,7 +100,6 @@ fn small_messages_share_a_frame() {
 }
 
 /// A message with a note goes another way than others of its size, and keeps its place among them.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_note_travels_with_its_message_and_changes_no_order() {
     let mut pair = Pair::confirmed();

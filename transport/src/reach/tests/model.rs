@@ -470,7 +470,6 @@ async fn user(
 /// answer, and in the end nothing is stuck.
 /// RE-13: what has an unknown end is done before anything by a later queue pair is, or never, be it
 /// one of a later link.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn links_by_two_devices_do_what_a_model_says() {
     let first = std::env::var("RINGPOST_TEST_SEED").ok().and_then(|seed| seed.parse().ok());

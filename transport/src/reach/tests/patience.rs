@@ -82,7 +82,6 @@ fn a_peer_that_says_that_its_driver_does_not_run_is_waited_for() {
 
 /// RE-3: what has ended is taken back in time, whether or not the peer's program runs. Before, it
 /// was kept for as long as the peer said that it does not.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_stalled_peer_does_not_keep_what_has_ended() {
     sim::run(1, |world| async move {

@@ -140,7 +140,6 @@ pub(super) async fn sleep_a_moment() {
 
 /// RE-13: that a queue pair is connected is said when the earlier one to the peer is gone, be it of
 /// an earlier link. Before, what was under way there could be done after what came by the next one.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_queue_pair_comes_when_the_one_before_is_gone() {
     sim::run(1, |world| async move {

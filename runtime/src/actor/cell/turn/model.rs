@@ -1,5 +1,5 @@
-//! The turn under loom: its code, with every order in which the task of an actor and two askers
-//! run.
+//! A model of the turn under loom: its real code, run by an actor's task and two askers in every
+//! order.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
@@ -16,14 +16,14 @@ word!(AtomicUsize);
 const SEAT: usize = 8;
 const ASKERS: u64 = 2;
 
-/// An actor whose life adds up the messages that wait for it.
+/// An actor whose life counts the messages in its mailbox.
 struct Actor {
     turn: Turn<AtomicUsize>,
-    /// Messages that wait.
+    /// The number of waiting messages.
     mail: AtomicU64,
-    /// How many messages were handled, and whether the life waits for one. Used in a turn only.
+    /// The number of handled messages, and whether the life waits for one. Used in a turn only.
     handled: Mutex<(u64, bool)>,
-    /// Times that the task was woken and has not been polled since.
+    /// Wake-ups of the task since it was polled last.
     woken: AtomicU64,
 }
 
@@ -34,7 +34,8 @@ impl Actor {
         *handled = (handled.0 + mail, true);
     }
 
-    /// As [`Turn::answer`]. Returns false where the asker is to do as every other sender.
+    /// Asks in place, like [`Turn::answer`]. Returns false if the asker must use the mailbox
+    /// instead.
     fn answer(&self) -> bool {
         let Some(seat) = self.turn.take() else { return false };
         let mut handled = self.handled.try_lock().expect("nobody else has the turn");
@@ -47,7 +48,8 @@ impl Actor {
         is_answered
     }
 
-    /// As [`Turn::run`].
+    /// Asks in place if that is wanted and possible; otherwise sends to the mailbox, like
+    /// [`Turn::run`].
     fn ask(&self, in_place: bool) {
         if in_place && self.answer() {
             return;
@@ -84,7 +86,7 @@ fn model_of_turns_handles_each_message() {
             handled: Mutex::new((0, false)),
             woken: AtomicU64::new(1),
         });
-        // The first poll, before anything is sent.
+        // The first poll comes before all messages.
         actor.poll();
         let ask = |asker| {
             let actor = actor.clone();

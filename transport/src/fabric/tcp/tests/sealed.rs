@@ -181,7 +181,6 @@ async fn a_chunk_that_was_tampered_with_ends_the_queue_pair_and_nothing_of_it_is
 }
 
 /// TC-7: a bit of each byte of the token and of both messages of the handshake.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_bit_that_is_changed_in_the_handshake_of_a_data_connection_gives_no_queue_pair() {
     let mut pairs = Loopback::of(TcpFabric::sealed).await;

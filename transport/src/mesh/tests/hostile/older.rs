@@ -5,7 +5,6 @@ use super::peer::{Proven, identity, silence};
 use crate::endpoint::{AccessError, ShareId, SharedMemory};
 
 /// A peer is not sent what its version does not know, and the error says so.
-// Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_peer_that_knows_no_sharing_is_not_sent_it() {
     let mut scene = Scene::new().await;

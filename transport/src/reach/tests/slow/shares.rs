@@ -208,7 +208,6 @@ fn granted(reach: &Arc<Reach>) -> bool {
 /// SM-3: a peer that was refused what is atomic has its turn, though another share of it takes a
 /// device longer than a turn is kept; also where its turn comes only then. Before, who had it got
 /// it back meanwhile.
-// Promised in docs/SEMANTICS.md.
 #[test]
 fn a_turn_waits_for_a_device_that_registers_another_share() {
     let pool = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
