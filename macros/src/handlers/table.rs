@@ -357,7 +357,8 @@ impl Table<'_> {
         // The size of a generic message is known only where the actor is used.
         let size_check = self.is_generic().then(|| row.size_check());
         let size_check = size_check.map(|check| quote!(const { #check };));
-        let answers = !row.waits() && row.method.is_some_and(|method| !method.delegates);
+        let waits = row.waits();
+        let answers = !waits && row.method.is_some_and(|method| !method.delegates);
         let answer = answers.then(|| {
             quote_spanned! {row.at=>
                 const ANSWER: ::core::option::Option<
@@ -374,6 +375,7 @@ impl Table<'_> {
             impl #params #private::Accepts<#message> for #ty #clause {
                 type Input = #input;
                 type Reply = <#ty as #private::#form<#input>>::Reply;
+                const WAITS: bool = #waits;
                 #answer
                 #[inline]
                 fn envelope(

@@ -121,6 +121,9 @@ impl<R, F: Future> Future for Answering<'_, R, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
+        if !this.reply.is_awaited() {
+            return this.handler.poll(cx);
+        }
         let polled = {
             let _lent = Lent::of(this.gone);
             this.handler.poll(cx)

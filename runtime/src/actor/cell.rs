@@ -1,7 +1,7 @@
 //! The state that an actor of this node shares with its senders: its mailbox and its end.
 
 mod base;
-mod in_place;
+pub(super) mod in_place;
 mod inlet;
 mod turn;
 
@@ -78,6 +78,14 @@ impl<A: Handlers> Cell<A> {
 
     pub(super) fn node(&self) -> &Node {
         &self.base.node
+    }
+
+    /// Returns true if this thread may take the turn of the actor.
+    #[inline]
+    fn may_run_here(&self) -> bool {
+        A::IN_PLACE
+            && self.base.turn().is_free()
+            && in_place::is_allowed(self.base.node.runtime().id())
     }
 
     pub(super) fn ends(&self) -> &Ends {
@@ -295,9 +303,7 @@ impl<A: Handlers> Resident for Cell<A> {
 
     #[inline]
     fn is_idle(&self) -> bool {
-        A::IN_PLACE
-            && self.base.turn().is_free()
-            && in_place::is_allowed(self.base.node.runtime().id())
+        self.mailbox.waits() && self.may_run_here()
     }
 
     fn answer(&self, ask: &mut AskInPlace<'_>) {

@@ -161,9 +161,14 @@ impl<P> Destination<P> {
                     }
                 }
                 ask.wait = begin_ask(to, line)?;
-                if !line.is_near() && actor.put_at_once(message, Some(&mut *ask)) {
-                    ask.take_turn(to);
-                    return Poll::Ready(Ok(()));
+                if !line.is_near() {
+                    if ask.in_place && actor.handle_at_once(message, ask) {
+                        return Poll::Ready(Ok(()));
+                    }
+                    if actor.put_at_once(message, Some(&mut *ask)) {
+                        ask.take_turn(to);
+                        return Poll::Ready(Ok(()));
+                    }
                 }
                 match Entry::of(actor).poll_put(message, Some(&mut *ask), line, cx) {
                     Poll::Ready(Ok(_)) => {

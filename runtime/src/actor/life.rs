@@ -1,6 +1,7 @@
 //! An actor's task: start, one message after the other, stop; and again, if it is restarted.
 //!
-//! - **LF-1 one at a time**: a message begins when the handler of the one before has ended.
+//! - **LF-1 one at a time**: a message begins when the handler of the one before has ended. Until
+//!   then only the handler uses the actor and its context, which stay in their places.
 //! - **LF-2 one way out**: however the actor ends (stop, drain, panic, kill, failure, the runtime's
 //!   own end), the drop of [`Life`] runs once, after the actor's state was dropped, and does all
 //!   there is to do.
@@ -11,8 +12,10 @@ mod guarded;
 mod living;
 mod rest;
 mod resting;
+mod running;
 
-use std::future::{pending, poll_fn};
+use std::future::pending;
+use std::marker::PhantomPinned;
 use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,7 +30,7 @@ use super::context::task::Undone;
 use super::reply::unanswered;
 use super::route::Label;
 use super::{Context, Handlers};
-use crate::busy::{Duty, InHand, OnDuty, note, on_duty, take_wait};
+use crate::busy::{Duty, InHand, note, on_duty, take_wait};
 use crate::deadlines::Alarm;
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
@@ -41,6 +44,7 @@ use crate::spans::Scope;
 use crate::waits::Hand as Asks;
 use guarded::Guarded;
 use living::{Lent, Living};
+use running::Running;
 
 /// An actor and all that its task has of it. Made before the task, which may never run. The fields
 /// that each message needs lie together, and beside the future that handles it.
@@ -55,6 +59,9 @@ pub(super) struct Life<A: Handlers> {
     cx: Context<A>,
     hand: ActorHand<A>,
     cell: Arc<Cell<A>>,
+    /// Borrows `actor` and `cx`, which stay in their places while a handler runs.
+    running: Running,
+    _pinned: PhantomPinned,
 }
 
 /// How an incarnation ended.
@@ -85,6 +92,8 @@ impl<A: Handlers> Life<A> {
             plan,
             started: Some(started),
             how: Ending::Killed,
+            running: Running::default(),
+            _pinned: PhantomPinned,
         })
     }
 
@@ -109,6 +118,8 @@ impl<A: Handlers> Life<A> {
                     let cell = me.cell.clone();
                     Guarded::new(cell, Outlined::new(me.incarnate())).await
                 };
+                // The handler borrows the state.
+                shield::run(|| me.running.clear());
                 if !matches!(me.how, Ending::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
@@ -146,17 +157,7 @@ impl<A: Handlers> Life<A> {
             }
             note_started(self.cell.base(), self.started.take());
             self.cx.is_born = true;
-            loop {
-                let handling = {
-                    let mut alarm = None;
-                    let begun = poll_fn(|task| self.poll_next(&mut alarm, task)).await;
-                    let (Some(begun), Some(actor)) = (begun, &mut self.actor) else { break };
-                    handle(actor, &mut self.cx, begun)
-                };
-                // LF-1: the next message is taken when this one is done.
-                handling.await;
-                self.cell.base().end_waits();
-            }
+            Live { life: self, alarm: None }.await;
             self.cx.done();
             // EN-2: what was ordered while the last handler ran is seen now.
             if self.cell.ends().is_forced() {
@@ -254,15 +255,30 @@ impl<A: Handlers> Life<A> {
     }
 }
 
-/// Handles a message that was begun. No `async fn`: its arguments would be stored twice.
-fn handle<'a, A: Handlers>(
-    actor: &'a mut A,
-    cx: &'a mut Context<A>,
-    begun: Begun<A>,
-) -> OnDuty<impl Future<Output = ()> + Send + 'a> {
-    let Begun { label, mut envelope, in_hand, scope, .. } = begun;
-    let envelope = envelope.take().expect("what has begun has an envelope");
-    on_duty(&label.duty, in_hand, scope, actor.receive(envelope, cx))
+/// The part of an incarnation that handles messages, between `on_start` and `on_stop`.
+struct Live<'a, A: Handlers> {
+    life: &'a mut Life<A>,
+    /// There while an ask of another node is held back.
+    alarm: Option<Box<Alarm<Node>>>,
+}
+
+impl<A: Handlers> Future for Live<'_, A> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let Live { life, alarm } = &mut *self;
+        loop {
+            // LF-1: the next message is taken when this one is done.
+            if ready!(life.running.poll(cx)) {
+                life.cell.base().end_waits();
+            }
+            match ready!(life.poll_next(alarm, cx)) {
+                Some(begun) => life.start(begun),
+                None => return Poll::Ready(()),
+            }
+            *alarm = None;
+        }
+    }
 }
 
 /// Handles a message; returns one whose handler may wait. That has begun.
@@ -305,6 +321,9 @@ fn receive_at_once<A: Handlers>(
     (label, in_hand, scope): (&'static Label, &InHand, Option<&Scope>),
     envelope: &mut Option<A::Envelope>,
 ) {
+    if label.waits {
+        return;
+    }
     // It awaits nothing, so its asks have no chain.
     let mut hand = Asks::default();
     let noted = note(&label.duty, in_hand.deadline, &mut hand);
@@ -360,7 +379,8 @@ impl Ending {
 
 impl<A: Handlers> Drop for Life<A> {
     fn drop(&mut self) {
-        // LF-2: tasks that wait are told when the state is gone.
+        // LF-2: tasks that wait are told when the state is gone, which the handler borrows.
+        shield::run(|| self.running.clear());
         shield::discard(self.actor.take());
         self.cx.abandon();
         end(&mut Lent(self));

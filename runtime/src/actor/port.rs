@@ -64,6 +64,17 @@ pub trait Port<M: Message>: Find {
     ) -> bool {
         false
     }
+
+    /// Begins to handle an ask on this thread, if the actor waits for messages and no code of a
+    /// user runs before the handler. Returns false if it did nothing.
+    #[doc(hidden)]
+    fn handle_at_once(
+        &self,
+        _message: &mut Option<M>,
+        _asked: &mut NewAsk<Self::Reply>,
+    ) -> bool {
+        false
+    }
 }
 
 /// A port whose actor answers.

@@ -44,19 +44,21 @@ const _: () = assert!(ACCEPTED_MAX == 4096);
 pub(crate) struct Label {
     pub(crate) id: u128,
     pub(crate) duty: Duty,
+    /// The handler may wait.
+    pub(super) waits: bool,
 }
 
 /// A message that does not come through the mailbox, with its label.
 pub(super) type Item<A> = (&'static Label, <A as Handlers>::Envelope);
 
 impl Label {
-    pub(crate) const fn of<A: Handlers, M: Message>() -> Self {
-        Label { id: M::ID, duty: Duty::handles(A::NAME, M::NAME) }
+    pub(crate) const fn of<A: Accepts<M>, M: Message>() -> Self {
+        Label { id: M::ID, duty: Duty::handles(A::NAME, M::NAME), waits: A::WAITS }
     }
 
     /// Returns the label for the end of a task of the actor.
     pub(crate) const fn of_task<A: Handlers>() -> Self {
-        Label { id: 0, duty: Duty::runs(A::NAME, "the end of a task") }
+        Label { id: 0, duty: Duty::runs(A::NAME, "the end of a task"), waits: true }
     }
 
     /// Returns the message's name.

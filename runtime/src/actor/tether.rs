@@ -23,4 +23,4 @@ pub(super) const TETHER: MessageForms = forms::<Tether, Address>();
 
 /// The label of a tether, for dead letters and the log.
 pub(super) const LABEL: &Label =
-    &Label { id: Tether::ID, duty: Duty::handles("the runtime", Tether::NAME) };
+    &Label { id: Tether::ID, duty: Duty::handles("the runtime", Tether::NAME), waits: false };

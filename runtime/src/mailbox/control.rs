@@ -17,6 +17,9 @@ pub(crate) struct Gate {
     /// Mirrors `Phase::Stopping` for the check before each message (MB-6). Relaxed, because it
     /// orders nothing, and a stop may be seen one message later.
     stopping: AtomicBool,
+    /// Mirrors [`Control::waits`] for askers, which look at it before they take the lock. Relaxed:
+    /// an outdated look costs time only.
+    waits: AtomicBool,
     capacity: u32,
 }
 
@@ -69,7 +72,7 @@ pub(super) enum Refused {
 impl Gate {
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = u32::try_from(capacity).unwrap_or(u32::MAX).max(1);
-        Gate { stopping: AtomicBool::new(false), capacity }
+        Gate { stopping: AtomicBool::new(false), waits: AtomicBool::new(false), capacity }
     }
 
     #[inline]
@@ -80,6 +83,17 @@ impl Gate {
     /// Must be called under the lock whenever the phase changes, so that the two never differ.
     pub(super) fn set_stopping(&self, is_stopping: bool) {
         self.stopping.store(is_stopping, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Must be called under the lock, where [`Control::waits`] changes.
+    #[inline]
+    pub(super) fn set_waits(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Relaxed);
     }
 
     /// Returns the maximum number of messages in a batch.
@@ -142,8 +156,12 @@ impl Control {
     /// Returns the waker of the actor's task if it waits for messages, and notes that it does not
     /// any more.
     #[inline]
-    pub(super) fn call(&mut self) -> Option<Waker> {
-        if std::mem::take(&mut self.waits) { self.task.clone() } else { None }
+    pub(super) fn call(&mut self, gate: &Gate) -> Option<Waker> {
+        if !std::mem::take(&mut self.waits) {
+            return None;
+        }
+        gate.set_waits(false);
+        self.task.clone()
     }
 
     /// Returns the wakers of all senders that have room now.

@@ -1,5 +1,6 @@
 //! Turns that an actor takes on its asker's thread, without waking or switching to its own task.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::task::Waker;
 
@@ -8,7 +9,7 @@ use tokio::task;
 use tokio::time::Instant;
 
 use super::Base;
-use super::turn::Turn;
+use super::turn::{Turn, Visit};
 use crate::actor::asker_gone::apart;
 use crate::mailbox::Intake;
 use crate::slot::{AskInPlace, first_is_fresh};
@@ -74,9 +75,25 @@ pub(super) fn run_for_link(turn: &Turn, task: Waker) {
     }
 }
 
-/// Runs the handler of an ask on this thread: see [`Turn::answer`].
+/// Runs the handler of an ask on this thread, if the actor waits for messages.
 pub(super) fn answer(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
-    visit(is_measured(), || me.turn().answer(mailbox, ask));
+    visit(is_measured(), || {
+        if let Some(visit) = me.turn().visit(mailbox) {
+            visit.act(|life| life.answer(ask));
+        }
+    });
+}
+
+/// Returns the turn of an actor that waits for messages, and is not about to end.
+#[inline]
+pub(in crate::actor) fn turn_of<'a>(me: &'a Base, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
+    let turn = me.turn().visit(mailbox)?;
+    (!me.ends().is_halted()).then_some(turn)
+}
+
+/// Begins to handle an ask, a `Letter` of the actor, on this thread.
+pub(in crate::actor) fn handle(turn: Visit<'_>, letter: &mut dyn Any) {
+    visit(is_measured(), || turn.act(|life| life.handle(letter)));
 }
 
 /// Calls `act`, in which an actor takes a turn, outside the current handler and span.

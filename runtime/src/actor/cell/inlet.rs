@@ -91,7 +91,7 @@ impl<A: Handlers> Inbox for Cell<A> {
         let called = self.mailbox.push_remote(run, Arrival::from);
         let mut called = called.map_err(|_closed| Refusal::Closed)?;
         if is_alone
-            && self.is_idle()
+            && self.may_run_here()
             && let Some(task) = called.take()
         {
             in_place::run_for_link(self.base.turn(), task);

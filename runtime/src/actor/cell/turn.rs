@@ -8,6 +8,7 @@
 //!   its address in the turn, and the address is cleared before the life is polled again.
 #![allow(unsafe_code, reason = "polls a life that lies in the task of its actor")]
 
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomPinned;
 use std::pin::Pin;
@@ -54,6 +55,10 @@ pub(in crate::actor) trait Resting: Send {
     /// Handles an ask, if its handler answers at once. Returns true if the life must be polled
     /// then.
     fn answer(&mut self, ask: &mut AskInPlace<'_>) -> bool;
+
+    /// Begins to handle a `Letter` of the actor, which is emptied. Returns true if the life must be
+    /// polled then.
+    fn handle(&mut self, letter: &mut dyn Any) -> bool;
 }
 
 // SAFETY: only one thread has the turn (TN-1) and uses the pointer to the life, which is `Send`.
@@ -150,24 +155,13 @@ impl Turn {
         unsafe { *self.resting.get() = Some(life) };
     }
 
-    /// Runs the handler of an ask if the turn is free, the life waits for messages, and its mailbox
-    /// is empty.
+    /// Takes the turn if it is free, the life waits for messages, and its mailbox is empty.
     #[inline]
-    pub(in crate::actor) fn answer(&self, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
-        let Some(seat) = self.take() else { return };
-        let taken = Taken { turn: self, seat, wakes: Wakes::TaskOf(mailbox) };
+    pub(in crate::actor) fn visit<'a>(&'a self, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
+        let taken = Taken { turn: self, seat: self.take()?, wakes: Wakes::TaskOf(mailbox) };
         // SAFETY: the turn is taken (TN-1).
-        let Some(mut life) = (unsafe { *self.resting.get() }) else { return };
-        if !mailbox.waits_alone() {
-            return;
-        }
-        // SAFETY: the life stays there until it is polled (TN-3), and only this turn polls it
-        // (TN-1).
-        if unsafe { life.as_mut() }.answer(ask)
-            && let Some(task) = mailbox.task()
-        {
-            taken.poll(&task);
-        }
+        let life = unsafe { *self.resting.get() }?;
+        mailbox.waits_alone().then_some(Visit { life, mailbox, taken })
     }
 
     /// Returns true if there is a life, and no thread polls it now.
@@ -183,6 +177,27 @@ impl Turn {
         let Some(seat) = self.take() else { return false };
         Taken { turn: self, seat, wakes: Wakes::Task(task) }.poll(task);
         true
+    }
+}
+
+/// A turn that was taken from a life that waits for messages.
+pub(in crate::actor) struct Visit<'a> {
+    life: NonNull<dyn Resting>,
+    mailbox: &'a dyn Intake,
+    taken: Taken<'a>,
+}
+
+impl Visit<'_> {
+    /// Calls `act` with the life, and polls the life if `act` returns true.
+    #[inline]
+    pub(in crate::actor) fn act(mut self, act: impl FnOnce(&mut dyn Resting) -> bool) {
+        // SAFETY: the life stays there until it is polled (TN-3), and only this turn polls it
+        // (TN-1).
+        if act(unsafe { self.life.as_mut() })
+            && let Some(task) = self.mailbox.task()
+        {
+            self.taken.poll(&task);
+        }
     }
 }
 

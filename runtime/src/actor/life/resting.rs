@@ -1,15 +1,17 @@
 //! A life that waits for messages: it handles asks where their askers run.
 #![allow(unsafe_code, reason = "tells the turn of the actor where its life lies")]
 
+use std::any::Any;
 use std::ptr::NonNull;
+use std::task::{Context as TaskContext, Waker};
 
 use ringpost_transport::shield;
 
-use super::{Ending, Life};
+use super::{Ending, Life, handle_letter};
 use crate::actor::Handlers;
-use crate::actor::cell::{Body, Resting};
+use crate::actor::cell::{Body, Letter, Resting};
 use crate::actor::route::Route;
-use crate::busy::{InHand, enter_actor, note, take_wait};
+use crate::busy::{InHand, enter_actor, note, take_turn, take_wait};
 use crate::slot::AskInPlace;
 use crate::waits::Hand;
 
@@ -25,39 +27,67 @@ impl<A: Handlers> Life<A> {
             unsafe { self.cell.base().turn().rest(life) };
         }
     }
+
+    /// Calls `act` as the task of the actor would. A panic ends the actor by its own poll. Returns
+    /// true if the life must be polled.
+    fn act(&mut self, act: impl FnOnce(&mut Self) -> bool) -> bool {
+        let me = self.cell.base();
+        let within = enter_actor((me.token(), me.id()), me.node().runtime().id());
+        let acted = shield::catch(|| act(self));
+        if take_wait() {
+            self.cell.base().end_waits();
+        }
+        drop(within);
+        match acted {
+            // The task waits for timers, tasks and streams that the handler has registered.
+            Ok(must_be_polled) => must_be_polled || self.cx.has_more(),
+            Err(message) => {
+                shield::run(|| self.running.clear());
+                self.how = Ending::Panicked(message.into());
+                true
+            }
+        }
+    }
 }
 
 impl<A: Handlers> Resting for Life<A> {
     fn answer(&mut self, ask: &mut AskInPlace<'_>) -> bool {
-        let Life { actor: Some(actor), cell, cx, how, .. } = self else { return false };
         let route = A::ROUTES.get(usize::from(ask.route));
         let Some(Route { head, answer: Some(answer), .. }) = route else { return false };
-        let me = cell.base();
-        if me.ends().is_halted() {
+        if self.cell.ends().is_halted() {
             return false;
         }
-        let in_hand = InHand { deadline: Some(ask.deadline), asked: None };
-        let within = enter_actor((me.token(), me.id()), me.node().runtime().id());
-        cx.begin(&head.label, &in_hand, 0);
-        // It awaits nothing, so its asks have no chain.
-        let mut hand = Hand::default();
-        let noted = note(&head.label.duty, in_hand.deadline, &mut hand);
-        let answered = shield::catch(|| answer(actor, ask.message, ask.answer, cx));
-        drop(noted);
-        if take_wait() {
-            me.end_waits();
-        }
-        drop(within);
-        match answered {
-            Ok(()) => {
-                cx.done();
-                // The task waits for timers, tasks and streams that the handler has registered.
-                cx.has_more()
+        self.act(|life| {
+            let Life { actor: Some(actor), cx, .. } = life else { return false };
+            let in_hand = InHand { deadline: Some(ask.deadline), asked: None };
+            cx.begin(&head.label, &in_hand, 0);
+            // It awaits nothing, so its asks have no chain.
+            let mut hand = Hand::default();
+            let noted = note(&head.label.duty, in_hand.deadline, &mut hand);
+            answer(actor, ask.message, ask.answer, cx);
+            drop(noted);
+            cx.done();
+            false
+        })
+    }
+
+    fn handle(&mut self, letter: &mut dyn Any) -> bool {
+        let Some(letter) = letter.downcast_mut::<Letter<A::Envelope>>() else { return false };
+        self.act(|life| {
+            let Life { actor: Some(actor), cell, cx, .. } = &mut *life else { return false };
+            if let Some(begun) = handle_letter(cell, actor, cx, letter) {
+                life.start(begun);
+                // A handler that waits is polled again by its task's own poll, which gives it the
+                // right waker.
+                let polled = life.running.poll(&mut TaskContext::from_waker(Waker::noop()));
+                take_turn();
+                if polled.is_pending() {
+                    return true;
+                }
+                life.cell.base().end_waits();
             }
-            Err(message) => {
-                *how = Ending::Panicked(message.into());
-                true
-            }
-        }
+            life.cx.done();
+            life.cell.ends().is_halted()
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::actor::cell::{Cell, Letter};
+use crate::actor::cell::{Body, Cell, Letter, in_place};
 use crate::actor::port::{AnyActor, AskPort, Find, NewAsk, Port, SharedActor};
 use crate::actor::route::{self, Label, forms};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
@@ -112,6 +112,20 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         if let Some(asked) = asked {
             asked.called = called;
         }
+        true
+    }
+
+    fn handle_at_once(&self, message: &mut Option<M>, asked: &mut NewAsk<A::Reply>) -> bool {
+        if !A::Input::IS_MESSAGE {
+            return false;
+        }
+        let cell = self.cell();
+        let Some(turn) = in_place::turn_of(cell.base(), cell.mailbox()) else { return false };
+        let Some(input) = A::Input::take_at_once(message) else { return false };
+        let (reply, ask) = asked.open();
+        let (ask, label) = (scoped(Some(ask), Scope::here()), const { &Label::of::<A, M>() });
+        let envelope = Some(A::envelope(input, reply)).into();
+        in_place::handle(turn, &mut Letter { label, ask, envelope });
         true
     }
 }
