@@ -178,6 +178,7 @@ struct Outer {
     duty: Option<&'static Duty>,
     since: u64,
     turn: Turn,
+    waits: bool,
 }
 
 impl Outer {
@@ -193,6 +194,7 @@ impl Outer {
         place.duty.store(self.duty);
         IN_HAND.set(self.in_hand);
         TURN.set(self.turn);
+        WAITS.set(self.waits);
         self.hand.swap();
     }
 }
@@ -301,6 +303,7 @@ impl Place {
             duty: self.duty.load(),
             since: self.since.load(Ordering::Relaxed),
             turn: TURN.take(),
+            waits: WAITS.take(),
         }
     }
 

@@ -61,7 +61,7 @@ fn sends_of_one_node_allocate_nothing_but_archives() {
     assert!(view < 1.01, "one for the archive");
 }
 
-/// The answer of a handler that is `async`, and its link in the chains of its asks.
+/// The answer of a handler that is `async`, its future, and its link in the chains of its asks.
 #[test]
 fn asks_of_a_handler_allocate_its_answer_and_a_link() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -76,7 +76,7 @@ fn asks_of_a_handler_allocate_its_answer_and_a_link() {
     });
     let each = (of_many - of_one) / 7.0;
     // (Now and then a task is switched to, and the ask takes its place among the deadlines.)
-    assert!(each < 0.1 && of_one < 2.2, "{each}, {of_one}");
+    assert!(each < 0.1 && of_one < 3.2, "{each}, {of_one}");
 }
 
 /// What an actor that waits keeps: its cell, its task, and a place in the table.

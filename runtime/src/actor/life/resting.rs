@@ -28,19 +28,26 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Calls `act` as the task of the actor would. A panic ends the actor by its own poll. Returns
-    /// true if the life must be polled.
+    /// Runs a handler as the task of the actor would; `act` returns false if the handler waits. A
+    /// panic ends the actor by its own poll. Returns true if the life must be polled.
     fn act(&mut self, act: impl FnOnce(&mut Self) -> bool) -> bool {
         let me = self.cell.base();
         let within = enter_actor((me.token(), me.id()), me.node().runtime().id());
         let acted = shield::catch(|| act(self));
-        if take_wait() {
-            self.cell.base().end_waits();
-        }
+        let has_waited = take_wait();
+        take_turn();
         drop(within);
         match acted {
-            // The task waits for timers, tasks and streams that the handler has registered.
-            Ok(must_be_polled) => must_be_polled || self.cx.has_more(),
+            Ok(true) => {
+                if has_waited {
+                    self.cell.base().end_waits();
+                }
+                self.cx.done();
+                // The task waits for timers, tasks and streams that the handler has registered.
+                self.cx.has_more() || self.cell.ends().is_halted()
+            }
+            // Its task's own poll polls it again, and gives it the right waker.
+            Ok(false) => true,
             Err(message) => {
                 shield::run(|| self.running.clear());
                 self.how = Ending::Panicked(message.into());
@@ -58,7 +65,7 @@ impl<A: Handlers> Resting for Life<A> {
             return false;
         }
         self.act(|life| {
-            let Life { actor: Some(actor), cx, .. } = life else { return false };
+            let Life { actor: Some(actor), cx, .. } = life else { return true };
             let in_hand = InHand { deadline: Some(ask.deadline), asked: None };
             cx.begin(&head.label, &in_hand, 0);
             // It awaits nothing, so its asks have no chain.
@@ -66,28 +73,21 @@ impl<A: Handlers> Resting for Life<A> {
             let noted = note(&head.label.duty, in_hand.deadline, &mut hand);
             answer(actor, ask.message, ask.answer, cx);
             drop(noted);
-            cx.done();
-            false
+            true
         })
     }
 
     fn handle(&mut self, letter: &mut dyn Any) -> bool {
         let Some(letter) = letter.downcast_mut::<Letter<A::Envelope>>() else { return false };
         self.act(|life| {
-            let Life { actor: Some(actor), cell, cx, .. } = &mut *life else { return false };
-            if let Some(begun) = handle_letter(cell, actor, cx, letter) {
-                life.start(begun);
-                // A handler that waits is polled again by its task's own poll, which gives it the
-                // right waker.
-                let polled = life.running.poll(&mut TaskContext::from_waker(Waker::noop()));
-                take_turn();
-                if polled.is_pending() {
-                    return true;
-                }
+            let Life { actor: Some(actor), cell, cx, .. } = &mut *life else { return true };
+            let Some(begun) = handle_letter(cell, actor, cx, letter) else { return true };
+            life.start(begun);
+            let polled = life.running.poll(&mut TaskContext::from_waker(Waker::noop()));
+            if polled.is_ready() {
                 life.cell.base().end_waits();
             }
-            life.cx.done();
-            life.cell.ends().is_halted()
+            polled.is_ready()
         })
     }
 }
