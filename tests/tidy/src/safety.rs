@@ -21,6 +21,7 @@ const PLACES: [&str; 9] = [
     "runtime/src/mailbox",
     "runtime/src/actor/cell/turn",
     "runtime/src/actor/life/resting",
+    "runtime/src/actor/life/running",
 ];
 
 /// The map and the code agree, row by row: file, invariants, tests.
@@ -161,7 +162,8 @@ mod tests {
             "runtime/src/node.rs:2: unsafe code outside capi/src/entry, capi/src/rdma/entries, \
              capi/src/rp, transport/src/fabric/verbs, transport/src/fabric/shm, \
              transport/src/memory, runtime/src/mailbox, \
-             runtime/src/actor/cell/turn, runtime/src/actor/life/resting",
+             runtime/src/actor/cell/turn, runtime/src/actor/life/resting, \
+             runtime/src/actor/life/running",
         ];
         expect(super::map, &tree, &expected);
     }

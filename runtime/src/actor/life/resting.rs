@@ -28,9 +28,12 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Runs a handler as the task of the actor would; `act` returns false if the handler waits. A
-    /// panic ends the actor by its own poll. Returns true if the life must be polled.
+    /// Runs a handler as the task of the actor would; `act` returns false if it waits. A panic ends
+    /// the actor by its own poll. Returns true if the life must be polled.
     fn act(&mut self, act: impl FnOnce(&mut Self) -> bool) -> bool {
+        if self.running.runs() {
+            return true;
+        }
         let me = self.cell.base();
         let within = enter_actor((me.token(), me.id()), me.node().runtime().id());
         let acted = shield::catch(|| act(self));

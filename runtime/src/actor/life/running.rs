@@ -19,8 +19,8 @@ impl<A: Handlers> Life<A> {
     /// Starts the handler of a message. No other one runs.
     pub(super) fn start(&mut self, begun: Begun<A>) {
         let Life { actor: Some(actor), cx, running, .. } = self else { return };
-        // SAFETY: the life is pinned with the future of its task. It uses the actor and the context
-        // for nothing else until the handler has ended or was cleared (LF-1).
+        // SAFETY: the life is pinned with the future of its task (TN-3). It uses the actor and the
+        // context for nothing else until the handler has ended or was cleared (LF-1).
         unsafe { running.start(actor, cx, begun) };
     }
 }
@@ -54,6 +54,11 @@ impl Running {
         ready!(handler.as_mut().poll(cx));
         self.0 = None;
         Poll::Ready(true)
+    }
+
+    #[inline]
+    pub(super) fn runs(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Drops the handler, if one runs.
