@@ -14,7 +14,7 @@ mod model;
 mod tests;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,16 +61,24 @@ fn task_of(waker: &Waker) -> TaskId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
-/// Places that asks have left on a thread, for the next asks of the same tasks. They are cancelled
-/// when the thread ends.
-struct Left<P: Primitives = Native>(VecDeque<Box<Place<P>>>);
+/// Places that asks have left on a thread, for the next asks of the same tasks: at most one for each
+/// remainder of a task's identity. They are cancelled when the thread ends.
+struct Left<P: Primitives = Native>(Vec<Option<Box<Place<P>>>>);
 
 impl<P: Primitives> Left<P> {
-    /// Keeps a place. Returns the oldest place if there are too many.
+    #[inline]
+    fn slot(&mut self, task: TaskId) -> Option<&mut Option<Box<Place<P>>>> {
+        // Tokio aligns its tasks to 128 bytes, if not to more.
+        self.0.get_mut((task.0 >> 7) % LEFT_MAX)
+    }
+
+    /// Keeps a place. Returns the place that was kept there.
     fn keep(&mut self, place: Box<Place<P>>) -> Option<Box<Place<P>>> {
-        let oldest = if self.0.len() >= LEFT_MAX { self.0.pop_front() } else { None };
-        self.0.push_back(place);
-        oldest
+        if self.0.is_empty() {
+            self.0.resize_with(LEFT_MAX, || None);
+        }
+        let task = place.task;
+        self.slot(task)?.replace(place)
     }
 
     /// Returns a place of this task in this table that is due no later than `deadline`. If it is
@@ -82,32 +90,27 @@ impl<P: Primitives> Left<P> {
         deadline: Instant,
         task: TaskId,
     ) -> Option<Box<Place<P>>> {
-        let fits = |place: &Place<P>| {
+        let fits = |place: &mut Box<Place<P>>| {
             place.is_held_by(task)
                 && place.key.deadline <= deadline
                 && Arc::ptr_eq(&place.table, table)
         };
-        if fits(self.0.back()?) {
-            // The common case: the task that asked last asks again.
-            return self.0.pop_back();
-        }
-        let at = self.0.iter().rposition(|place| fits(place))?;
-        self.0.remove(at)
+        self.slot(task)?.take_if(fits)
     }
 }
 
 impl<P: Primitives> Drop for Left<P> {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(|place| place.cancel());
+        self.0.drain(..).flatten().for_each(|place| place.cancel());
     }
 }
 
 thread_local! {
-    static LEFT: RefCell<Left> = const { RefCell::new(Left(VecDeque::new())) };
+    static LEFT: RefCell<Left> = const { RefCell::new(Left(Vec::new())) };
 }
 
 /// Maximum number of places that a thread keeps.
-const LEFT_MAX: usize = 8;
+const LEFT_MAX: usize = 128;
 
 /// Longest time-out of an ask whose place a thread keeps: the place keeps the memory of a task
 /// alive, which may have ended.

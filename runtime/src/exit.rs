@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The way in which an actor ended, as far as this node knows.
+/// The way in which an actor ended, as far as this node knows. A text from another node has at most
+/// 256 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ActorExit {

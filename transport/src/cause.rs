@@ -96,7 +96,8 @@ pub enum NodeDownCause {
     /// no address of the node is known.
     #[error("{0}")]
     Refused(ConnectError),
-    /// Nothing was heard from it for `down_after`; the text says what the last dial met.
+    /// Nothing was heard from it for `down_after`; the text says what the last dial met. A node
+    /// that answers is not down while the fabrics of both nodes are tried in turn.
     #[error("nothing was heard from it for {silent_ms} ms ({last})")]
     Silent {
         /// Length of the silence, in milliseconds.

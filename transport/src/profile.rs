@@ -34,7 +34,8 @@ pub struct Profile {
     /// that this node dials do not count.
     pub links_per_source_max: u32,
     /// Time between two heartbeats on each link: 250 ms to 60 s, 1 s by default. Of two nodes the
-    /// longer one counts. A link ends when its peer is silent for three of them.
+    /// longer one counts. A link ends when its peer is silent for three of them, and within five if
+    /// both nodes run but the path carries no frames, in one direction or both.
     pub heartbeat_interval: Duration,
     /// Silence after which a node is reported down: at least 3 s and three heartbeats, at most a
     /// year; 8 s by default. Peers are told: of two nodes the longer one counts, as far as it is no
@@ -47,10 +48,11 @@ pub struct Profile {
     pub down_when_refused: bool,
     /// Time after which a link closes that nothing uses: 1 s to a year; with `None`, the default,
     /// none does. Both nodes have to want it: the longer one counts. A link is used that carries
-    /// messages, and one on which a sender, an ask or a wait for an end waits. Links are kept to
-    /// seeds that do not lead to this node, too, and to nodes that name no address. The other node
-    /// is not down then, and linked again when something is sent to it, so each must be able to
-    /// dial the others.
+    /// messages, and one on which a sender, an ask or a wait for an end waits. Reserved room keeps
+    /// a link, too; a reference does not. Links are kept to seeds that do not lead to this node,
+    /// too, and to nodes that name no address. The other node is not down then, and linked again
+    /// when something is sent to it, so each must be able to dial the others. If it shuts down
+    /// after the link has closed, this node is not told, and another node may take its name.
     pub idle_close: Option<Duration>,
     /// How long the driver of a link looks for what comes next, after messages were carried, before
     /// it sleeps and has to be woken: up to 1 ms; zero, the default, never. Meanwhile other tasks

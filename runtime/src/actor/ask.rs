@@ -103,7 +103,8 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     }
 
     /// Sets the timeout, from the first poll to the answer; at most a year. The actor never begins
-    /// an ask after its timeout.
+    /// an ask after its timeout. On another node, time on the network counts only as far as it
+    /// exceeds the time of the fastest frame of the last 10 to 20 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.way.asking.limit.set(timeout);
         self

@@ -40,7 +40,8 @@ use crate::rest::{Resting, Started};
 /// the next incarnation handles the messages that wait. Its state, timers, tasks and children are
 /// gone before the next incarnation is made. The message in hand at the failure is not tried again:
 /// its asker gets [`Panicked`](crate::AskCause::Panicked), or [`NoReply`](crate::AskCause::NoReply)
-/// after a failure other than a panic, and the log names the message.
+/// after a failure other than a panic, and the log names the message. An actor that is not
+/// restarted refuses messages while its children end.
 pub struct Child<A: Handlers> {
     pub(super) make: Factory<A>,
     pub(super) options: SpawnOptions,
@@ -108,6 +109,9 @@ impl<A: Handlers> fmt::Debug for Child<A> {
 }
 
 /// The policy of restarts: after which ends an actor is restarted, how often, and after what pause.
+/// During the pause, a kill, the shutdown of its node and the end of its parent end the actor at
+/// once, and so does a stop unless the actor is restarted after a stop. A drain ends it after it
+/// has restarted and handled its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
     revival: Revival,

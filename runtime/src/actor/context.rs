@@ -136,6 +136,7 @@ impl<A: Handlers> Context<A> {
 
     /// Returns the time at which the asker of the message in hand gives up. An ask that the handler
     /// makes ends then at the latest, unless it has a [`timeout`](super::Ask::timeout) of its own.
+    /// It also ends when the asker goes away earlier, except in a handler that takes a [`ReplyTo`].
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -150,7 +151,8 @@ impl<A: Handlers> Context<A> {
             .expect("a field's `Deserialize` refuses what its own `CheckBytes` accepted")
     }
 
-    /// Sends `message` to the actor itself after a time. Replaces an earlier timer of the same key.
+    /// Sends `message` to the actor itself after a time, at most a year. Replaces an earlier timer
+    /// of the same key.
     pub fn tell_after<M: Message>(&mut self, key: impl Into<TimerKey>, after: Duration, message: M)
     where
         A: Accepts<M>,
@@ -159,9 +161,9 @@ impl<A: Handlers> Context<A> {
         self.set_timer(key.into(), after, What::Once(item));
     }
 
-    /// Sends `message` to the actor itself once per period, at first after one period. Replaces an
-    /// earlier timer of the same key. While one of these messages waits, no other is added: firings
-    /// that were missed are skipped.
+    /// Sends `message` to the actor itself once per period, at first after one period, which is at
+    /// most a year. Replaces an earlier timer of the same key. While one of these messages waits,
+    /// no other is added: firings that were missed are skipped.
     ///
     /// # Panics
     /// If the period is zero.
@@ -179,7 +181,7 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Sends `message` to the actor itself whenever it has handled no message of its mailbox for
-    /// the time `after`. The timer is cancelled by the key [`TimerKey::Idle`].
+    /// the time `after`, at most a year. The timer is cancelled by the key [`TimerKey::Idle`].
     ///
     /// # Panics
     /// If the time is zero.
@@ -251,7 +253,9 @@ impl<A: Handlers> Context<A> {
 
     /// Watches another actor, on any node: when it has ended, this actor is sent [`Down`] once,
     /// after all messages from the watched actor. Watching it again changes nothing, and `Down`
-    /// comes at once if it has ended already. A restart is not an end.
+    /// comes at once if it has ended already. A restart is not an end. If its node is down, but
+    /// reported the actor's end before it left or lost its link, `Down` reports that end instead of
+    /// [`NodeDown`](crate::ActorExit::NodeDown).
     pub fn watch(&mut self, actor: &impl Watchable)
     where
         A: Accepts<Down>,

@@ -44,8 +44,10 @@ impl<A: Handlers> Context<A> {
     ///
     /// The link is between the current incarnations: the other actor ends even if the actor that
     /// failed is restarted, and the next incarnation of either has no links. Linking again changes
-    /// nothing. To be only told of an end, [watch](Self::watch) the actor; to make others fail with
-    /// this actor without failing with them, [trap exits](Self::trap_exits).
+    /// nothing. While the nodes stay connected, messages that this actor sends later by an equal
+    /// reference, not a permit, arrive after the link; otherwise they may arrive first. To be only
+    /// told of an end, [watch](Self::watch) the actor; to make others fail with this actor without
+    /// failing with them, [trap exits](Self::trap_exits).
     pub fn link(&mut self, actor: &impl Watchable) {
         let me: Arc<dyn Resident> = self.shared_cell();
         match actor.met().0 {

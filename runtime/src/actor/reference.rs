@@ -78,7 +78,8 @@ impl<A: Handlers> ActorRef<A> {
     }
 
     /// Sends a message when there is room for it and, to another node, a link. `Ok` means that the
-    /// message is in the actor's mailbox, or on its way in this node's memory.
+    /// message is in the actor's mailbox, or on its way in this node's memory. Senders that wait
+    /// get room in the order of their arrival, whichever reference they use.
     ///
     /// An actor that tells itself does not wait: if its own mailbox is full, it gets
     /// [`Cause::MailboxFull`] at once.
@@ -92,7 +93,8 @@ impl<A: Handlers> ActorRef<A> {
         Tell::new(self.destination(), message)
     }
 
-    /// Sends a message if that needs no waiting.
+    /// Sends a message if that needs no waiting. If its last look-up over the link found no such
+    /// actor, this returns that cause and looks the actor up again.
     ///
     /// # Errors
     /// [`TellError`], with the message; [`Cause::MailboxFull`], [`Cause::Opening`] or

@@ -95,7 +95,7 @@ struct Asker<P: Primitives> {
 
 impl<P: Primitives> Asker<P> {
     fn new() -> Self {
-        let (table, left) = (Table::new(), Left(VecDeque::new()));
+        let (table, left) = (Table::new(), Left(Vec::new()));
         let timer = Some(Timer(table.clone()));
         Asker { table, bell: bell(), place: None, left, timer, running: None }
     }
@@ -112,7 +112,9 @@ impl<P: Primitives> Asker<P> {
     /// Like [`leave`].
     fn leave(&mut self) {
         let place = self.place.take().expect("it waits");
-        assert!(self.left.keep(place).is_none());
+        if let Some(earlier) = self.left.keep(place) {
+            earlier.cancel();
+        }
     }
 
     /// Starts the timer on its own thread to wake the waits that are due. With `ends`, the timer

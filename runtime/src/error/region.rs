@@ -103,7 +103,10 @@ pub enum RegionError {
     )]
     Unknown(Arc<str>),
     /// Another device, or the processor of the region's node, performs the atomic operations on the
-    /// region; an operation of this node would not be atomic with those.
+    /// region; an operation of this node would not be atomic with those. Each attempt asks that
+    /// device or processor to let go, which it does once it has had the operations for half a
+    /// second, and for eight times as long as it took to register the memory. Then they are
+    /// reserved for two seconds for the device or processor that was refused first.
     #[error(
         "what is atomic on the region is done by another device or processor of {0}, with which \
         this would not be atomic: try again every half a second until that has let go of it, or \

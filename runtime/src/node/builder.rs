@@ -134,12 +134,13 @@ impl NodeBuilder {
     /// Sets the addresses, `host:port`, of nodes to link to from the start; the node's own address
     /// is skipped. The host is a name, an IPv4 address or an IPv6 address in brackets. A name is
     /// looked up for each round of dials, and every 30 s when all is well; up to 16 of its
-    /// addresses are dialled, so one name may stand for all nodes, including this one. (While this
-    /// node has no link, its own address behind a name is dialled again after each look-up, too,
-    /// because behind a load balancer another node may answer there.) With the cargo feature `srv`,
-    /// `_service._tcp.name` is a service whose SRV records give hosts and ports, as in
-    /// `_ringpost._tcp.cluster.example`; it is looked up equally often, at the name servers of
-    /// `/etc/resolv.conf`.
+    /// addresses, drawn by lot if it has more, are dialled, so one name may stand for all nodes,
+    /// including this one. (While this node has no link, its own address behind a name is dialled
+    /// again after each look-up, too, because behind a load balancer another node may answer
+    /// there.) With the cargo feature `srv`, `_service._tcp.name` is a service whose SRV records
+    /// give hosts and ports, as in `_ringpost._tcp.cluster.example`; it is looked up equally often,
+    /// at the name servers of `/etc/resolv.conf`. Of more than 16 addresses, the 16 of the lowest
+    /// priority are dialled, and among equals the addresses of the largest weight.
     ///
     /// A seed is dialled again whenever the node that was last met there has no link, even after
     /// that node has left or another node has its address. The pauses grow to 30 s, or to 2 s while
@@ -249,8 +250,8 @@ impl NodeBuilder {
     }
 
     /// Sets how long a handler or hook runs or waits before the log names it, once, and the actors
-    /// that it waits for: 10 seconds by default. Also sets how long the tasks of an actor may delay
-    /// its end before the log reports it.
+    /// that it waits for: 10 seconds by default, 10 milliseconds at least. Also sets how long the
+    /// tasks of an actor may delay its end before the log reports it.
     pub fn report_handlers_after(mut self, time: Duration) -> Self {
         self.times.reported_after =
             time.clamp(limits::HANDLER_REPORTED_MIN, limits::ASK_TIMEOUT_MAX);

@@ -25,7 +25,9 @@ impl Node {
     /// It ends [`limits::SHUTDOWN_OVERTIME`], 4 s, after the deadline at the latest: killed actors
     /// whose handlers never wait get [`limits::KILL_TIMEOUT`]; telling other nodes about ended
     /// actors, and then the goodbye, each get the rest of the deadline and at least
-    /// [`limits::GOODBYE_TIMEOUT_MIN`]; links whose peers do not answer get 2 s.
+    /// [`limits::GOODBYE_TIMEOUT_MIN`]; links whose peers do not answer get 2 s. If a handler never
+    /// ends, actors of other nodes that watch its actor, or are linked to it, are told that it was
+    /// killed.
     ///
     /// All actors drain at the same time: an actor that sends to another may find it stopped. If
     /// the order matters, drain the actors yourself first, senders before receivers: routers before
