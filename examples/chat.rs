@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ringpost::group::Told;
+use ringpost::group::{Group, Told};
 use ringpost::prelude::*;
+use ringpost::spawn::Child;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 

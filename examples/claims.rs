@@ -10,7 +10,9 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use ringpost::Address;
 use ringpost::prelude::*;
+use ringpost::region::{Access, Region, RegionError, RemoteRegion};
 use tokio::time::sleep;
 
 const JOBS: usize = 12;

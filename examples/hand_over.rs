@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use ringpost::HandedRegion;
 use ringpost::prelude::*;
+use ringpost::region::{HandedRegion, MemoryOffer, Region, RegionError};
 
 const WIDTH: usize = 320;
 const HEIGHT: usize = 240;

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ringpost::pool::{Pool, Routing};
 use ringpost::prelude::*;
 
 const JOBS: u64 = 40;

@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Offered, Restart, Strategy, Supervisor};
 
 /// An actor that a supervisor of another node keeps.
 struct Sum {

@@ -8,8 +8,9 @@
 //! ```
 #![deny(warnings)]
 
-use ringpost::RegionError;
 use ringpost::prelude::*;
+use ringpost::region::{Access, Region, RegionError, RemoteRegion};
+use ringpost::send::AskSet;
 
 const WORKERS: usize = 3;
 const ROUNDS: usize = 10;

@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use ringpost::LookupError;
 use ringpost::prelude::*;
 
 /// A crate of its own in a real program.

@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::spawn::Offered;
 use tokio::sync::mpsc;
 
 #[actor]

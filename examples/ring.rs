@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::region::{Access, Region, RemoteRegion};
 
 const PLACES: u64 = 16;
 const RECORDS: u64 = 1_000;

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::send::{AskSet, TooFewAnswers};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const NODES: [&str; 3] = ["alpha", "beta", "gamma"];

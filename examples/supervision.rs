@@ -17,6 +17,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Strategy, Supervisor};
 
 #[derive(Default)]
 struct Stage {

@@ -21,6 +21,7 @@ use std::time::Duration;
 use bank::{Deposit, Teller};
 use clap::{Parser, Subcommand};
 use ringpost::prelude::*;
+use ringpost::spawn::Child;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};

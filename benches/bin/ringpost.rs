@@ -8,8 +8,8 @@ mod pressure;
 use std::error::Error;
 use std::time::Duration;
 
+use ringpost::net::{Encryption, Profile};
 use ringpost::prelude::*;
-use ringpost::{Encryption, Profile};
 use ringpost_benches::child::Server;
 use ringpost_benches::contestant::{SEALED, SPINNING};
 use ringpost_benches::figure::{Beside, Face, Measurement, Sharing, Work};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ringpost::{ConnectCause, Node, NodeBuilder, Peer};
+use ringpost::net::ConnectCause;
+use ringpost::{Node, NodeBuilder, Peer};
 use tokio::time::Instant;
 
 use crate::failure::Failure;

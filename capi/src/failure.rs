@@ -73,11 +73,11 @@ macro_rules! failures {
 
 failures!(
     ringpost::StartError,
-    ringpost::ConnectError,
-    ringpost::InvalidEnvironment,
-    ringpost::SpawnError,
-    ringpost::AllocateError,
-    ringpost::RegionError,
+    ringpost::net::ConnectError,
+    ringpost::net::InvalidEnvironment,
+    ringpost::spawn::SpawnError,
+    ringpost::region::AllocateError,
+    ringpost::region::RegionError,
     ringpost_streams::rpc::CallError
 );
 

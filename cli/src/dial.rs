@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use ringpost::limits::LEND_FROM;
+use ringpost::net::{LinkCause, Network};
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{LinkCause, Network};
 use tokio::sync::Mutex;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;

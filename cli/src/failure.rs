@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use ringpost::{
-    AskError, InvalidEnvironment, LinkCause, RegionError, SpawnError, StartError, TellError,
-};
+use ringpost::net::{InvalidEnvironment, LinkCause};
+use ringpost::region::RegionError;
+use ringpost::spawn::SpawnError;
+use ringpost::{AskError, StartError, TellError};
 
 /// A reason for which a command fails.
 #[derive(Debug, thiserror::Error)]

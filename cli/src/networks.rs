@@ -1,6 +1,6 @@
 //! The networks that a try is restricted to: one fabric, or one address of an RDMA device.
 
-use ringpost::Network;
+use ringpost::net::Network;
 use ringpost::prelude::*;
 
 /// An address of a machine that links over RDMA can use.
@@ -32,7 +32,7 @@ pub(crate) fn only(fabric: &str) -> Option<Network> {
 /// Returns the addresses of this machine that links over RDMA can use, or why there is none.
 #[cfg(feature = "verbs")]
 pub(crate) fn rails() -> Result<Vec<Rail>, String> {
-    use ringpost::{Survey, VerbsConfig};
+    use ringpost::net::{Survey, VerbsConfig};
 
     let survey = Survey::new(&VerbsConfig::default());
     let rails = survey.addresses().iter().map(|address| Rail {
@@ -64,7 +64,7 @@ pub(crate) fn rails() -> Result<Vec<Rail>, String> {
 /// A sentence that says why the address cannot be used.
 #[cfg(feature = "verbs")]
 pub(crate) fn at(rail: &Rail) -> Result<Network, String> {
-    use ringpost::{Entropy, VerbsConfig, VerbsFabric};
+    use ringpost::net::{Entropy, VerbsConfig, VerbsFabric};
 
     let config = VerbsConfig {
         device: Some(rail.device.clone()),

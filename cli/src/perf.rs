@@ -11,7 +11,7 @@ mod serve;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use ringpost::Network;
+use ringpost::net::Network;
 
 use crate::counters;
 use crate::dial::Link;

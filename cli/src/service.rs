@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringpost::Down;
 use ringpost::prelude::*;
+use ringpost::region::{Access, Region, RemoteRegion};
+use ringpost::spawn::SpawnOptions;
 
 use crate::counters::{self, Counts};
 use crate::networks::{self, Rail};

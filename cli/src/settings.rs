@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ringpost::{InvalidEnvironment, Network, Node, NodeBuilder};
+use ringpost::net::{InvalidEnvironment, Network};
+use ringpost::{Node, NodeBuilder};
 
 use crate::failure::Failure;
 

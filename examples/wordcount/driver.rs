@@ -4,6 +4,7 @@ use std::io;
 
 use ringpost::StartError;
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnError;
 use tokio::sync::mpsc;
 
 use crate::cli::Args;

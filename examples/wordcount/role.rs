@@ -4,8 +4,11 @@ use std::io;
 use std::process;
 use std::time::Duration;
 
+use ringpost::net::NodeDownCause;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{NodeDownCause, NodeEvent, StartError};
+use ringpost::spawn::SpawnError;
+use ringpost::{LookupError, StartError};
 use tokio::io::AsyncReadExt;
 use tokio::sync::broadcast::error::RecvError;
 

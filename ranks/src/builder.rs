@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use ringpost::NodeBuilder;
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnError;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 

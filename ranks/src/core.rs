@@ -16,6 +16,7 @@ use std::task::{Poll, ready};
 
 use futures::future::join_all;
 use parking_lot::Mutex;
+use ringpost::Accepts;
 use ringpost::prelude::*;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use ringpost::{SpawnError, StartError};
+use ringpost::StartError;
+use ringpost::spawn::SpawnError;
 
 use crate::packet::Head;
 

@@ -8,7 +8,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnError;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
 use tokio::sync::broadcast::error::RecvError;
 

@@ -93,6 +93,7 @@ pub use ringpost_macros::actor;
 /// Collects the handlers of an actor.
 ///
 /// ```
+/// use ringpost::Handler;
 /// use ringpost::prelude::*;
 ///
 /// #[message]
@@ -133,6 +134,7 @@ pub use ringpost_macros::handlers;
 /// Marks a method as a handler.
 ///
 /// ```
+/// use ringpost::Local;
 /// use ringpost::prelude::*;
 ///
 /// #[message]

@@ -58,8 +58,8 @@ pub enum Cause {
     },
     /// The actor's node is down: it could not be reached, or left, and was not linked since. For a
     /// node that was never linked, or whose link was closed because it was idle,
-    /// [`down_after`](crate::Profile::down_after) counts from the first send. After each send that
-    /// fails with this cause, the node is dialled for another `down_after`.
+    /// [`down_after`](crate::net::Profile::down_after) counts from the first send. After each send
+    /// that fails with this cause, the node is dialled for another `down_after`.
     #[error(
         "the actor's node is unreachable, {0}: it is dialled again; try again later, or send with \
         `wait_for_link`"

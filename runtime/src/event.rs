@@ -34,8 +34,8 @@ pub enum NodeEvent {
     },
     /// A seed refuses this node, or leads to a program that is no node. A person has to fix this.
     /// The node continues to dial the seed. While the cause is
-    /// [`NameTaken`](crate::ConnectCause::NameTaken), waits for links fail if they cannot succeed
-    /// because of it.
+    /// [`NameTaken`](crate::net::ConnectCause::NameTaken), waits for links fail if they cannot
+    /// succeed because of it.
     Refused {
         /// The seed, and the cause.
         error: ConnectError,
@@ -49,8 +49,8 @@ pub enum NodeEvent {
     },
     /// A run of a node is gone. Its pending asks have failed, and so have senders that waited for a
     /// link. Until the node is linked again, all sends to it fail at once with `NodeUnreachable`,
-    /// except sends that [wait for a link](crate::Tell::wait_for_link). If the node was restarted,
-    /// its next run is being linked, and senders wait for that.
+    /// except sends that [wait for a link](crate::send::Tell::wait_for_link). If the node was
+    /// restarted, its next run is being linked, and senders wait for that.
     NodeDown {
         /// The node.
         node: NodeId,

@@ -95,7 +95,7 @@ pub const POOL_MAILBOX_CAPACITY: usize = 32;
 /// Maximum number of workers in a pool: a sender that finds no room waits at all of them.
 pub const POOL_WORKERS_MAX: usize = 4096;
 /// Maximum number of actors of one type that live on a node because other nodes spawned them,
-/// unless the type sets another one ([`Offered::LIVING_MAX`](crate::Offered::LIVING_MAX)).
+/// unless the type sets another one ([`Offered::LIVING_MAX`](crate::spawn::Offered::LIVING_MAX)).
 pub const OFFERED_LIVING_MAX: usize = 65_536;
 /// Maximum mailbox capacity of an actor that another node has spawned.
 pub const OFFERED_MAILBOX_CAPACITY_MAX: usize = 65_536;

@@ -28,11 +28,15 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::error::{AllocateError, RegionError};
 use crate::node::Node;
-use crate::remote::{Access, OutOfRange, Share, ShareId, Words};
+use crate::remote::{OutOfRange, Share, ShareId, Words};
 use crate::shared::Counted;
 
+pub use crate::error::{
+    AllocateError, HandOverCause, HandOverError, RegionError, ReleaseError, WriteAndTellError,
+};
+pub use crate::remote::Access;
+pub use crate::shared::MemoryOffer;
 pub use archived::ArchivedRemoteRegion;
 pub use handed::{ArchivedHandedRegion, HandedRegion};
 pub use lease::Lease;

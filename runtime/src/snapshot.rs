@@ -32,8 +32,8 @@ pub struct Snapshot {
     /// Other nodes, with their links, and senders that wait for them.
     pub peers: Vec<PeerView>,
     /// Bytes by which the receive rings and send slots of all links have grown: at most
-    /// [`RingGrowth::bytes_max`](crate::RingGrowth::bytes_max). A ring that grew does not shrink
-    /// while its link lives.
+    /// [`RingGrowth::bytes_max`](crate::net::RingGrowth::bytes_max). A ring that grew does not
+    /// shrink while its link lives.
     pub ring_growth_bytes: u64,
     /// The totals of the shares of this node's regions.
     pub shared: SharedTotals,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnOptions;
 use tokio::sync::{Notify, Semaphore};
 
 /// A node without a network.

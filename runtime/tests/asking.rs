@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::spawn::Child;
+use ringpost::{Handler, Local, NotBegun};
 use tokio::sync::Notify;
 
 use crate::actors::{Hold, Note, Notebook, held, node};

@@ -4,8 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::{StreamExt, poll};
+use ringpost::NotBegun;
 use ringpost::prelude::*;
-use ringpost::{AskSet, TooFewAnswers};
+use ringpost::send::{AskSet, TooFewAnswers};
 
 use crate::actors::{Note, Notebook, Notes, held, node};
 use crate::cause;

@@ -6,7 +6,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::{ActorPermit, RecipientPermit};
+use ringpost::send::{ActorPermit, RecipientPermit};
+use ringpost::spawn::SpawnOptions;
 
 use crate::actors::{Note, Notebook, held, node};
 use crate::cause;

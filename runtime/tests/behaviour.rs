@@ -187,7 +187,7 @@ mod on_tcps {
 
 #[cfg(feature = "verbs")]
 mod on_verbs {
-    use ringpost::{Entropy, VerbsConfig, VerbsFabric};
+    use ringpost::net::{Entropy, VerbsConfig, VerbsFabric};
 
     use super::*;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use ringpost::net::Profile;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{NodeEvent, Profile};
 
 use crate::actors::{Note, Notebook, fill, held};
 use crate::asking::{Audit, Teller};

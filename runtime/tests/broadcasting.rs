@@ -10,6 +10,7 @@ use futures::poll;
 use ringpost::group::{Group, GroupFull, Miss, Told};
 use ringpost::limits;
 use ringpost::prelude::*;
+use ringpost::spawn::Child;
 use ringpost::test_kit;
 use tokio::task::block_in_place;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::join_all;
+use ringpost::observe::Awaits;
 use ringpost::prelude::*;
-use ringpost::test_kit;
-use ringpost::{AskCause, AskError, Awaits};
+use ringpost::{AskCause, AskError, test_kit};
 
 use crate::actors::node;
 

@@ -3,7 +3,9 @@
 use allocation_counter::measure;
 use ringpost::__private::Near;
 use ringpost::prelude::*;
-use ringpost::{Ask, Handlers, ReplyTo, Tell};
+use ringpost::send::{Ask, Tell};
+use ringpost::spawn::Child;
+use ringpost::{Handlers, ReplyTo};
 
 use crate::actors::{Note, Notebook, node};
 use crate::asking::{Deposit, Teller};

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use ringpost::net::NodeDownCause;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{NodeDownCause, NodeEvent, Unasked};
+use ringpost::send::Unasked;
 
 use crate::actors::{Held, Note, Notebook, held};
 use crate::cause;

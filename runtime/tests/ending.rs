@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringpost::observe::DeadLetterCause;
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, Message, StartError};
+use ringpost::spawn::{Child, Restart, SpawnError, Supervisor};
+use ringpost::{Message, NotBegun, StartError};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::actors::{Note, Notebook, Notes, held, node};
@@ -318,7 +320,7 @@ async fn a_tree_that_fails_leaves_the_other_actors_of_its_node_alone() {
     let node = node().await;
     let tree = |name: &str| {
         let child = Child::new(Notebook::new).named(format!("{name}'s child"));
-        let root = Supervisor::new(ringpost::Strategy::OneForAll)
+        let root = Supervisor::new(ringpost::spawn::Strategy::OneForAll)
             .child(child.restart(Restart::on_failure().at_most(0, Duration::from_secs(60))));
         let root = Child::new(move || root.clone()).named(name).restart(Restart::never());
         node.supervise(root)

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::Strategy;
+use ringpost::Handler;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart, SpawnError, Strategy, Supervisor};
 
 use crate::actors::{Note, node};
 use crate::cause;

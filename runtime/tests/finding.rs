@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, future};
+use ringpost::observe::DeadLetterCause;
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, Inbox, NodeBuilder};
+use ringpost::spawn::SpawnError;
+use ringpost::{Inbox, LookupError, NodeBuilder, NotBegun};
 use tokio::time::Instant;
 
 use crate::actors::{Note, Notebook, Notes, held, node};
@@ -295,7 +297,7 @@ struct Lodger;
 #[handlers]
 impl Lodger {}
 
-impl ringpost::Offered for Lodger {
+impl ringpost::spawn::Offered for Lodger {
     type Arguments = ();
 
     fn create((): ()) -> Result<Self, BoxError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
-use ringpost::test_kit;
+use ringpost::{NotBegun, test_kit};
 
 use crate::actors::node;
 use crate::behaviour::world::World;

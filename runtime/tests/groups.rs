@@ -5,8 +5,8 @@ mod changes;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ringpost::Strategy;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart, Strategy, Supervisor};
 
 use crate::actors::node;
 use crate::log::Log;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use ringpost::net::{LinkCause, Profile};
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
+use ringpost::send::Fate;
 use ringpost::test_kit::{self, Cluster, LinkModel};
-use ringpost::{Fate, LinkCause, NodeEvent, Profile};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::behaviour::world::{World, end};

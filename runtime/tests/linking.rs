@@ -5,8 +5,9 @@ mod nodes;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ringpost::NodeEvent;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart};
 use ringpost::test_kit::{Cluster, LinkModel};
 use tokio::time::{sleep, timeout};
 

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use futures::FutureExt;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
-use ringpost::{Profile, StartError, Unasked};
+use ringpost::send::Unasked;
+use ringpost::spawn::SpawnError;
+use ringpost::{LookupError, StartError};
 
 use crate::actors::{Held, Note, Notebook, Notes, held, node};
 use crate::asking::{Teller, Withdraw};

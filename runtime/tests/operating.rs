@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ringpost::net::NodeDownCause;
+use ringpost::observe::{HealthReason, NodeEvent, PeerState, PeerStatus, Peers};
 use ringpost::prelude::*;
-use ringpost::{HealthReason, NodeDownCause, NodeEvent, PeerState, PeerStatus, Peers};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 

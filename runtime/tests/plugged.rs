@@ -10,8 +10,9 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
+use ringpost::observe::{DeadLetterCause, NodeEvent};
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, NodeEvent};
+use ringpost::spawn::{Child, Restart, Supervisor};
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -74,7 +75,7 @@ async fn scene() {
     let made = Arc::default();
     let child = Child::new(fragile(&made)).named("child");
     let child = child.restart(Restart::on_failure().at_most(100, Duration::from_secs(60)));
-    let supervisor = Supervisor::new(ringpost::Strategy::OneForOne).child(child);
+    let supervisor = Supervisor::new(ringpost::spawn::Strategy::OneForOne).child(child);
     alpha.spawn("supervisor", supervisor).await.unwrap();
     let far: ActorRef<Fragile> = beta.actor("alpha/child").await.unwrap();
     assert_eq!(far.made().await.unwrap(), 1);

@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::AskSet;
 use ringpost::pool::{Pool, PoolBuilder, Routing};
 use ringpost::prelude::*;
+use ringpost::send::AskSet;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::actors::node;

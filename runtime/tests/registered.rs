@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
+use ringpost::context::TimerKey;
 use ringpost::prelude::*;
-use ringpost::{ReplyTo, TimerKey, limits};
+use ringpost::spawn::{Child, SpawnOptions};
+use ringpost::{NotBegun, ReplyTo, limits};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 

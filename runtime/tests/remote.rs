@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
 
 pub async fn listening(name: &str, seeds: &[&Node]) -> Node {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ringpost::Strategy;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart, Strategy, Supervisor};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::actors::node;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart, SpawnOptions, Strategy, Supervisor};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use ringpost::observe::{NodeEvent, WaitsFor};
 use ringpost::prelude::*;
-use ringpost::{NodeEvent, WaitsFor};
 
 use crate::actors::{Note, Notebook, held, node};
 use crate::log::Log;

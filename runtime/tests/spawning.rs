@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::poll;
+use ringpost::Local;
+use ringpost::observe::ActorState;
 use ringpost::prelude::*;
+use ringpost::spawn::{Offered, RemoteSpawnCause, RemoteSpawnError};
 use ringpost::test_kit::{self, Cluster};
-use ringpost::{ActorState, RemoteSpawnCause, RemoteSpawnError};
 use tokio::sync::mpsc;
 
 /// A spawn takes less than all of them on a link of the test kit.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ringpost::group::{Group, Told};
+use ringpost::group::{Group, Membership, Told};
 use ringpost::prelude::*;
+use ringpost::spawn::Child;
 use ringpost::test_kit::{self, Cluster};
 
 use crate::actors::{Note, Notebook};

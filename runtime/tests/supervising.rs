@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::Strategy;
+use ringpost::Local;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart, Strategy, Supervisor};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ringpost::net::LinkCause;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
 use ringpost::test_kit::{self, Cluster, FailureCause, Faults, Probe};
-use ringpost::{LinkCause, NodeEvent};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::TimerKey;
+use ringpost::context::TimerKey;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart};
 use tokio::time::{Instant, sleep};
 
 use crate::actors::node;

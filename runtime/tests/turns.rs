@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
+use ringpost::NodeBuilder;
 use ringpost::limits::TURN_MESSAGES_MAX;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
-use ringpost::{NodeBuilder, Profile};
+use ringpost::spawn::SpawnOptions;
 use tokio::sync::Semaphore;
 
 use crate::actors::node;

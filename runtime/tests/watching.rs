@@ -4,8 +4,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::poll;
+use ringpost::net::Profile;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{NodeEvent, Profile, test_kit};
+use ringpost::spawn::{Child, Restart};
+use ringpost::test_kit;
 
 use crate::actors::{Note, Notebook, node};
 use crate::registered::{Bulk, Clerk, Do, MS, Meet, Silent, within};

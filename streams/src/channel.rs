@@ -39,7 +39,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
-use ringpost::{Node, Peer, SpawnError, Wire};
+use ringpost::spawn::SpawnError;
+use ringpost::wire::Wire;
+use ringpost::{Node, Peer};
 
 use crate::connection::{Kind, Parts};
 use crate::end::{ConnectError, EndCause, SendError};

@@ -14,9 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringpost::rkyv::Archived;
+use ringpost::spawn::{SpawnError, SpawnOptions};
+use ringpost::wire::Wire;
 use ringpost::{
-    Actor, ActorExit, ActorRef, BoxError, Context, Down, Handler, Node, Recipient, SpawnError,
-    SpawnOptions, View, Wire, actor, handlers, message,
+    Actor, ActorExit, ActorRef, BoxError, Context, Down, Handler, Node, Recipient, View, actor,
+    handlers, message,
 };
 use tokio::runtime::Handle;
 

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use ringpost::{ActorExit, AskCause, AskError, Cause, LookupError, SpawnError};
+use ringpost::spawn::SpawnError;
+use ringpost::{ActorExit, AskCause, AskError, Cause, LookupError};
 
 /// Implements `Debug` of errors by their `Display`: a program whose `main` returns an error prints
 /// its `Debug`.

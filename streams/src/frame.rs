@@ -3,7 +3,9 @@
 use std::fmt;
 use std::ops::Deref;
 
-use ringpost::{Recipient, RemoteRegion, View, Wire, message};
+use ringpost::region::RemoteRegion;
+use ringpost::wire::Wire;
+use ringpost::{Recipient, View, message};
 
 use crate::end::EndCause;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
 use parking_lot::Mutex;
-use ringpost::Wire;
+use ringpost::wire::Wire;
 use tokio::task::coop;
 
 use crate::end::EndCause;

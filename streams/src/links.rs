@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use ringpost::{
-    Actor, ActorRef, BoxError, Context, Local, Node, NodeEvent, SpawnError, actor, handlers,
-};
+use ringpost::observe::NodeEvent;
+use ringpost::spawn::SpawnError;
+use ringpost::{Actor, ActorRef, BoxError, Context, Local, Node, actor, handlers};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::notices::Courier;

@@ -1,8 +1,8 @@
 //! The named actor that takes connections, and what its owner accepts from it.
 
-use ringpost::{
-    Actor, ActorRef, Context, Handler, Node, Peer, Recipient, SpawnError, Wire, actor, handlers,
-};
+use ringpost::spawn::SpawnError;
+use ringpost::wire::Wire;
+use ringpost::{Actor, ActorRef, Context, Handler, Node, Peer, Recipient, actor, handlers};
 use tokio::sync::mpsc;
 
 use crate::connection::{self, Kind, Parts};

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
 use parking_lot::{Mutex, MutexGuard};
-use ringpost::{Cause, Recipient, RemoteRegion, TellError, Wire};
+use ringpost::region::RemoteRegion;
+use ringpost::wire::Wire;
+use ringpost::{Cause, Recipient, TellError};
 
 use crate::end::{EndCause, SendCause, SendError};
 use crate::frame::Frame;

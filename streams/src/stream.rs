@@ -56,7 +56,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ringpost::{Node, Peer, Region, SpawnError};
+use ringpost::region::Region;
+use ringpost::spawn::SpawnError;
+use ringpost::{Node, Peer};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::connection::{Kind, Parts};

@@ -3,6 +3,7 @@
 use std::io;
 
 use ringpost::prelude::*;
+use ringpost::region::{Access, RemoteRegion};
 use ringpost_streams::stream::{CHUNK_MAX, ITEM_COST, Stream, StreamListener, WINDOW};
 use ringpost_streams::{EndCause, StreamError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,7 +32,7 @@ enum Why {
 }
 
 #[message(name = "ringpost_streams::Connect")]
-struct Connect<Tx: ringpost::Wire> {
+struct Connect<Tx: ringpost::wire::Wire> {
     to: Recipient<Frame<Tx>>,
 }
 

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
+use ringpost::net::{Lending, Profile};
 use ringpost::prelude::*;
-use ringpost::{Lending, Profile};
 use ringpost_history::Event;
 use ringpost_tests::correspondent::{Diary, Inbox, Kind, Sender, note_dead_letters, note_events};
 use tokio::io::{AsyncBufReadExt, BufReader};

@@ -16,8 +16,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ringpost::net::{Lending, Profile};
 use ringpost::prelude::*;
-use ringpost::{Lending, Profile};
 use ringpost_tests::actors::{Counter, LEND_FROM, Mute, ask_large, host, quit, stuff, tell};
 use tokio::io::{AsyncBufReadExt, BufReader};
 

@@ -10,8 +10,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use ringpost::StartError;
+use ringpost::net::Profile;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{MemoryOffer, NodeEvent, Profile, StartError};
+use ringpost::region::MemoryOffer;
 use ringpost_tests::actors::{BLOCKERS, Blocker, Counter, Giver, MUTES, Mute, Notary, giant};
 use ringpost_tests::builds::hosted::Drifter;
 use ringpost_tests::planted::plant_named;

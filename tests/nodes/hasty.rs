@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use ringpost::NodeEvent;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
 use ringpost_tests::actors::Notary;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

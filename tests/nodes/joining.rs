@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use ringpost::net::{ConnectCause, NodeDownCause};
+use ringpost::observe::{HealthReason, NodeEvent};
 use ringpost::prelude::*;
-use ringpost::{ConnectCause, HealthReason, NodeDownCause, NodeEvent, StartError};
+use ringpost::{NodeBuilder, StartError};
 use ringpost_tests::actors::Counter;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ringpost::net::{LinkCause, NodeDownCause, Profile};
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{LinkCause, NodeDownCause, NodeEvent, Profile};
 use ringpost_tests::actors::Counter;
 use tokio::task::JoinSet;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ringpost::net::NodeDownCause;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{NodeDownCause, NodeEvent};
 use ringpost_tests::actors::{Notary, Note, digest, giant};
 
 use crate::process::{PATIENCE, Process, event, linked, linked_with, unanswered_asks, within};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
 use ringpost_tests::actors::Counter;
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ringpost::{ActorRef, NodeDownCause, NodeEvent};
+use ringpost::ActorRef;
+use ringpost::net::NodeDownCause;
+use ringpost::observe::NodeEvent;
 use ringpost_tests::actors::Counter;
 
 use crate::process::{PATIENCE, Process, linked, within};

@@ -17,8 +17,9 @@ mod window;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringpost::net::{LinkCause, Profile};
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{LinkCause, NodeEvent, Profile};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::{Notify, Semaphore};

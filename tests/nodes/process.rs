@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use ringpost::net::Profile;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{NodeEvent, Profile};
 use ringpost_tests::actors::{Counter, MUTES, Mute};
 use ringpost_tests::planted::plant_named;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};

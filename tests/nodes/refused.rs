@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
 use ringpost_tests::actors::Counter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

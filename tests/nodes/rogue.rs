@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{AllocateError, NodeEvent};
+use ringpost::region::{AllocateError, RemoteRegion};
 use ringpost_tests::vault::{GIVEN_BYTES, Vault, WORDS};
 use ringpost_transport::endpoint::{AccessError, Config, Encryption, Endpoint, Network, Profile};
 use ringpost_transport::entropy::Entropy;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ringpost::RegionError;
 use ringpost::prelude::*;
+use ringpost::region::{RegionError, RemoteRegion};
 use ringpost_tests::vault::{Account, EXCHANGED, SUM, Vault, VaultUser, WORDS, own, tally};
 use tokio::task::JoinSet;
 

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnError;
 
 /// Counts the words it is told, and answers at once.
 #[actor]

@@ -10,8 +10,8 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
+use ringpost::observe::{DeadLetter, DeadLetterCause, NodeEvent};
 use ringpost::prelude::*;
-use ringpost::{DeadLetter, DeadLetterCause, NodeEvent};
 use ringpost_history::{Event, Fate, Origin, Writer};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{oneshot, watch};
@@ -125,7 +125,7 @@ pub struct Sender {
 }
 
 /// A tell whose fate is not known yet, with its number.
-type PendingFate<'a> = BoxFuture<'a, (u64, Option<ringpost::Fate>)>;
+type PendingFate<'a> = BoxFuture<'a, (u64, Option<ringpost::send::Fate>)>;
 
 /// What a sender sends. Its tells are one stream, its asks another.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -210,11 +210,11 @@ impl Sender {
         }
     }
 
-    fn note_fate(&self, number: u64, fate: Option<ringpost::Fate>) {
+    fn note_fate(&self, number: u64, fate: Option<ringpost::send::Fate>) {
         let fate = match fate {
-            Some(ringpost::Fate::Delivered) => Fate::Delivered,
-            Some(ringpost::Fate::NotSent) => Fate::NotSent,
-            Some(ringpost::Fate::Refused) => Fate::Refused("the actor had ended"),
+            Some(ringpost::send::Fate::Delivered) => Fate::Delivered,
+            Some(ringpost::send::Fate::NotSent) => Fate::NotSent,
+            Some(ringpost::send::Fate::Refused) => Fate::Refused("the actor had ended"),
             _ => Fate::Unknown,
         };
         self.diary.note(&Event::Fate(&self.to, Some(number), fate));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ringpost::prelude::*;
-use ringpost::{Access, RegionError};
+use ringpost::region::{Access, Region, RegionError, RemoteRegion};
 
 /// Words of a vault.
 pub const WORDS: usize = 64;

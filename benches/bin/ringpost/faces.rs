@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringpost::Wire;
 use ringpost::prelude::*;
+use ringpost::wire::Wire;
 use ringpost_benches::child::Server;
 use ringpost_benches::figure::{Face, Measurement};
 use ringpost_benches::memory::settled;

@@ -1,6 +1,8 @@
 //! Ringpost within a process: a node with actors whose handlers run the behaviors.
 
+use ringpost::Local;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, SpawnError};
 use ringpost_benches::system::{Family, Then, at_once, or_exit};
 use ringpost_benches::{Behavior, Failure, System};
 

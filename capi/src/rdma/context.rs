@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::{Access, Node, Region, RemoteRegion};
+use ringpost::Node;
+use ringpost::region::{Access, Region, RemoteRegion};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 

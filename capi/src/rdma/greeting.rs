@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
-use ringpost::RemoteRegion;
+use ringpost::region::RemoteRegion;
 use ringpost_streams::channel::{Channel, Listener};
 use ringpost_streams::rpc::Bytes;
 use tokio::sync::mpsc::UnboundedSender;

@@ -1,6 +1,7 @@
 //! The packets that contexts send each other, beside the messages of their programs.
 
-use ringpost::{RemoteRegion, message};
+use ringpost::message;
+use ringpost::region::RemoteRegion;
 
 /// A packet between two contexts, which have a channel for packets beside their messages.
 #[message(name = "ringpost_capi::Packet")]

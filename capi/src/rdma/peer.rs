@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ringpost::{Node, RemoteRegion};
+use ringpost::Node;
+use ringpost::region::RemoteRegion;
 use ringpost_streams::channel::{Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

@@ -6,7 +6,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use ringpost::{Access, Node, Region, RemoteRegion, View};
+use ringpost::region::{Access, Region, RemoteRegion};
+use ringpost::{Node, View};
 use ringpost_streams::rpc::{self, Bytes, Client, Server};
 use tokio::sync::Mutex;
 

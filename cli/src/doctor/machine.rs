@@ -6,7 +6,7 @@ use std::fs::{read_dir, read_to_string};
 use std::io;
 use std::path::Path;
 
-use ringpost::Profile;
+use ringpost::net::Profile;
 
 use super::report::{Line, Report};
 
@@ -165,7 +165,7 @@ fn limits() -> Vec<Line> {
 
 #[cfg(feature = "verbs")]
 fn verbs() -> (Vec<Line>, String) {
-    use ringpost::{Entropy, Survey, VerbsConfig, VerbsFabric};
+    use ringpost::net::{Entropy, Survey, VerbsConfig, VerbsFabric};
 
     let config = VerbsConfig::default();
     let survey = Survey::new(&config);

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use ringpost::Network;
+use ringpost::net::Network;
 use ringpost::prelude::*;
 
 use super::report::{Line, Report};

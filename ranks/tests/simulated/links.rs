@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use ringpost::NodeEvent;
+use ringpost::observe::NodeEvent;
 use ringpost::test_kit::{self, Cluster};
 use ringpost_ranks::{Source, Sum, World, WorldError};
 use tokio::sync::broadcast::Receiver;

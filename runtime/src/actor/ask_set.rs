@@ -22,6 +22,7 @@ use crate::spans;
 ///
 /// ```
 /// use ringpost::prelude::*;
+/// use ringpost::send::{AskSet, TooFewAnswers};
 ///
 /// #[actor]
 /// struct Replica(u64);
@@ -58,8 +59,8 @@ use crate::spans;
 /// ```
 ///
 /// # Cancel safety
-/// Dropping the set takes back the asks that are in flight, each as [`Ask`](crate::Ask) says. After
-/// [`detach`](AskSet::detach) they go on.
+/// Dropping the set takes back the asks that are in flight, each as [`Ask`](crate::send::Ask) says.
+/// After [`detach`](AskSet::detach) they go on.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct AskSet<'a, R> {
     asks: FuturesUnordered<BoxFuture<'a, Outcome<R>>>,
@@ -184,7 +185,7 @@ fn count_answers<'c, R: 'c>(came: impl IntoIterator<Item = &'c Outcome<R>>) -> u
 impl<R: Send + 'static> AskSet<'static, R> {
     /// Runs the asks that are in flight on the runtime of `node` until they are answered or fail,
     /// and drops their answers. Available for asks that own their references
-    /// ([`into_ask`](crate::Ask::into_ask)).
+    /// ([`into_ask`](crate::send::Ask::into_ask)).
     pub fn detach(self, node: &Node) {
         let mut asks = self.asks;
         let rest = spans::keep(async move { while asks.next().await.is_some() {} });

@@ -24,6 +24,7 @@ use crate::rest::{Resting, Started};
 /// ```
 /// # use std::time::Duration;
 /// # use ringpost::prelude::*;
+/// # use ringpost::spawn::{Child, Restart};
 /// # #[actor]
 /// # #[derive(Default)]
 /// # struct Worker;

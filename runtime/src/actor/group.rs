@@ -60,7 +60,7 @@ pub use tally::{Miss, Missed, Told};
 /// that times out before learns nothing, although members were told.
 ///
 /// ```
-/// use ringpost::group::Told;
+/// use ringpost::group::{Group, Told};
 /// use ringpost::prelude::*;
 ///
 /// #[message]

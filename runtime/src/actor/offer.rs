@@ -44,6 +44,7 @@ pub(super) use request::Spawn;
 ///
 /// ```
 /// use ringpost::prelude::*;
+/// use ringpost::spawn::Offered;
 ///
 /// #[actor]
 /// pub struct Counter {
@@ -144,11 +145,12 @@ impl Node {
     /// Withdraws an [offer](Node::offer): when this returns, no actor of the type is spawned for
     /// other nodes any more, until it is offered again. Returns false if it was not offered.
     ///
-    /// A spawn that this node has not begun gets [`Withdrawn`](crate::RemoteSpawnCause::Withdrawn),
-    /// and a later one [`NotOffered`](crate::RemoteSpawnCause::NotOffered). An actor that is held,
-    /// because it must be [watched](super::RemoteSpawn::watched_by) first, ends without having run.
-    /// Actors that start or have started live on; they do not count for [`Offered::LIVING_MAX`]
-    /// when the type is offered again.
+    /// A spawn that this node has not begun gets
+    /// [`Withdrawn`](crate::spawn::RemoteSpawnCause::Withdrawn), and a later one
+    /// [`NotOffered`](crate::spawn::RemoteSpawnCause::NotOffered). An actor that is held, because
+    /// it must be [watched](super::RemoteSpawn::watched_by) first, ends without having run. Actors
+    /// that start or have started live on; they do not count for [`Offered::LIVING_MAX`] when the
+    /// type is offered again.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the offer still ends.

@@ -44,6 +44,7 @@ use supervisor::{Known, is_end};
 /// Actors of one type that share the work: each message goes to one of them. Cheap to clone.
 ///
 /// ```
+/// use ringpost::pool::{Pool, Routing};
 /// use ringpost::prelude::*;
 ///
 /// #[actor]
@@ -149,6 +150,7 @@ impl<A: Handlers> Pool<A> {
     /// then the pool has ended. Returns when the pool is closed. To wait for its end:
     ///
     /// ```
+    /// # use ringpost::pool::Pool;
     /// # use ringpost::prelude::*;
     /// # #[actor]
     /// # #[derive(Default)]

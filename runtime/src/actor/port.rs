@@ -68,11 +68,7 @@ pub trait Port<M: Message>: Find {
     /// Begins to handle an ask on this thread, if the actor waits for messages and no code of a
     /// user runs before the handler. Returns false if it did nothing.
     #[doc(hidden)]
-    fn handle_at_once(
-        &self,
-        _message: &mut Option<M>,
-        _asked: &mut NewAsk<Self::Reply>,
-    ) -> bool {
+    fn handle_at_once(&self, _message: &mut Option<M>, _asked: &mut NewAsk<Self::Reply>) -> bool {
         false
     }
 }

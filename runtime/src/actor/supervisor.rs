@@ -48,6 +48,7 @@ pub enum Strategy {
 ///
 /// ```
 /// # use ringpost::prelude::*;
+/// # use ringpost::spawn::{Child, Strategy, Supervisor};
 /// # #[actor]
 /// # #[derive(Default)]
 /// # struct Store;

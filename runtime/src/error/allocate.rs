@@ -114,8 +114,8 @@ impl AllocateError {
     }
 }
 
-/// It is not known if the memory of a [`PeerRegion`](crate::PeerRegion) is back at its node. It is
-/// returned in any case, when that node learns of it or finds this one down.
+/// It is not known if the memory of a [`PeerRegion`](crate::region::PeerRegion) is back at its
+/// node. It is returned in any case, when that node learns of it or finds this one down.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the memory of {node} is given back, and it is not known when it is there: {cause}; there is \
@@ -130,7 +130,7 @@ pub struct ReleaseError {
     pub cause: AskCause,
 }
 
-/// Memory of another node, a [`PeerRegion`](crate::PeerRegion), was not handed over.
+/// Memory of another node, a [`PeerRegion`](crate::region::PeerRegion), was not handed over.
 pub struct HandOverError<R> {
     /// The memory.
     pub region: R,

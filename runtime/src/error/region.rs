@@ -34,17 +34,17 @@ use super::TellError;
 /// [`ReleaseError`].
 ///
 /// [`AllocateError`]: super::AllocateError
-/// [`Lease::share`]: crate::Lease::share
-/// [`Lease::share_range`]: crate::Lease::share_range
+/// [`Lease::share`]: crate::region::Lease::share
+/// [`Lease::share_range`]: crate::region::Lease::share_range
 /// [`NotWritten`]: WriteAndTellError::NotWritten
-/// [`Region`]: crate::Region
-/// [`Region::share`]: crate::Region::share
-/// [`Region::share_range`]: crate::Region::share_range
-/// [`RegionSlice`]: crate::RegionSlice
-/// [`RegionWriter`]: crate::RegionWriter
+/// [`Region`]: crate::region::Region
+/// [`Region::share`]: crate::region::Region::share
+/// [`Region::share_range`]: crate::region::Region::share_range
+/// [`RegionSlice`]: crate::region::RegionSlice
+/// [`RegionWriter`]: crate::region::RegionWriter
 /// [`ReleaseError`]: super::ReleaseError
-/// [`RemoteRegion`]: crate::RemoteRegion
-/// [`RemoteRegion::slice`]: crate::RemoteRegion::slice
+/// [`RemoteRegion`]: crate::region::RemoteRegion
+/// [`RemoteRegion::slice`]: crate::region::RemoteRegion::slice
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {

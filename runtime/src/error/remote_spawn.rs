@@ -113,7 +113,7 @@ pub enum RemoteSpawnCause {
     /// The bytes that arrived there are not an archive of the arguments.
     #[error("that node found the archive of the arguments invalid: build both nodes alike")]
     InvalidArguments,
-    /// [`Offered::create`](crate::Offered::create) failed, with this text.
+    /// [`Offered::create`](crate::spawn::Offered::create) failed, with this text.
     #[error("it could not be made of these arguments: {0}")]
     Refused(String),
     /// [`on_start`](crate::Actor::on_start) failed, with this text. The name is free again.
@@ -131,7 +131,7 @@ pub enum RemoteSpawnCause {
     )]
     NameTaken(String),
     /// The maximum number of actors of this type lives there for other nodes:
-    /// [`Offered::LIVING_MAX`](crate::Offered::LIVING_MAX).
+    /// [`Offered::LIVING_MAX`](crate::spawn::Offered::LIVING_MAX).
     #[error(
         "{0} actors of this type live there for other nodes, and no more may: stop some first, or \
         raise `LIVING_MAX`"

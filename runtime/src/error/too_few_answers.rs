@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::AskError;
 
-/// Fewer asks of an [`AskSet`](crate::AskSet) were answered than the caller waited for.
+/// Fewer asks of an [`AskSet`](crate::send::AskSet) were answered than the caller waited for.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooFewAnswers {

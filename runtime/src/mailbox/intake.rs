@@ -91,7 +91,14 @@ impl dyn Intake + '_ {
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
             // The end of the actor may have waited for this room, even of an actor that rests.
             let is_closed = control.phase != Phase::Open;
-            (next, if is_closed { control.call(self.gate()).or_else(|| control.task.clone()) } else { None })
+            (
+                next,
+                if is_closed {
+                    control.call(self.gate()).or_else(|| control.task.clone())
+                } else {
+                    None
+                },
+            )
         });
         wake(next);
         wake(actor);

@@ -193,7 +193,8 @@ impl NodeBuilder {
     /// insists.
     ///
     /// ```
-    /// use ringpost::{Encryption, Node};
+    /// use ringpost::Node;
+    /// use ringpost::net::Encryption;
     ///
     /// // Sends no message in plain text, not even on loopback or over RDMA.
     /// let builder = Node::builder("alpha").encryption(Encryption::Required);

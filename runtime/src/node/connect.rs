@@ -48,10 +48,10 @@ impl Node {
     /// linked.
     ///
     /// Then each node is down for the other: for this one with the cause
-    /// [`Disconnected`](crate::NodeDownCause::Disconnected), for the other one with
-    /// [`Left`](crate::NodeDownCause::Left). Their pending asks of each other fail. This node's
-    /// seeds do not link the other node again. The next message in either direction does, and so
-    /// does [`connect`](Self::connect), or a seed of the other node that leads here.
+    /// [`Disconnected`](crate::net::NodeDownCause::Disconnected), for the other one with
+    /// [`Left`](crate::net::NodeDownCause::Left). Their pending asks of each other fail. This
+    /// node's seeds do not link the other node again. The next message in either direction does,
+    /// and so does [`connect`](Self::connect), or a seed of the other node that leads here.
     ///
     /// # Cancel safety
     /// The goodbye goes on if the future is dropped.

@@ -36,12 +36,12 @@ impl NodeBuilder {
     /// | `RINGPOST_SECRET` | 32 random bytes, as hex | [`secret`](Self::secret) |
     /// | `RINGPOST_ALSO_ACCEPT` | one more secret | [`also_accept`](Self::also_accept) |
     /// | `RINGPOST_ENCRYPTION` | `required`, `default`, `off` | [`encryption`](Self::encryption) |
-    /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::Profile::down_after) |
-    /// | `RINGPOST_DOWN_WHEN_REFUSED` | `true`, `false` | [so](crate::Profile::down_when_refused) |
-    /// | `RINGPOST_HEARTBEAT` | `1s` | [`heartbeat_interval`](crate::Profile::heartbeat_interval) |
-    /// | `RINGPOST_IDLE_CLOSE` | `10m` | [`idle_close`](crate::Profile::idle_close) |
-    /// | `RINGPOST_SPIN` | `20us` | [`spin`](crate::Profile::spin) |
-    /// | `RINGPOST_LINKS_PER_SOURCE_MAX` | a number | [so](crate::Profile::links_per_source_max) |
+    /// | `RINGPOST_DOWN_AFTER` | `8s` | [`down_after`](crate::net::Profile::down_after) |
+    /// | `RINGPOST_DOWN_WHEN_REFUSED` | `true`, `false` | [so][down_when_refused] |
+    /// | `RINGPOST_HEARTBEAT` | `1s` | [`heartbeat_interval`] |
+    /// | `RINGPOST_IDLE_CLOSE` | `10m` | [`idle_close`](crate::net::Profile::idle_close) |
+    /// | `RINGPOST_SPIN` | `20us` | [`spin`](crate::net::Profile::spin) |
+    /// | `RINGPOST_LINKS_PER_SOURCE_MAX` | a number | [so][links_per_source_max] |
     /// | `RINGPOST_ASK_TIMEOUT` | `500ms` | [`ask_timeout`](Self::ask_timeout) |
     /// | `RINGPOST_MAILBOX_CAPACITY` | a number | [`mailbox_capacity`](Self::mailbox_capacity) |
     /// | `RINGPOST_REPORT_HANDLERS_AFTER` | `10s` | [as here](Self::report_handlers_after) |
@@ -54,8 +54,8 @@ impl NodeBuilder {
     ///
     /// If the program sets a [`profile`](Self::profile) later, the settings that it changed win:
     /// where its `down_after`, `down_when_refused`, `heartbeat_interval`, `idle_close`, `spin` or
-    /// `links_per_source_max` is the same as in [`Profile::default`](crate::Profile::default), the
-    /// variable stays. The name is required, unless the program calls [`name`](Self::name).
+    /// `links_per_source_max` is the same as in [`Profile::default`](crate::net::Profile::default),
+    /// the variable stays. The name is required, unless the program calls [`name`](Self::name).
     ///
     /// ```no_run
     /// # async fn start() -> Result<(), ringpost::BoxError> {
@@ -68,6 +68,10 @@ impl NodeBuilder {
     /// Returns [`InvalidEnvironment`], which names the first variable with the wrong form.
     /// [`start`](Self::start) finds values that conflict with other settings, and names the
     /// setting.
+    ///
+    /// [`heartbeat_interval`]: crate::net::Profile::heartbeat_interval
+    /// [down_when_refused]: crate::net::Profile::down_when_refused
+    /// [links_per_source_max]: crate::net::Profile::links_per_source_max
     pub fn from_env() -> Result<Self, InvalidEnvironment> {
         Self::from_variables(std::env::vars_os())
     }

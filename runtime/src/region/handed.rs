@@ -30,10 +30,10 @@ impl<T: Pod + Schema> PeerRegion<T> {
     /// `message` builds the message with the memory, and the handler [takes](HandedRegion::take)
     /// the memory out of it. From then on this node has no access to the memory, and the memory
     /// does not count in the node's [offer](Node::offer_memory) any more. All earlier writes are
-    /// visible, if writers are [flushed](crate::RegionWriter::flush).
+    /// visible, if writers are [flushed](crate::region::RegionWriter::flush).
     ///
-    /// Its time-out is the one of an [`Ask`](crate::Ask) of this node. Memory that the handler did
-    /// not take returns to its node.
+    /// Its time-out is the one of an [`Ask`](crate::send::Ask) of this node. Memory that the
+    /// handler did not take returns to its node.
     ///
     /// # Errors
     /// [`HandOverError`] with the `PeerRegion`, which is [revoked](RegionError::Revoked) if the

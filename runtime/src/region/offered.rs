@@ -34,9 +34,9 @@ const PAGE_BYTES: u64 = 4096;
 /// It cannot be cloned, and returns the memory when it is dropped or [released](Self::release).
 /// Read and write its elements through [`remote`](Self::remote), a [`RemoteRegion`] with full
 /// access. Clones of that can be sent, but own nothing: they fail with
-/// [`RegionError::Revoked`](crate::RegionError::Revoked) when this is gone. They also do when the
-/// memory's node has considered this node down, which can happen after a silence of `down_after`:
-/// then allocate another region.
+/// [`RegionError::Revoked`](crate::region::RegionError::Revoked) when this is gone. They also do
+/// when the memory's node has considered this node down, which can happen after a silence of
+/// `down_after`: then allocate another region.
 pub struct PeerRegion<T> {
     region: RemoteRegion<T>,
     /// The region that its node gave, in words.
@@ -229,8 +229,8 @@ impl Node {
 
 impl Peer {
     /// Allocates `len` elements, all zero, on that node for this one, until the result is dropped
-    /// or this node is down. The time-out is the one of an [`Ask`](crate::Ask) of this node: 5 s,
-    /// or [`ask_timeout`](crate::NodeBuilder::ask_timeout).
+    /// or this node is down. The time-out is the one of an [`Ask`](crate::send::Ask) of this node:
+    /// 5 s, or [`ask_timeout`](crate::NodeBuilder::ask_timeout).
     ///
     /// # Errors
     /// [`AllocateError`]. Then that node keeps no memory for this one.
@@ -280,8 +280,8 @@ impl<T> PeerRegion<T> {
 
     /// Returns the memory to its node, and waits until its node has it: then it does not count any
     /// more, and nothing accesses it. (Dropping this does the same without a wait.) The time-out is
-    /// the one of an [`Ask`](crate::Ask) of this node. If the run of the node that had the memory
-    /// is over, the memory is back.
+    /// the one of an [`Ask`](crate::send::Ask) of this node. If the run of the node that had the
+    /// memory is over, the memory is back.
     ///
     /// # Errors
     /// [`ReleaseError`], with the fate of the ask: the node is silent, shutting down or did not

@@ -5,8 +5,11 @@
 //! # Regions of plain data, borrowed, and returned
 //!
 //! ```
+//! use ringpost::Node;
 //! use ringpost::bytemuck::{Pod, Zeroable};
-//! use ringpost::{AllocateError, Node, PeerRegion, Region, RegionDraft, RegionSlice, RegionWriter};
+//! use ringpost::region::{
+//!     AllocateError, PeerRegion, Region, RegionDraft, RegionSlice, RegionWriter,
+//! };
 //!
 //! #[derive(Clone, Copy, Pod, Zeroable)]
 //! #[repr(C)]
@@ -48,7 +51,8 @@
 //! # Elements of one byte, and elements of zero bytes
 //!
 //! ```
-//! use ringpost::{Node, RemoteRegion};
+//! use ringpost::Node;
+//! use ringpost::region::RemoteRegion;
 //!
 //! let _: fn(&Node) = |node| drop(node.region::<[u8; 1]>(8));
 //! let _: fn(&RemoteRegion<[u8; 1]>) = |region| drop(region.slice(..));
@@ -61,7 +65,7 @@
 //! ```
 //!
 //! ```compile_fail,E0080
-//! use ringpost::RemoteRegion;
+//! use ringpost::region::RemoteRegion;
 //!
 //! let _: fn(&RemoteRegion<[u8; 0]>) = |region| drop(region.slice(..));
 //! ```
@@ -128,7 +132,7 @@
 //! # MR-1: memory that peers may write is borrowed
 //!
 //! ```compile_fail,E0608
-//! fn look(region: &ringpost::Region<u64>) -> &[u64] {
+//! fn look(region: &ringpost::region::Region<u64>) -> &[u64] {
 //!     &region[..]
 //! }
 //! ```
@@ -136,7 +140,7 @@
 //! # A slice outlives its region
 //!
 //! ```compile_fail,E0505
-//! use ringpost::Region;
+//! use ringpost::region::Region;
 //!
 //! fn first(region: Region<u64>) -> u64 {
 //!     let slice = region.slice(..1).unwrap();
@@ -146,7 +150,8 @@
 //! ```
 //!
 //! ```compile_fail,E0515
-//! use ringpost::{Node, RegionSlice};
+//! use ringpost::Node;
+//! use ringpost::region::RegionSlice;
 //!
 //! fn half(node: &Node) -> RegionSlice<'_, u64> {
 //!     let region = node.region::<u64>(8).unwrap();
@@ -157,7 +162,7 @@
 //! # LM-2: memory of a peer is used by its owner after its return
 //!
 //! ```compile_fail,E0382
-//! use ringpost::PeerRegion;
+//! use ringpost::region::PeerRegion;
 //!
 //! async fn give_back(region: PeerRegion<u64>) {
 //!     region.release().await.unwrap();
@@ -168,7 +173,7 @@
 //! # LM-2: two owners of the same memory of a peer
 //!
 //! ```compile_fail,E0599
-//! use ringpost::PeerRegion;
+//! use ringpost::region::PeerRegion;
 //!
 //! fn share(region: PeerRegion<u64>) -> [PeerRegion<u64>; 2] {
 //!     [region.clone(), region]
@@ -178,7 +183,7 @@
 //! # A draft is changed while it is written
 //!
 //! ```compile_fail,E0382
-//! use ringpost::{RegionDraft, RegionWriter};
+//! use ringpost::region::{RegionDraft, RegionWriter};
 //!
 //! async fn write(writer: &mut RegionWriter<u64>, mut draft: RegionDraft<u64>) {
 //!     writer.write_draft(0, draft).await.unwrap();

@@ -233,7 +233,7 @@ impl<T: Pod> RemoteRegion<T> {
     /// Returns these elements in the memory where they arrived. From 64 KiB on, this is memory
     /// reserved for data of their node, and over RDMA the device has written them there: there is
     /// no copy, and usually no allocation. It counts towards
-    /// [`Lending::landing_bytes_max`](crate::Lending::landing_bytes_max) until the result is
+    /// [`Lending::landing_bytes_max`](crate::net::Lending::landing_bytes_max) until the result is
     /// dropped; views of one node can have 48 MiB of it in total, and views of all nodes half of
     /// `landing_bytes_max`. Fewer bytes, bytes without room there, and elements of this node's
     /// regions are [read](Self::read): then the view [is a copy](RegionView::is_copied).
@@ -346,8 +346,8 @@ impl<T: Pod> RemoteRegion<T> {
 
 /// Operations that are atomic with each other, whatever tasks and nodes use them. Either the
 /// processor of the region's node performs them (for its own tasks and over TCP) or one RDMA device
-/// does. While nodes with [atomic access](crate::Access) to the region are linked over one of them,
-/// nodes linked over another get [`RegionError::OtherExecutor`].
+/// does. While nodes with [atomic access](crate::region::Access) to the region are linked over one
+/// of them, nodes linked over another get [`RegionError::OtherExecutor`].
 impl RemoteRegion<u64> {
     /// Adds `n` to an element, which wraps around. Returns the previous value.
     ///

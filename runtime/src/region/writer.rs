@@ -81,7 +81,7 @@ impl<T: Pod> RegionWriter<T> {
     /// [view](RemoteRegion::view) until it is written or dropped. Fewer bytes, bytes without room
     /// there, and elements for a region of this node have separate memory, and are
     /// [copied](RegionDraft::is_copied) as by [`write`](Self::write). This needs no access; writing
-    /// needs [`Access::WRITE`](crate::Access::WRITE).
+    /// needs [`Access::WRITE`](crate::region::Access::WRITE).
     ///
     /// # Errors
     /// [`RegionError`], according to its table for reads; [`RegionError::OutOfRange`] if the region

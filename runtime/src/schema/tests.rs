@@ -23,7 +23,8 @@ fn arguments_are_those_at_the_end_of_a_path() {
     assert_eq!(of("a::Worker<u8>"), of("b::Worker<u8>"), "the name is that which it was given");
     assert_ne!(of("a::Worker<u8>"), of("a::Worker<u16>"));
 }
-use crate::{Wire, message, rkyv};
+use crate::wire::Wire;
+use crate::{message, rkyv};
 use std::collections::hash_map::RandomState;
 
 /// The messages below are versions of one message, with the same name.

@@ -138,7 +138,7 @@ impl Cluster {
 
     /// Waits until all living nodes are linked with each other, except pairs with a cut or a pause.
     /// (It never ends if a link was closed because it was idle:
-    /// [`Profile::idle_close`](crate::Profile::idle_close).)
+    /// [`Profile::idle_close`](crate::net::Profile::idle_close).)
     ///
     /// # Cancel safety
     /// The future can be dropped at any time without loss.

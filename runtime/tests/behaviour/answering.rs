@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use ringpost::Inbox;
 use ringpost::prelude::*;
+use ringpost::{Inbox, NotBegun};
 use tokio::sync::mpsc;
 
 use super::world::{World, end, until};
@@ -236,7 +236,7 @@ pub async fn what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for(
     let notebook = alpha.actor::<Notebook>("beta/held").await.unwrap();
     for number in 0..10 {
         let told = notebook.tell(Note { number }).confirmed().await;
-        assert_eq!(told, Ok(ringpost::Fate::Delivered));
+        assert_eq!(told, Ok(ringpost::send::Fate::Delivered));
     }
     let asked = tokio::spawn(notebook.notes().into_ask());
     until(|| {
@@ -247,7 +247,7 @@ pub async fn what_waits_for_an_actor_of_another_node_that_ends_is_accounted_for(
     held.actor.kill().await.unwrap();
     let never = AskCause::NotBegun(NotBegun::Stopped);
     assert_eq!(cause(asked.await.unwrap()), Err(never));
-    assert_eq!(beta.dead_letters().count(ringpost::DeadLetterCause::Stopped), 10);
+    assert_eq!(beta.dead_letters().count(ringpost::observe::DeadLetterCause::Stopped), 10);
     assert_eq!((beta.dead_letters().total(), alpha.dead_letters().total()), (10, 0));
     end([alpha, beta]).await;
 }

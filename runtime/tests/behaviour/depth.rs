@@ -1,8 +1,8 @@
 //! Values that contain values of their own type, many times over.
 
-use ringpost::Fate;
 use ringpost::group::{Group, Miss};
 use ringpost::prelude::*;
+use ringpost::send::Fate;
 
 use super::world::{World, end};
 use crate::cause;

@@ -3,8 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use ringpost::NotBegun;
+use ringpost::observe::{DeadLetterCause, NodeEvent};
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, NodeEvent};
 
 use super::bank::{Bank, Deposit};
 use super::protocols::server::Teller;
@@ -176,7 +177,7 @@ pub async fn a_shutdown_from_a_handler_closes_the_links_too(world: &World) {
     assert_eq!(warden.wait_stopped().await, ActorExit::Killed);
     loop {
         if let NodeEvent::NodeDown { cause, .. } = events.recv().await.unwrap() {
-            assert_eq!(cause, ringpost::NodeDownCause::Left);
+            assert_eq!(cause, ringpost::net::NodeDownCause::Left);
             break;
         }
     }
@@ -219,7 +220,7 @@ pub async fn a_lookup_finds_what_has_the_name_now(world: &World) {
         assert_ne!(found, alpha.named("beta/notebook").unwrap());
         let same: ActorRef<Notebook> = alpha.when_named("beta/notebook").await.unwrap();
         assert_eq!(same, found);
-        let told = alpha.recipient::<Note, ringpost::Unasked>("beta/notebook").await.unwrap();
+        let told = alpha.recipient::<Note, ringpost::send::Unasked>("beta/notebook").await.unwrap();
         assert_eq!(told.address(), found.address());
         assert_eq!(found.address().to_string(), "beta/notebook");
         there.stop().await.unwrap();

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringpost::NotBegun;
 use ringpost::group::{Group, Told};
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnError;
 use tokio::sync::Semaphore;
 
 use super::world::{World, end, until};
@@ -138,7 +140,7 @@ pub async fn a_pool_that_is_drained_answers_what_it_accepted_and_takes_nothing_m
     let accepted = || {
         let mut actors = beta.snapshot().actors;
         actors.retain(|actor| workers.iter().any(|worker| *worker.address() == actor.address));
-        let of = |actor: &ringpost::ActorView| {
+        let of = |actor: &ringpost::observe::ActorView| {
             actor.mailbox.local + usize::from(actor.in_hand.is_some())
         };
         actors.iter().map(of).sum::<usize>()

@@ -1,7 +1,10 @@
 //! Memory of another node that is handed over to an actor there.
 
+use ringpost::message;
 use ringpost::prelude::*;
-use ringpost::{HandOverCause, HandedRegion, MemoryOffer, message};
+use ringpost::region::{
+    Access, HandOverCause, HandedRegion, MemoryOffer, PeerRegion, Region, RegionError, RemoteRegion,
+};
 
 use super::world::{World, end, until};
 

@@ -1,6 +1,7 @@
 //! Nodes of different builds.
 
-use ringpost::DeadLetterCause;
+use ringpost::NotBegun;
+use ringpost::observe::DeadLetterCause;
 use ringpost::prelude::*;
 
 use super::world::{World, end};

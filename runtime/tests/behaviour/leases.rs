@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use ringpost::limits::REVOKE_PATIENCE;
 use ringpost::prelude::*;
-use ringpost::{AllocateError, MemoryOffer, PeerRegion, RegionError};
+use ringpost::region::{
+    Access, AllocateError, MemoryOffer, PeerRegion, Region, RegionError, RemoteRegion,
+};
 use tokio::time::Instant;
 
 use super::world::{World, end, until};

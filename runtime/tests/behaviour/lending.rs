@@ -3,8 +3,11 @@
 use std::pin::pin;
 
 use futures::future::{Either, join_all, select};
+use ringpost::NodeBuilder;
+use ringpost::net::{Lending, Profile};
+use ringpost::observe::LoanStats;
 use ringpost::prelude::*;
-use ringpost::{Fate, Lending, LoanStats, NodeBuilder, Profile};
+use ringpost::send::Fate;
 
 use super::world::{World, end, until};
 use crate::cause;

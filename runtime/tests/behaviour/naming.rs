@@ -1,5 +1,6 @@
 //! References that follow a name, and waits for one, of clients that do not know the actor's type.
 
+use ringpost::LookupError;
 use ringpost::prelude::*;
 
 use super::bank::{Balance, Bank, Deposit};

@@ -1,5 +1,6 @@
 //! Clients that know a protocol, and not the actor that serves it.
 
+use ringpost::LookupError;
 use ringpost::prelude::*;
 
 use super::bank::{Balance, Bank, Deposit, Introduce};

@@ -1,7 +1,7 @@
 //! Memory of a node that actors of another one use.
 
 use ringpost::prelude::*;
-use ringpost::{AllocateError, RegionError};
+use ringpost::region::{Access, AllocateError, Region, RegionError, RemoteRegion};
 
 use super::world::{World, end};
 use crate::remote::PATIENCE;

@@ -3,8 +3,11 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use ringpost::LookupError;
+use ringpost::net::Profile;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{Fate, NodeEvent, Profile, Unasked};
+use ringpost::send::{Fate, Unasked};
 
 use super::world::{World, end, until};
 use crate::actors::{Note, Notebook, held};

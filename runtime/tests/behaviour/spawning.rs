@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use futures::poll;
+use ringpost::Local;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{OfferError, RemoteSpawnCause, RemoteSpawnError};
+use ringpost::spawn::{OfferError, Offered, RemoteSpawnCause, RemoteSpawnError};
 use tokio::sync::mpsc;
 
 use super::world::{World, end};
@@ -373,6 +375,7 @@ pub async fn of_two_nodes_that_spawn_under_one_name_one_does(world: &World) {
 /// Types as other builds might have them, under the name of this one's.
 mod builds {
     use ringpost::prelude::*;
+    use ringpost::spawn::Offered;
 
     macro_rules! build {
         ($build:ident, $letter:ty) => {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ringpost::group::{Group, MembershipEnded, Told};
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart};
 use tokio::task::AbortHandle;
 
 use super::world::{World, end, until};

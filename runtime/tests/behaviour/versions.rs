@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use ringpost::LookupError;
 use ringpost::group::{Group, Told};
 use ringpost::prelude::*;
-use ringpost::{Fate, RemoteSpawnCause};
+use ringpost::send::Fate;
+use ringpost::spawn::{Offered, RemoteSpawnCause};
 use tokio::sync::Semaphore;
 
 use super::world::{World, end};

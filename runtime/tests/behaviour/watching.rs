@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use ringpost::Local;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart};
 
 use super::world::{World, end, until};
 use crate::actors::{Fail, Note, Notebook};

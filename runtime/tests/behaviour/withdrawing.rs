@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures::poll;
-use ringpost::RemoteSpawnCause;
+use ringpost::Local;
 use ringpost::prelude::*;
+use ringpost::spawn::{Offered, RemoteSpawnCause};
 
 use super::world::{World, end};
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use ringpost::NodeBuilder;
+use ringpost::net::{Encryption, Network, Profile};
 use ringpost::prelude::*;
 use ringpost::test_kit::Cluster;
-use ringpost::{Encryption, Network, NodeBuilder, Profile};
 
 use crate::remote::PATIENCE;
 
@@ -83,7 +84,7 @@ impl World {
 /// RDMA and nothing else.
 #[cfg(feature = "verbs")]
 fn verbs() -> Network {
-    use ringpost::{Entropy, VerbsConfig, VerbsFabric};
+    use ringpost::net::{Entropy, VerbsConfig, VerbsFabric};
     Network::verbs_only(VerbsFabric::new(VerbsConfig::default(), Entropy::os()).unwrap())
 }
 

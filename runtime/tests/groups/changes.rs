@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use ringpost::NotBegun;
 use ringpost::prelude::*;
-use ringpost::{NotBegun, Strategy};
+use ringpost::spawn::{Child, Restart, SpawnError, Strategy, Supervisor};
 
 use super::{others_run, unable};
 use crate::actors::node;

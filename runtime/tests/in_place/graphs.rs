@@ -10,6 +10,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use ringpost::prelude::*;
+use ringpost::spawn::Child;
 
 use crate::actors::node;
 use crate::random::{Dice, Replay, seeds};

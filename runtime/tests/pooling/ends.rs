@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use ringpost::DeadLetterCause;
+use ringpost::observe::DeadLetterCause;
 use ringpost::prelude::*;
+use ringpost::spawn::{SpawnError, Strategy, Supervisor};
 
 use super::{Fail, Job, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hold, job};
 use crate::actors::node;
@@ -128,7 +129,7 @@ async fn what_is_sent_while_workers_stop_is_handled_once_or_a_dead_letter() {
     let (desk, builder) = builder();
     let builder = builder.size(2).restart_at_most(u32::MAX, MINUTE).restart_backoff(MS / 10, MS);
     let pool = builder.spawn(&node, "pool").await.unwrap();
-    let letters = || node.dead_letters().count(ringpost::DeadLetterCause::Stopped);
+    let letters = || node.dead_letters().count(ringpost::observe::DeadLetterCause::Stopped);
     let senders: Vec<_> = (0..SENDERS)
         .map(|sender| {
             let pool = pool.clone();

@@ -1,7 +1,9 @@
 //! Routers: actors that hand messages to the workers of a pool.
 
-use ringpost::DeadLetterCause;
+use ringpost::NotBegun;
+use ringpost::observe::DeadLetterCause;
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnOptions;
 use tokio::time::timeout;
 
 use super::{Job, MINUTE, MS, builder, fill, hold, job};

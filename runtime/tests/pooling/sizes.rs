@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ringpost::limits;
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
+use ringpost::spawn::SpawnError;
 
 use super::{MINUTE, builder, fill, job};
 use crate::actors::node;

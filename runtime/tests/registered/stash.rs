@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ringpost::limits;
 use ringpost::prelude::*;
+use ringpost::spawn::Child;
 
 use super::{Clerk, Do, MS, Order, within};
 use crate::actors::{Note, node};

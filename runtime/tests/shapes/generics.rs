@@ -1,8 +1,8 @@
 //! Generic actors and messages, recursion, foreign fields, actors inside of functions.
 #![deny(warnings)]
 
-use ringpost::Wire;
 use ringpost::prelude::*;
+use ringpost::wire::Wire;
 use std::collections::HashMap;
 use std::path::PathBuf;
 

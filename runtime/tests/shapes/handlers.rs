@@ -3,6 +3,7 @@
 #![deny(warnings)]
 
 use ringpost::prelude::*;
+use ringpost::{Handler, Local};
 use std::sync::mpsc::Sender;
 
 #[message]

@@ -1,8 +1,8 @@
 //! Hooks of generic actors, messages that only name a type, and local messages of several types.
 #![deny(warnings)]
 
-use ringpost::Wire;
 use ringpost::prelude::*;
+use ringpost::wire::Wire;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::marker::PhantomData;

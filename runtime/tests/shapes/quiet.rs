@@ -4,8 +4,11 @@
 
 /// A public module of a strict crate.
 pub mod bank {
+    use ringpost::Handler;
+    use ringpost::group::Group;
+    use ringpost::pool::Pool;
     use ringpost::prelude::*;
-    use ringpost::{Group, Pool, Wire};
+    use ringpost::wire::Wire;
     use std::collections::HashMap;
     use std::fmt;
     use std::hash::Hash;

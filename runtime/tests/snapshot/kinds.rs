@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use ringpost::group::Group;
+use ringpost::limits;
+use ringpost::observe::{ActorState, ActorView};
 use ringpost::pool::Pool;
 use ringpost::prelude::*;
-use ringpost::{ActorState, ActorView, Strategy, Supervisor, limits};
+use ringpost::spawn::{Child, Offered, Restart, Strategy, Supervisor};
 
 use super::sums;
 use crate::actors::{Hold, Note, Notebook, held, node};

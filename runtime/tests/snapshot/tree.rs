@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures::stream;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use ringpost::observe::{ActorState, ActorView, Snapshot};
 use ringpost::prelude::*;
-use ringpost::{ActorState, ActorView, Snapshot, Strategy, Supervisor};
+use ringpost::spawn::{Child, Restart, Strategy, Supervisor};
 use tokio::sync::Semaphore;
 
 use crate::actors::node;

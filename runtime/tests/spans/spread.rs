@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::remote::end;
+use ringpost::spawn::SpawnOptions;
 
 /// Takes a permit of its gate for each ring, and enters it in a ledger.
 #[actor(name = "app::Reader")]

@@ -1,7 +1,7 @@
 //! Spans of messages between nodes that know different versions of them.
 
-use ringpost::Fate;
 use ringpost::group::{Group, Told};
+use ringpost::send::Fate;
 
 use super::*;
 use crate::remote::{end, pair};

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Offered, Restart, Strategy, Supervisor};
 use ringpost::test_kit::{self, Cluster};
-use ringpost::{Strategy, Supervisor};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart};
 use ringpost::{Cause, NotBegun};
 
 use super::{Diary, Hang, MINUTE, Worker, quick};

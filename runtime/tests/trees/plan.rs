@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ringpost::Strategy;
+use ringpost::spawn::Strategy;
 
 use crate::random::Dice;
 

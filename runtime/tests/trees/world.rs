@@ -8,6 +8,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use ringpost::Handlers;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart, SpawnError, Supervisor};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

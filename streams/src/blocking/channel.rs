@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use ringpost::{Peer, SpawnError, Wire};
+use ringpost::Peer;
+use ringpost::spawn::SpawnError;
+use ringpost::wire::Wire;
 
 use super::node::{Blocking, Node};
 use crate::channel;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringpost::{Address, ConnectError, NodeBuilder, StartError};
+use ringpost::net::ConnectError;
+use ringpost::{Address, NodeBuilder, StartError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::error::Elapsed;
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ringpost::{Message, Reply, SpawnError, View, Wire};
+use ringpost::spawn::SpawnError;
+use ringpost::wire::Wire;
+use ringpost::{Message, Reply, View};
 
 use super::node::{Blocking, Node};
 use crate::rpc::{self, CallError};

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ringpost::{Peer, Region, SpawnError};
+use ringpost::Peer;
+use ringpost::region::Region;
+use ringpost::spawn::SpawnError;
 use tokio::io::{AsyncBufRead, AsyncReadExt, AsyncWriteExt};
 
 use super::node::{Blocking, Node};

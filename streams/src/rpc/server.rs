@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use ringpost::{
-    ActorRef, Context, Message, Node, Reply, ReplyTo, SpawnError, View, Wire, actor, handlers,
-};
+use ringpost::spawn::SpawnError;
+use ringpost::wire::Wire;
+use ringpost::{ActorRef, Context, Message, Node, Reply, ReplyTo, View, actor, handlers};
 use tokio::sync::Semaphore;
 
 /// Requests that one server handles at a time, unless it is told otherwise.

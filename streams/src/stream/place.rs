@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ringpost::{Access, Region, RegionError, RemoteRegion};
+use ringpost::region::{Access, Region, RegionError, RemoteRegion};
 use tokio::io::{AsyncBufRead, AsyncWriteExt};
 
 use super::read::{Part, ReadHalf, UNASKED};

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use ringpost::RemoteRegion;
+use ringpost::region::RemoteRegion;
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
 use super::{ITEM_COST, WINDOW};

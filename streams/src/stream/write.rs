@@ -10,7 +10,8 @@ use std::task::{Context, Poll, ready};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use ringpost::{Cause, RecipientPermit, limits};
+use ringpost::send::RecipientPermit;
+use ringpost::{Cause, limits};
 use tokio::io::AsyncWrite;
 use tokio::task::coop;
 

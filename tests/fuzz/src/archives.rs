@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 
 use look::Look;
 
+use ringpost::Input;
 use ringpost::prelude::*;
-use ringpost::{Input, Wire};
+use ringpost::wire::Wire;
 use ringpost_transport::memory::Payload;
 use rkyv::Serialize;
 use rkyv::api::high::HighSerializer;

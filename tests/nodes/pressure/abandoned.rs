@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::join_all;
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ringpost::net::Profile;
 use ringpost::prelude::*;
-use ringpost::{Fate, Profile};
+use ringpost::send::Fate;
 use rkyv::rancor::Fallible;
 use rkyv::{Archive, Deserialize, Serialize};
 use tokio::sync::Semaphore;

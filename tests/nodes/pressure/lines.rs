@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 use futures::future::join_all;
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
 use tokio::task::JoinSet;
 

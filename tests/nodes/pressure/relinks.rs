@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use ringpost::net::Profile;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{NodeEvent, Profile};
 
 use super::{Held, Stack, dialling, load, until, waiting};
 use crate::correspondent::own_address;
@@ -64,7 +65,7 @@ async fn no_more_than_a_window_waits_in_a_mailbox_however_often_the_link_is_lost
     stuck.release();
     for number in 0..2 * WINDOW as u64 {
         let fate = within(there.tell(load(number, 10)).confirmed()).await;
-        assert_eq!(fate.unwrap(), ringpost::Fate::Delivered);
+        assert_eq!(fate.unwrap(), ringpost::send::Fate::Delivered);
     }
     alpha.shutdown(PATIENCE).await;
     beta.shutdown(PATIENCE).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost_tests::actors::{Counter, Giver};
 use tokio::task::JoinSet;
 

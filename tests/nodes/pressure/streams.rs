@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use ringpost::net::Profile;
 use ringpost::prelude::*;
-use ringpost::{Fate, Profile};
+use ringpost::send::Fate;
 use ringpost_tests::actors::Giver;
 use tokio::task::JoinSet;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::join_all;
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
 
 use super::{Held, Stack, end, load, pair};

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use futures::future::join_all;
+use ringpost::net::Profile;
+use ringpost::observe::DeadLetterCause;
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, Profile};
 use tokio::task::JoinSet;
 
 use super::{Held, Stack, dialling, end, listening, load, losses, until};

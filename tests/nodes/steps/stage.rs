@@ -3,8 +3,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use ringpost::net::{Lending, Profile};
 use ringpost::prelude::*;
-use ringpost::{Lending, Profile};
 use ringpost_tests::actors::{
     Counter, LEND_FROM, MUTES, Mute, QUITTERS, ask_large, host, quit, stuff, tell,
 };

@@ -20,8 +20,9 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use ringpost::net::{Entropy, Network, Profile, VerbsConfig, VerbsFabric};
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
-use ringpost::{Entropy, Network, NodeEvent, Profile, VerbsConfig, VerbsFabric};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;

@@ -34,8 +34,10 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use ringpost::net::{Lending, Network, Profile};
 use ringpost::prelude::*;
-use ringpost::{Access, Lending, Network, Profile, Region, RemoteRegion};
+use ringpost::region::{Access, Region, RemoteRegion};
+use ringpost::{Accepts, NodeBuilder};
 use ringpost_ranks::{Max, World};
 use ringpost_streams::stream::{Stream, StreamListener};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
@@ -437,7 +439,7 @@ async fn region(address: &str) -> Outcome {
             while start.elapsed() < SEND_FOR {
                 bytes += region.view(0..HUGE_BYTES / 8).await?.len() * 8;
             }
-            Ok::<_, ringpost::RegionError>(bytes)
+            Ok::<_, ringpost::region::RegionError>(bytes)
         });
     }
     let mut bytes = 0;

@@ -12,8 +12,8 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ringpost::observe::{DeadLetterCause, NodeEvent};
 use ringpost::prelude::*;
-use ringpost::{DeadLetterCause, NodeEvent};
 use tokio::io::AsyncReadExt;
 use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;

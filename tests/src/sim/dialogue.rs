@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use ringpost::Profile;
+use ringpost::net::Profile;
 use ringpost::prelude::*;
 use ringpost::test_kit::{Cluster, LinkModel};
 use ringpost_transport::limits;

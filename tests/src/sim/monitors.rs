@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fastrand::Rng;
+use ringpost::net::Profile;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
+use ringpost::spawn::{Child, Restart};
 use ringpost::test_kit::{Cluster, LinkModel};
-use ringpost::{NodeEvent, Profile};
 
 use super::faults;
 use super::reached::Reached;

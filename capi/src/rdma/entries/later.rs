@@ -479,7 +479,7 @@ impl Context {
     ///
     /// # Errors
     /// It is a client that has not connected yet.
-    fn own_memory(&self) -> Result<Arc<ringpost::Region<u8>>, Failure> {
+    fn own_memory(&self) -> Result<Arc<ringpost::region::Region<u8>>, Failure> {
         let memory = self.memory.lock().as_ref().map(|memory| memory.region.clone());
         memory.ok_or_else(|| {
             Failure::invalid("a client has its memory from its first rdma_connect_peer on")

@@ -44,7 +44,9 @@ use crate::message::{Message, Wire};
 /// the membership waits, and joins when there is a link.
 ///
 /// ```
+/// use ringpost::group::Group;
 /// use ringpost::prelude::*;
+/// use ringpost::spawn::Child;
 ///
 /// #[message]
 /// #[derive(Debug, Clone, PartialEq)]

@@ -44,6 +44,7 @@ impl<A: Accepts<M>, M: Message> PoolAsk<'_, A, M> {
     /// answer is handled in the actor's turn. The timeout starts with the first poll.
     ///
     /// ```
+    /// # use ringpost::pool::Pool;
     /// # use ringpost::prelude::*;
     /// # #[actor]
     /// # #[derive(Default)]

@@ -101,8 +101,8 @@ impl<A: Handlers> PoolBuilder<A> {
     }
 
     /// Returns the pool, and the child that makes its workers. The child is for a
-    /// [`Supervisor`](crate::Supervisor) or another actor of this node, with which the pool ends.
-    /// The pool has no workers until the child is spawned.
+    /// [`Supervisor`](crate::spawn::Supervisor) or another actor of this node, with which the pool
+    /// ends. The pool has no workers until the child is spawned.
     ///
     /// # Errors
     /// [`SpawnError::InvalidName`].

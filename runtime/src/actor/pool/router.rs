@@ -25,10 +25,10 @@ use crate::{actor, handlers};
 /// It passes on one message after the other, in their order. While no worker that may take the next
 /// message has room, the messages behind it wait in the router's mailbox, and further senders wait
 /// when it is full. For messages of the router's own node,
-/// [`SpawnOptions::mailbox_capacity`](crate::SpawnOptions::mailbox_capacity) says when; for
-/// messages of other nodes, the windows of the [`Profile`](crate::Profile). The router does not
-/// wait for answers. A worker must ask its own pool by [`Pool::ask`]: in the mailbox of a router
-/// its ask may wait for room at this very worker.
+/// [`SpawnOptions::mailbox_capacity`](crate::spawn::SpawnOptions::mailbox_capacity) says when; for
+/// messages of other nodes, the windows of the [`Profile`](crate::net::Profile). The router does
+/// not wait for answers. A worker must ask its own pool by [`Pool::ask`]: in the mailbox of a
+/// router its ask may wait for room at this very worker.
 ///
 /// An asker gets the worker's answer, or the same error as if it had asked the worker:
 /// [`Panicked`](crate::AskCause::Panicked) means that the worker panicked. An ask that no worker
@@ -41,6 +41,7 @@ use crate::{actor, handlers};
 /// A shutdown of the node does not do so: it drains all actors at once.
 ///
 /// ```
+/// # use ringpost::pool::Pool;
 /// # use ringpost::prelude::*;
 /// # #[actor]
 /// # #[derive(Default)]

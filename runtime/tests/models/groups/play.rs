@@ -4,9 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures::future::{join, join4};
-use ringpost::NodeEvent;
 use ringpost::group::Group;
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
+use ringpost::spawn::{SpawnError, SpawnOptions};
 use tokio::time::timeout;
 
 use super::super::{MS, SECOND, Scene};

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use futures::future::{join, join_all, join4};
-use ringpost::pool::Router;
+use ringpost::observe::{ActorState, DeadLetterCause};
+use ringpost::pool::{Pool, Router, Routing};
 use ringpost::prelude::*;
-use ringpost::{ActorState, DeadLetterCause};
 
 use super::super::{MS, SECOND, Scene};
 use super::book::{Book, LATE, Trouble};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use tokio::time::timeout;
 
@@ -128,7 +129,7 @@ impl Sender {
                     Err(_) => Fate::Refused,
                 },
                 1 => match router.tell(job).confirmed().await {
-                    Ok(ringpost::Fate::Delivered) => Fate::Routed,
+                    Ok(ringpost::send::Fate::Delivered) => Fate::Routed,
                     Ok(fate) if fate.is_retryable() => Fate::Refused,
                     Ok(_) => Fate::Unknown,
                     Err(_) => Fate::Refused,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ringpost::pool::Pool;
 use ringpost::prelude::*;
 use ringpost::test_kit::Cluster;
 

@@ -15,7 +15,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use ringpost::RegionError;
+use ringpost::region::RegionError;
 
 use super::super::Scene;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use ringpost::prelude::*;
+use ringpost::region::{Access, Region, RemoteRegion};
 use tokio::time::timeout;
 
 use super::super::{MS, SECOND, Scene};

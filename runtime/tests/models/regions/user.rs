@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ringpost::RegionError;
 use ringpost::prelude::*;
+use ringpost::region::{RegionError, RemoteRegion};
 
 use super::book::{self, Begun, EXCHANGED, OWN, SUM, WRITTEN};
 

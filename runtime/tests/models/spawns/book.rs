@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use ringpost::prelude::*;
-use ringpost::{ActorExit, Address, RemoteSpawnCause};
+use ringpost::spawn::RemoteSpawnCause;
+use ringpost::{ActorExit, Address};
 
 pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ringpost::prelude::*;
+use ringpost::spawn::Offered;
 
 use super::book::{self, How};
 

@@ -8,7 +8,8 @@
 //! - **Told once**: a watcher is told of the end of each actor that it got a reference to, once and
 //!   truly, and of no other.
 
-use ringpost::{ActorExit, RemoteSpawnCause};
+use ringpost::ActorExit;
+use ringpost::spawn::RemoteSpawnCause;
 
 use super::super::Scene;
 use super::book::{How, Order, Outcome, Pages, Spawn, Told};

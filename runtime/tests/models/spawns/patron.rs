@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ringpost::RemoteSpawn;
 use ringpost::prelude::*;
+use ringpost::spawn::RemoteSpawn;
 
 use super::book::{self, How, NODES, Outcome, Told};
 use super::guest::{Arguments, Guest};

@@ -1,6 +1,7 @@
 //! What follows from the end of an incarnation: restarts, groups, escalation.
 
-use ringpost::{ActorExit, Strategy};
+use ringpost::ActorExit;
+use ringpost::spawn::Strategy;
 
 use super::super::plan::{Recipe, Type, WINDOW, When};
 use super::{End, Life, Model, Rest};

@@ -20,7 +20,7 @@ mod ask_not_in_protocol {
 
 mod ask_pool {
     //! A pool is asked a message that its workers do not accept.
-    use ringpost::Pool;
+    use ringpost::pool::Pool;
     use ringpost::prelude::*;
 
     #[message]

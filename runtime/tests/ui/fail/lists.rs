@@ -2,6 +2,7 @@
 
 mod handlers_listed_as_other_form {
     //! Listed as `Ping`, written for `View<Ping>`.
+    use ringpost::Handler;
     use ringpost::prelude::*;
 
     #[message]
@@ -21,6 +22,7 @@ mod handlers_listed_as_other_form {
 
 mod handlers_unlisted {
     //! A hand-written handler that `#[handlers]` does not list.
+    use ringpost::Handler;
     use ringpost::prelude::*;
 
     #[message]

@@ -1,6 +1,7 @@
 //! Types as wide as their machine, once for each place: in fields, parameters and returned types,
 //! and under another name. What stays on its node, and what is opaque, may have them, but for those
 //! that are never zero.
+use ringpost::Local;
 use ringpost::prelude::*;
 
 type Count = usize;

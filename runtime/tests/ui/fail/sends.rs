@@ -139,7 +139,7 @@ mod send_private {
 
 mod send_to_group {
     //! A group is told a message that is not its members'.
-    use ringpost::Group;
+    use ringpost::group::Group;
     use ringpost::prelude::*;
 
     #[message]
@@ -156,7 +156,7 @@ mod send_to_group {
 
 mod send_to_pool {
     //! A pool is asked a message that its workers do not accept.
-    use ringpost::Pool;
+    use ringpost::pool::Pool;
     use ringpost::prelude::*;
 
     #[message]

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use ringpost::net::NodeId;
 use ringpost::test_kit::Cluster;
-use ringpost::{ActorExit, Address, NodeId};
+use ringpost::{ActorExit, Address};
 
 /// Which member.
 pub(super) type Id = u64;
