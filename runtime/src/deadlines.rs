@@ -61,8 +61,8 @@ fn task_of(waker: &Waker) -> TaskId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
-/// Places that asks have left on a thread, for the next asks of the same tasks: at most one for each
-/// remainder of a task's identity. They are cancelled when the thread ends.
+/// Places that asks have left on a thread, for the next asks of the same tasks, one in each slot
+/// of a table. They are cancelled when the thread ends.
 struct Left<P: Primitives = Native>(Vec<Option<Box<Place<P>>>>);
 
 impl<P: Primitives> Left<P> {

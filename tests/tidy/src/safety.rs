@@ -11,7 +11,7 @@ use crate::tree::{File, Tree};
 
 pub(crate) const MAP: &str = "docs/SAFETY.md";
 /// The modules that may hold unsafe code.
-const PLACES: [&str; 9] = [
+const PLACES: [&str; 10] = [
     "capi/src/entry",
     "capi/src/rdma/entries",
     "capi/src/rp",
