@@ -8,6 +8,7 @@
 //! and wakes the asks that are due, so an ask may be polled anywhere, even outside of tokio. When
 //! that task ends with its runtime, it wakes all waiting asks, which then fail.
 
+mod left;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -27,6 +28,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
+
+use left::Left;
 
 /// Time span ahead in which deadlines are sorted.
 const AHEAD: Duration = Duration::from_millis(500);
@@ -61,56 +64,9 @@ fn task_of(waker: &Waker) -> TaskId {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
-/// Places that asks have left on a thread, for the next asks of the same tasks, one in each slot
-/// of a table. They are cancelled when the thread ends.
-struct Left<P: Primitives = Native>(Vec<Option<Box<Place<P>>>>);
-
-impl<P: Primitives> Left<P> {
-    #[inline]
-    fn slot(&mut self, task: TaskId) -> Option<&mut Option<Box<Place<P>>>> {
-        // Tokio aligns its tasks to 128 bytes, if not to more.
-        self.0.get_mut((task.0 >> 7) % LEFT_MAX)
-    }
-
-    /// Keeps a place. Returns the place that was kept there.
-    fn keep(&mut self, place: Box<Place<P>>) -> Option<Box<Place<P>>> {
-        if self.0.is_empty() {
-            self.0.resize_with(LEFT_MAX, || None);
-        }
-        let task = place.task;
-        self.slot(task)?.replace(place)
-    }
-
-    /// Returns a place of this task in this table that is due no later than `deadline`. If it is
-    /// due earlier, the task is woken and takes another place.
-    #[inline]
-    fn take(
-        &mut self,
-        table: &Arc<Table<P>>,
-        deadline: Instant,
-        task: TaskId,
-    ) -> Option<Box<Place<P>>> {
-        let fits = |place: &mut Box<Place<P>>| {
-            place.is_held_by(task)
-                && place.key.deadline <= deadline
-                && Arc::ptr_eq(&place.table, table)
-        };
-        self.slot(task)?.take_if(fits)
-    }
-}
-
-impl<P: Primitives> Drop for Left<P> {
-    fn drop(&mut self) {
-        self.0.drain(..).flatten().for_each(|place| place.cancel());
-    }
-}
-
 thread_local! {
-    static LEFT: RefCell<Left> = const { RefCell::new(Left(Vec::new())) };
+    static LEFT: RefCell<Left> = const { RefCell::new(Left::new()) };
 }
-
-/// Maximum number of places that a thread keeps.
-const LEFT_MAX: usize = 128;
 
 /// Longest time-out of an ask whose place a thread keeps: the place keeps the memory of a task
 /// alive, which may have ended.
@@ -296,6 +252,10 @@ impl Deadlines {
         deadline: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<Expired> {
+        // A handler that its asker begins is polled with this waker, and at once again.
+        if cx.waker().will_wake(Waker::noop()) && Instant::now() < deadline {
+            return Poll::Pending;
+        }
         if place.is_none() {
             let task = task_of(cx.waker());
             let take = |left: &RefCell<Left>| left.borrow_mut().take(&self.table, deadline, task);

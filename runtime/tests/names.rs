@@ -221,6 +221,13 @@ fn names_of_the_prelude_and_of_references_are_refused_to_handlers() {
     let types = exported.iter().filter(|name| name.starts_with(char::is_uppercase));
     let open: Vec<_> = types.filter(|name| !messages.contains(name)).collect();
     assert!(open.is_empty(), "{open:?}");
+    let of_std = "AsMut AsRef Box Clone Copy Default DoubleEndedIterator Drop Eq Err \
+                  ExactSizeIterator Extend Fn FnMut FnOnce From FromIterator Future Into \
+                  IntoFuture IntoIterator Iterator None Ok Option Ord PartialEq PartialOrd Result Self Send \
+                  Sized Some String Sync ToOwned ToString TryFrom TryInto Unpin Vec";
+    let is_known = |name: &&String| !exported.contains(name) && !of_std.contains(name.as_str());
+    let stale: Vec<_> = messages.iter().filter(is_known).collect();
+    assert!(stale.is_empty(), "not in the prelude: {stale:?}");
     let methods = names_in(refused, "const REFERENCE_METHODS: &[&str] = &[", "];");
     let sources = [
         include_str!("../src/actor/reference.rs"),

@@ -41,8 +41,9 @@ impl Node {
     /// when the actor that was found has ended. So it serves also after a restart of its node; and
     /// one message may be handled by one actor, and the next by another, that knows nothing of the
     /// first. It looks nothing up now: where nothing has the name, a send fails with
-    /// [`NoSuchActor`](Cause::NoSuchActor). Where only a message or a protocol of the actor is
-    /// known, there are [`named_recipient`](Node::named_recipient) and
+    /// [`NoSuchActor`](Cause::NoSuchActor), and with [`WrongActorType`](Cause::WrongActorType) if
+    /// an actor of another type has it. Where only a message or a protocol of the actor is known,
+    /// there are [`named_recipient`](Node::named_recipient) and
     /// [`named_reference`](Node::named_reference).
     ///
     /// Two such references are equal if their names are, and equal to none that was

@@ -95,7 +95,7 @@ struct Asker<P: Primitives> {
 
 impl<P: Primitives> Asker<P> {
     fn new() -> Self {
-        let (table, left) = (Table::new(), Left(Vec::new()));
+        let (table, left) = (Table::new(), Left::new());
         let timer = Some(Timer(table.clone()));
         Asker { table, bell: bell(), place: None, left, timer, running: None }
     }

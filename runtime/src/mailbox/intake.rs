@@ -126,9 +126,13 @@ impl dyn Intake + '_ {
         wake(self.within(|inside| inside.control.task.clone()));
     }
 
-    /// Returns the waker of the actor's task.
-    pub(crate) fn task(&self) -> Option<Waker> {
-        self.within(|inside| inside.control.task.clone())
+    /// Returns the waker of the actor's task, which does not wait for messages any more.
+    pub(crate) fn busy_task(&self) -> Option<Waker> {
+        self.within(|inside| {
+            inside.control.waits = false;
+            self.gate().set_waits(false);
+            inside.control.task.clone()
+        })
     }
 
     /// Returns true if the actor's task waits for messages, has none, and no sender waits.

@@ -194,8 +194,10 @@ impl Visit<'_> {
         // SAFETY: the life stays there until it is polled (TN-3), and only this turn polls it
         // (TN-1).
         if act(unsafe { self.life.as_mut() })
-            && let Some(task) = self.mailbox.task()
+            && let Some(task) = self.mailbox.busy_task()
         {
+            // The mailbox forgets the task if the life ends.
+            self.taken.wakes = Wakes::Own(task.clone());
             self.taken.poll(&task);
         }
     }
@@ -213,6 +215,7 @@ enum Wakes<'a> {
     /// The task has the turn itself.
     Nothing,
     Task(&'a Waker),
+    Own(Waker),
     TaskOf(&'a dyn Intake),
 }
 
@@ -243,6 +246,7 @@ impl Drop for Taken<'_> {
             match self.wakes {
                 Wakes::Nothing => {}
                 Wakes::Task(task) => task.wake_by_ref(),
+                Wakes::Own(ref task) => task.wake_by_ref(),
                 Wakes::TaskOf(mailbox) => mailbox.wake(),
             }
         }

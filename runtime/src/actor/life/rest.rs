@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::living::Living;
 use super::{Ending, note_undone};
 use crate::actor::cell::Body;
-use crate::actor::child::Verdict;
+use crate::actor::child::{Course, Verdict};
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::actor::route::Label;
 use crate::ends::Revival;
@@ -269,8 +269,9 @@ impl<'a> Ended<'a> {
 
     /// Returns true if it was restarted after a stop, too, and is not any more.
     fn is_dismissed(&mut self) -> bool {
-        self.life.course().is_some_and(|course| course.revival() == Revival::Always)
-            && !self.is_revived()
+        let was_revived = |course: &mut Course| course.revival() == Revival::Always;
+        self.life.course().is_some_and(was_revived)
+            && self.me.ends().revival() == Revival::AfterFailures
     }
 }
 

@@ -31,6 +31,7 @@ impl<A: Handlers> Life<A> {
     /// Runs a handler as the task of the actor would; `act` returns false if it waits. A panic ends
     /// the actor by its own poll. Returns true if the life must be polled.
     fn act(&mut self, act: impl FnOnce(&mut Self) -> bool) -> bool {
+        debug_assert!(!self.running.runs(), "a life that waits for messages has no handler");
         if self.running.runs() {
             return true;
         }
@@ -49,7 +50,8 @@ impl<A: Handlers> Life<A> {
                 // The task waits for timers, tasks and streams that the handler has registered.
                 self.cx.has_more() || self.cell.ends().is_halted()
             }
-            // Its task's own poll polls it again, and gives it the right waker.
+            // Its task's own poll follows, and gives it the right waker. (So a handler that only
+            // yields goes on at once.)
             Ok(false) => true,
             Err(message) => {
                 shield::run(|| self.running.clear());

@@ -119,11 +119,12 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         if !A::Input::IS_MESSAGE {
             return false;
         }
-        let cell = self.cell();
+        // Not within the turn (SP-3).
+        let (cell, scope) = (self.cell(), Scope::here());
         let Some(turn) = in_place::turn_of(cell.base(), cell.mailbox()) else { return false };
         let Some(input) = A::Input::take_at_once(message) else { return false };
         let (reply, ask) = asked.open();
-        let (ask, label) = (scoped(Some(ask), Scope::here()), const { &Label::of::<A, M>() });
+        let (ask, label) = (scoped(Some(ask), scope), const { &Label::of::<A, M>() });
         let envelope = Some(A::envelope(input, reply)).into();
         in_place::handle(turn, &mut Letter { label, ask, envelope });
         true
