@@ -19,7 +19,7 @@ async fn as_rank() {
     world.all_reduce(&mut sum, Sum).await.unwrap();
     println!("{} ranks, named {}", sum[0], world.node().name());
     if role == "dies" {
-        // It dies when the others have left the operation above: an exit takes what was not sent.
+        // It dies when the others have left the operation above: an exit drops unsent messages.
         if world.rank() == 1 {
             for other in [0, 2] {
                 world.recv::<u8>(other, 2).await.unwrap();

@@ -223,8 +223,9 @@ fn names_of_the_prelude_and_of_references_are_refused_to_handlers() {
     assert!(open.is_empty(), "{open:?}");
     let of_std = "AsMut AsRef Box Clone Copy Default DoubleEndedIterator Drop Eq Err \
                   ExactSizeIterator Extend Fn FnMut FnOnce From FromIterator Future Into \
-                  IntoFuture IntoIterator Iterator None Ok Option Ord PartialEq PartialOrd Result Self Send \
-                  Sized Some String Sync ToOwned ToString TryFrom TryInto Unpin Vec";
+                  IntoFuture IntoIterator Iterator None Ok Option Ord PartialEq PartialOrd \
+                  Result Self Send Sized Some String Sync ToOwned ToString TryFrom TryInto \
+                  Unpin Vec";
     let is_known = |name: &&String| !exported.contains(name) && !of_std.contains(name.as_str());
     let stale: Vec<_> = messages.iter().filter(is_known).collect();
     assert!(stale.is_empty(), "not in the prelude: {stale:?}");
