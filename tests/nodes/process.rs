@@ -126,15 +126,25 @@ impl Process {
         (self.kib("VmRSS:"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
     }
 
-    /// Processor time of all its threads.
+    /// Returns the processor time of all its threads.
     pub(crate) fn processor_time(&self) -> Duration {
+        Duration::from_nanos(self.scheduled(0))
+    }
+
+    /// Returns how often its threads got a processor.
+    pub(crate) fn runs(&self) -> u64 {
+        self.scheduled(2)
+    }
+
+    /// Returns the sum of a field of the threads' `schedstat`.
+    fn scheduled(&self, field: usize) -> u64 {
         let pid = self.child.id().unwrap();
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        let nanoseconds = threads.map(|thread| {
+        let each = threads.map(|thread| {
             let text = std::fs::read_to_string(thread.unwrap().path().join("schedstat")).unwrap();
-            text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+            text.split_whitespace().nth(field).unwrap().parse::<u64>().unwrap()
         });
-        Duration::from_nanos(nanoseconds.sum())
+        each.sum()
     }
 
     /// The most memory that was ever resident, in KiB.
