@@ -39,7 +39,6 @@ impl<A: Handlers> Life<A> {
         let within = enter_actor((me.token(), me.id()), me.node().runtime().id());
         let acted = shield::catch(|| act(self));
         let has_waited = take_wait();
-        take_turn();
         drop(within);
         match acted {
             Ok(true) => {
@@ -48,7 +47,7 @@ impl<A: Handlers> Life<A> {
                 }
                 self.cx.done();
                 // The task waits for timers, tasks and streams that the handler has registered.
-                self.cx.has_more() || self.cell.ends().is_halted()
+                self.cx.has_more()
             }
             // Its task's own poll follows, and gives it the right waker. (So a handler that only
             // yields goes on at once.)
@@ -89,6 +88,7 @@ impl<A: Handlers> Resting for Life<A> {
             let Some(begun) = handle_letter(cell, actor, cx, letter) else { return true };
             life.start(begun);
             let polled = life.running.poll(&mut TaskContext::from_waker(Waker::noop()));
+            take_turn();
             if polled.is_ready() {
                 life.cell.base().end_waits();
             }
