@@ -1,4 +1,4 @@
-//! Questions about a type as the user wrote it, and rewrites of it.
+//! Inspects and rewrites the types (`syn::Type`) of the user's code.
 
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};

@@ -154,7 +154,8 @@ fn check(name: &str) -> Result<(), InvalidActorName> {
 #[repr(transparent)]
 pub struct ArchivedAddress(Inspected<Place>);
 
-/// A generation of 0 means "by name", an empty name means "no name".
+/// The fields of an archived address. In an address by name, `generation` is 0; `name` is empty if
+/// the actor has none.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]

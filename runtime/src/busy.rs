@@ -24,7 +24,7 @@ use tokio::runtime::Id;
 
 use crate::limits;
 use crate::spans::Scope;
-use crate::waits::{Asked, Hand};
+use crate::waits::{AskChain, Asked};
 
 pub(crate) use crate::duty::Duty;
 
@@ -53,7 +53,7 @@ pub(crate) struct InHand {
 #[derive(Clone, Copy)]
 struct Facts {
     deadline: Option<tokio::time::Instant>,
-    /// The thread holds the handler's [`Hand`].
+    /// The thread holds the handler's [`AskChain`].
     has_hand: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn running() -> Option<Running> {
 }
 
 /// Notes that the calling handler or hook begins to wait for an actor, and that the thread has its
-/// [`Hand`].
+/// [`AskChain`].
 pub(crate) fn note_wait() {
     WAITS.set(true);
     IN_HAND.set(IN_HAND.get().map(|facts| Facts { has_hand: true, ..facts }));
@@ -90,7 +90,7 @@ pin_project! {
     pub(crate) struct OnDuty<F> {
         duty: &'static Duty,
         deadline: Option<tokio::time::Instant>,
-        hand: Hand,
+        asks: AskChain,
         scope: Option<Box<Scope>>,
         #[pin]
         future: F,
@@ -106,7 +106,7 @@ pub(crate) fn on_duty<F: Future>(
     future: F,
 ) -> OnDuty<F> {
     let InHand { deadline, asked } = in_hand;
-    OnDuty { duty, deadline, hand: Hand::of(asked), scope, future }
+    OnDuty { duty, deadline, asks: AskChain::of(asked), scope, future }
 }
 
 /// Notes that the task of the actor with this token and number is being polled on this runtime,
@@ -173,7 +173,7 @@ struct Outer {
     place: &'static Place,
     actor: (usize, u64),
     in_hand: Option<Facts>,
-    hand: Hand,
+    asks: AskChain,
     runtime: Option<Id>,
     duty: Option<&'static Duty>,
     since: u64,
@@ -195,7 +195,7 @@ impl Outer {
         IN_HAND.set(self.in_hand);
         TURN.set(self.turn);
         WAITS.set(self.waits);
-        self.hand.swap();
+        self.asks.swap();
     }
 }
 
@@ -205,16 +205,16 @@ impl Outer {
 pub(crate) fn note<'a>(
     duty: &'static Duty,
     deadline: Option<tokio::time::Instant>,
-    hand: &'a mut Hand,
+    asks: &'a mut AskChain,
 ) -> Noted<'a> {
     let place = PLACE.get().unwrap_or_else(take_place);
     place.begin(duty);
-    let has_hand = !hand.is_empty();
+    let has_hand = !asks.is_empty();
     if has_hand {
-        hand.swap();
+        asks.swap();
     }
     IN_HAND.with(|cell| cell.set(Some(Facts { deadline, has_hand })));
-    Noted { place, hand }
+    Noted { place, asks }
 }
 
 impl<F: Future> Future for OnDuty<F> {
@@ -224,7 +224,7 @@ impl<F: Future> Future for OnDuty<F> {
         let this = self.project();
         let is_next = matches!(TURN.take(), Turn::Ended);
         let polled = {
-            let _noted = note(this.duty, *this.deadline, this.hand);
+            let _noted = note(this.duty, *this.deadline, this.asks);
             let _within = this.scope.as_deref().map(Scope::enter);
             this.future.poll(cx)
         };
@@ -245,15 +245,15 @@ fn note_polled(duty: &'static Duty, is_next: bool, is_ready: bool) {
 /// A note that a thread is busy. Dropping it removes the note.
 pub(crate) struct Noted<'a> {
     place: &'static Place,
-    hand: &'a mut Hand,
+    asks: &'a mut AskChain,
 }
 
 impl Drop for Noted<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Most handlers have no hand; then this is the only check.
+        // Most handlers have no chain; then this is the only check.
         if let Some(Facts { has_hand: true, .. }) = IN_HAND.take() {
-            self.hand.swap();
+            self.asks.swap();
         }
         self.place.duty.store(None);
     }
@@ -298,7 +298,7 @@ impl Place {
             place: self,
             actor: ACTOR.get(),
             in_hand: IN_HAND.take(),
-            hand: Hand::take(),
+            asks: AskChain::take(),
             runtime: self.runtime.load(),
             duty: self.duty.load(),
             since: self.since.load(Ordering::Relaxed),

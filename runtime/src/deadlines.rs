@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use left::Left;
+use left::PlaceCache;
 
 /// Time span ahead in which deadlines are sorted.
 const AHEAD: Duration = Duration::from_millis(500);
@@ -65,7 +65,7 @@ fn task_of(waker: &Waker) -> TaskId {
 }
 
 thread_local! {
-    static LEFT: RefCell<Left> = const { RefCell::new(Left::new()) };
+    static LEFT: RefCell<PlaceCache> = const { RefCell::new(PlaceCache::new()) };
 }
 
 /// Longest time-out of an ask whose place a thread keeps: the place keeps the memory of a task
@@ -81,7 +81,7 @@ pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
     }
     let mut place = Some(place);
     // A thread that is ending has no next ask.
-    let keep = |left: &RefCell<Left>| {
+    let keep = |left: &RefCell<PlaceCache>| {
         place = place.take().and_then(|place| left.borrow_mut().keep(place));
     };
     LEFT.try_with(keep).ok();
@@ -258,7 +258,8 @@ impl Deadlines {
         }
         if place.is_none() {
             let task = task_of(cx.waker());
-            let take = |left: &RefCell<Left>| left.borrow_mut().take(&self.table, deadline, task);
+            let take =
+                |left: &RefCell<PlaceCache>| left.borrow_mut().take(&self.table, deadline, task);
             *place = LEFT.try_with(take).ok().flatten();
         }
         self.table.poll(place, deadline, cx)

@@ -16,8 +16,7 @@ pub const BATCH_MESSAGES_MAX: usize = 32;
 /// Maximum number of messages that an actor handles in a row before other tasks get a turn: the
 /// number after which tokio's own channels yield, too.
 pub const TURN_MESSAGES_MAX: u16 = 128;
-/// Maximum depth of actors that take turns nested on one thread, each because the one before asked
-/// it.
+/// Maximum nesting of actors that run on the threads of their askers: A asks B, B asks C, ...
 pub const IN_PLACE_DEPTH_MAX: u8 = 4;
 /// The longest turn that an actor takes on the thread of an asker or link without consequences.
 /// Every eighth turn for an asker and every turn for a link is measured. After a longer turn, the
@@ -36,8 +35,8 @@ pub const ACTOR_NAME_BYTES_MAX: usize = 256;
 pub const CHAIN_MAX: usize = 16;
 /// Maximum bytes of a chain that travels with an ask: the names of its actors are cut to fit.
 pub const CHAIN_BYTES_MAX: usize = 1024;
-/// Maximum number of simultaneously waiting sends of one handler that the log and snapshots show,
-/// and whose asks have a chain.
+/// Maximum number of recorded waits of one handler. The log and snapshots do not show further ones,
+/// and their asks are not checked for cycles.
 pub const WAITS_MAX: usize = 64;
 /// The longest pause between two look-ups of a name on another node for which a program waits.
 pub const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);

@@ -21,8 +21,9 @@ use crate::schema::Schema;
 pub trait Message: Sized + Send + 'static {
     /// Its name, for people.
     const NAME: &'static str;
-    /// Identity of the message on every node: a hash of its name and of its arguments. (A message
-    /// that never leaves its node is identified by its type there; its arguments are in no hash.)
+    /// Identity of the message on every node: a hash of its name and its generic arguments. (A
+    /// message that never leaves its node is known by its Rust type there, and the hash leaves its
+    /// type arguments out.)
     const ID: u128;
     /// Its codec; `None` for `#[message(local)]`.
     const CODEC: Option<Codec<Self>>;

@@ -68,12 +68,13 @@ pub(crate) trait Resident: Inbox + WaitingActor {
         ask: Option<(&mut dyn Any, Arc<dyn OpenAsk>)>,
     ) -> Result<(Fate, Called), Cause>;
 
-    /// Returns true if an asker may handle its own ask on this thread if the actor is idle.
+    /// Returns true if the actor seems idle and this thread may run it; [`run_ask`](Self::run_ask)
+    /// looks again.
     fn is_idle(&self) -> bool;
 
     /// Handles an ask on this thread if the actor waits for messages and has a handler that answers
     /// at once.
-    fn answer(&self, ask: &mut AskInPlace<'_>);
+    fn run_ask(&self, ask: &mut AskInPlace<'_>);
 
     /// Runs the actor's turn on this thread, or wakes its `task`, which waits for messages.
     fn take_turn(&self, task: Waker);
@@ -145,7 +146,7 @@ impl dyn Resident + '_ {
         self.intake().wake();
     }
 
-    /// Gives its task an order: see [`Ends`].
+    /// Calls `order` with its [`Ends`], for example to record a failure, and wakes its task.
     pub(crate) fn order(&self, order: impl FnOnce(&Ends)) {
         order(self.ends());
         self.intake().wake();

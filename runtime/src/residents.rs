@@ -89,7 +89,7 @@ impl Residents {
         self.registry.is_closed()
     }
 
-    /// Returns all actors, the oldest places first.
+    /// Returns all actors, in the order of their slots in the registry, which are reused.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Resident>> {
         self.registry.all()
     }

@@ -73,25 +73,25 @@ fn gauge(shares: f64, bytes: f64) {
 
 /// The ways in which a task of this node uses a region of its own or another node.
 #[derive(Clone, Copy)]
-pub(crate) enum Use {
+pub(crate) enum RegionOperation {
     Read,
     Write,
     Atomic,
 }
 
-impl Use {
+impl RegionOperation {
     /// Counts an operation when it begins.
     pub(crate) fn note(self) {
         // (All texts are literals, so that no key is allocated.)
         shield::run(|| {
             let counter = match self {
-                Use::Read => {
+                RegionOperation::Read => {
                     metrics::counter!("ringpost_region_operations_total", "kind" => "read")
                 }
-                Use::Write => {
+                RegionOperation::Write => {
                     metrics::counter!("ringpost_region_operations_total", "kind" => "write")
                 }
-                Use::Atomic => {
+                RegionOperation::Atomic => {
                     metrics::counter!("ringpost_region_operations_total", "kind" => "atomic")
                 }
             };

@@ -219,7 +219,7 @@ impl Asker {
 /// task, and held by the thread while it polls the owner. One word in size, because each actor has
 /// one.
 #[derive(Default)]
-pub(crate) struct Hand(Option<Box<Held>>);
+pub(crate) struct AskChain(Option<Box<Held>>);
 
 enum Held {
     /// The handler handles this ask, for which another handler waits, and has not waited for an
@@ -244,13 +244,13 @@ impl Drop for Waiting {
 thread_local! {
     /// The thread polls a task that forwards an ask.
     static HANDS_ON: Cell<bool> = const { Cell::new(false) };
-    static HAND: Cell<Hand> = const { Cell::new(Hand(None)) };
+    static ASKS: Cell<AskChain> = const { Cell::new(AskChain(None)) };
 }
 
-impl Hand {
-    /// Returns the hand of a handler of `asked`, an ask for which another handler waits, if any.
+impl AskChain {
+    /// Returns the chain of a handler of `asked`, an ask for which another handler waits, if any.
     pub(crate) fn of(asked: Option<Arc<dyn Asked>>) -> Self {
-        Hand(asked.map(|asked| Box::new(Held::Asked(asked))))
+        AskChain(asked.map(|asked| Box::new(Held::Asked(asked))))
     }
 
     #[inline]
@@ -258,26 +258,26 @@ impl Hand {
         self.0.is_none()
     }
 
-    /// Exchanges this with the thread's hand.
+    /// Exchanges this with the chain that the thread holds.
     pub(crate) fn swap(&mut self) {
         // A thread that is ending has none.
-        let _gone = HAND.try_with(|hand| *self = hand.replace(std::mem::take(self)));
+        let _gone = ASKS.try_with(|asks| *self = asks.replace(std::mem::take(self)));
     }
 
-    /// Takes the thread's hand.
+    /// Takes the chain that the thread holds.
     pub(crate) fn take() -> Self {
-        let mut hand = Hand(None);
-        hand.swap();
-        hand
+        let mut asks = AskChain(None);
+        asks.swap();
+        asks
     }
 
-    /// Calls `act` while the thread has no hand, so asks of `act` have no chain.
+    /// Calls `act` while the thread holds no chain, so asks of `act` have no chain.
     #[inline]
     pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
         let hands_on = HANDS_ON.replace(false);
-        let mut hand = Hand::take();
+        let mut asks = AskChain::take();
         let done = act();
-        hand.swap();
+        asks.swap();
         HANDS_ON.set(hands_on);
         done
     }
@@ -286,11 +286,11 @@ impl Hand {
     pub(crate) fn chain(
         make: impl FnOnce(Option<Arc<dyn Asked>>) -> Option<Arc<Chain>>,
     ) -> Option<Arc<Chain>> {
-        let mut hand = Hand::take();
-        let made = match hand.0.as_deref() {
+        let mut asks = AskChain::take();
+        let made = match asks.0.as_deref() {
             Some(Held::Waits(Waiting(chain))) => {
                 let chain = chain.clone();
-                hand.swap();
+                asks.swap();
                 return Some(chain);
             }
             Some(Held::HandsOn(_)) => None,
@@ -299,29 +299,29 @@ impl Hand {
         };
         if let Some(chain) = &made {
             let waits = Held::Waits(Waiting(chain.clone()));
-            match &mut hand.0 {
+            match &mut asks.0 {
                 Some(held) => **held = waits,
                 none => *none = Some(Box::new(waits)),
             }
         }
-        hand.swap();
+        asks.swap();
         made
     }
 
     /// Returns the asker of the ask that the caller forwards, or `None` if it forwards none.
     #[inline]
     pub(crate) fn handed_on() -> Option<Option<Asker>> {
-        if HANDS_ON.get() { Hand::find_handed_on() } else { None }
+        if HANDS_ON.get() { AskChain::find_handed_on() } else { None }
     }
 
     #[cold]
     fn find_handed_on() -> Option<Option<Asker>> {
-        let mut hand = Hand::take();
-        let asker = match hand.0.as_deref() {
+        let mut asks = AskChain::take();
+        let asker = match asks.0.as_deref() {
             Some(Held::HandsOn(asker)) => Some(asker.clone()),
             _ => None,
         };
-        hand.swap();
+        asks.swap();
         asker
     }
 }
@@ -345,7 +345,7 @@ impl<F: Future> Future for HandingOn<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Lent(Hand, bool);
+        struct Lent(AskChain, bool);
         impl Drop for Lent {
             fn drop(&mut self) {
                 HANDS_ON.set(self.1);
@@ -353,8 +353,10 @@ impl<F: Future> Future for HandingOn<F> {
             }
         }
         let this = self.project();
-        let mut lent =
-            Lent(Hand(Some(Box::new(Held::HandsOn(this.asker.clone())))), HANDS_ON.replace(true));
+        let mut lent = Lent(
+            AskChain(Some(Box::new(Held::HandsOn(this.asker.clone())))),
+            HANDS_ON.replace(true),
+        );
         lent.0.swap();
         this.future.poll(cx)
     }

@@ -233,7 +233,7 @@ fn names_of_the_prelude_and_of_references_are_refused_to_handlers() {
     let sources = [
         include_str!("../src/actor/reference.rs"),
         include_str!("../src/actor/reference/ending.rs"),
-        include_str!("../src/actor/weak.rs"),
+        include_str!("../src/actor/reference/weak.rs"),
     ];
     for source in sources {
         let at = source.find("> ActorRef<A> {").unwrap();

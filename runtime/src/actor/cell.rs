@@ -1,8 +1,11 @@
 //! The state that an actor of this node shares with its senders: its mailbox and its end.
 
+pub(crate) mod arrival;
 mod base;
 pub(super) mod in_place;
 mod inlet;
+pub(crate) mod route;
+pub(crate) mod tether;
 mod turn;
 
 use std::any::{Any, TypeId};
@@ -13,9 +16,7 @@ use parking_lot::Mutex;
 use ringpost_transport::shield;
 
 use super::Handlers;
-use super::arrival::{Arrival, Unopened};
 use super::kind_of;
-use super::route::{self, Label, Source};
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
@@ -32,9 +33,11 @@ use crate::spans::{self, Scope};
 use crate::tally::Tally;
 use crate::waits::{WaitingActor, Waits};
 
+use arrival::{Arrival, Unopened};
 pub(super) use base::{Base, Body};
+use route::{Label, Source};
 use turn::Turn;
-pub(super) use turn::{LargeLife, Resting, Seat, Seated, SmallLife};
+pub(super) use turn::{IdleLife, LargeLife, Seat, Seated, SmallLife};
 
 /// An actor of this node, as seen from outside its task.
 #[repr(C)]
@@ -47,7 +50,7 @@ pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arr
 pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
 
 /// A message sent on this node.
-pub(super) struct Letter<E> {
+pub(crate) struct Letter<E> {
     /// `None` once its handler has begun.
     pub(super) envelope: OutlinedOption<E>,
     pub(super) label: &'static Label,
@@ -56,7 +59,7 @@ pub(super) struct Letter<E> {
 }
 
 /// A message whose handler runs next.
-pub(super) struct Begun<A: Handlers> {
+pub(crate) struct Begun<A: Handlers> {
     pub(super) label: &'static Label,
     /// Always `Some`.
     pub(super) envelope: OutlinedOption<A::Envelope>,
@@ -306,10 +309,10 @@ impl<A: Handlers> Resident for Cell<A> {
         self.mailbox.waits() && self.may_run_here()
     }
 
-    fn answer(&self, ask: &mut AskInPlace<'_>) {
+    fn run_ask(&self, ask: &mut AskInPlace<'_>) {
         let route = A::ROUTES.get(usize::from(ask.route));
         if route.is_some_and(|route| route.answer.is_some()) && !spans::is_on() {
-            in_place::answer(&self.base, &self.mailbox, ask);
+            in_place::run_ask(&self.base, &self.mailbox, ask);
         }
     }
 

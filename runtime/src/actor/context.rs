@@ -1,7 +1,12 @@
 //! The context of a handler: its actor and node, and the registrations that it makes.
 
+pub(crate) mod child;
+pub(crate) mod family;
+pub(crate) mod lane;
 mod stash;
 pub(super) mod task;
+pub(crate) mod timers;
+pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +20,8 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::cell::Cell;
-use super::child::{Child, Parent};
-use super::destination::Destination;
-use super::family::{Family, Member};
-use super::lane::{Lane, Step};
-use super::route::{Item, Label};
-use super::timers::{MakeItem, TimerKey, What};
-use super::watch::{Down, Watchable};
+use super::cell::route::{Item, Label};
+use super::send::destination::Destination;
 use super::{Accepts, ActorRef, Handlers, Near, ReplyTo, SpawnOptions, Task};
 use crate::archive;
 use crate::error::{Cause, SpawnError};
@@ -32,7 +32,12 @@ use crate::remote::Inbox;
 use crate::resident::Halt;
 use crate::spans::{self, Scope};
 use crate::view::Input;
+use child::{Child, Parent};
+use family::{Family, Member};
+use lane::{Lane, Step};
 use task::{Held, More};
+use timers::{MakeItem, TimerKey, What};
+use watch::{Down, Watchable};
 
 pub use stash::StashFull;
 
@@ -378,7 +383,7 @@ impl<A: Handlers> Context<A> {
     pub(super) fn near(&self) -> &Near<A> {
         match self.actor.destination() {
             Destination::Local(near) => near,
-            Destination::Elsewhere(_) => unreachable!("an actor is on its own node"),
+            Destination::ByAddress(_) => unreachable!("an actor is on its own node"),
         }
     }
 

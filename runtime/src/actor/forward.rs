@@ -7,9 +7,9 @@ use ringpost_transport::log;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::destination::{Destination, View};
 use super::pool::Pool;
-use super::port::{AskPort, Find};
+use super::send::destination::{Destination, View};
+use super::send::port::{AskPort, LocalHandle};
 use super::{Accepts, ActorRef, Ask, Includes, Recipient, Ref, Reply, ReplyTo};
 use crate::address::Address;
 use crate::error::{AskCause, AskError, Cause};
@@ -101,7 +101,7 @@ where
 ///
 /// # Errors
 /// If the reference leads to no actor: then there is no runtime.
-pub(super) fn runtime<P: Find>(to: &Destination<P>) -> Result<Handle, Cause> {
+pub(super) fn runtime<P: LocalHandle>(to: &Destination<P>) -> Result<Handle, Cause> {
     match (to.deadlines(), to.view()) {
         (Some(deadlines), _) => Ok(deadlines.runtime().clone()),
         (None, View::Dead(cause)) => Err(cause.clone()),

@@ -247,7 +247,7 @@ impl<M: Message + Wire + Clone> fmt::Debug for Group<M> {
 #[diagnostic::do_not_recommend]
 impl<M: Message + Wire + Clone> Actor for Group<M> {}
 
-#[handlers(Down, Members<M>, Size<M>)]
+#[handlers(Down, GetMembers<M>, GetSize<M>)]
 impl<M: Message + Wire + Clone> Group<M> {
     /// Tells each member the message when it has room. Answers when the outcome of all members is
     /// known.
@@ -326,13 +326,14 @@ impl<M: Message + Wire + Clone> Group<M> {
 
 /// Asks for the members. Generic, to differ from every message of a group.
 #[message]
-struct Members<M>(#[message(opaque)] PhantomData<fn(M)>);
+struct GetMembers<M>(#[message(opaque)] PhantomData<fn(M)>);
 
-/// Asks how many members there are. Generic like [`Members`].
+/// Asks how many members there are. Generic like [`GetMembers`].
 #[message]
-struct Size<M>(#[message(opaque)] PhantomData<fn(M)>);
+struct GetSize<M>(#[message(opaque)] PhantomData<fn(M)>);
 
-/// Waits for a number of members. Generic like [`Members`]. Created by [`ActorRef::when_size`].
+/// The message of [`ActorRef::when_size`]: answered when the group has this many members. Generic
+/// like [`GetMembers`].
 #[doc(hidden)]
 #[message]
 pub struct WhenSize<M>(u64, #[message(opaque)] PhantomData<fn(M)>);
@@ -346,7 +347,7 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn members(&self) -> Result<Vec<Recipient<M>>, AskError> {
-        self.ask(Members(PhantomData)).await
+        self.ask(GetMembers(PhantomData)).await
     }
 
     /// Returns the number of members.
@@ -357,7 +358,7 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn size(&self) -> Result<u64, AskError> {
-        self.ask(Size(PhantomData)).await
+        self.ask(GetSize(PhantomData)).await
     }
 
     /// Waits until the group has exactly this many members, for at most a year
@@ -377,19 +378,19 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: Message + Wire + Clone> Handler<Members<M>> for Group<M> {
+impl<M: Message + Wire + Clone> Handler<GetMembers<M>> for Group<M> {
     type Reply = Vec<Recipient<M>>;
 
-    async fn handle(&mut self, _: Members<M>, _cx: &mut Context<Self>) -> Vec<Recipient<M>> {
+    async fn handle(&mut self, _: GetMembers<M>, _cx: &mut Context<Self>) -> Vec<Recipient<M>> {
         self.members.values().map(|member| member.recipient().clone()).collect()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: Message + Wire + Clone> Handler<Size<M>> for Group<M> {
+impl<M: Message + Wire + Clone> Handler<GetSize<M>> for Group<M> {
     type Reply = u64;
 
-    async fn handle(&mut self, _: Size<M>, _cx: &mut Context<Self>) -> u64 {
+    async fn handle(&mut self, _: GetSize<M>, _cx: &mut Context<Self>) -> u64 {
         self.members.len() as u64
     }
 }

@@ -10,10 +10,10 @@ use ringpost_transport::shield;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
 
+use super::cell::route::Label;
 use super::cell::{Body, Cell};
-use super::destination::View;
-use super::route::Label;
-use super::watch::down_of;
+use super::context::watch::down_of;
+use super::send::destination::View;
 use super::{Actor, ActorRef, Context, Down, Handler, Recipient, SpawnOptions, Watchable};
 use crate::busy::at_rest;
 use crate::dead_letter::DeadLetterCause;

@@ -24,11 +24,11 @@ use std::task::{Context as TaskContext, Poll, ready};
 use ringpost_transport::{log, shield};
 use tokio::task::{coop, yield_now};
 
+use super::cell::route::Label;
 use super::cell::{ActorHand, Base, Begun, Body, Cell, Letter};
-use super::child::Plan;
+use super::context::child::Plan;
 use super::context::task::Undone;
-use super::reply::unanswered;
-use super::route::Label;
+use super::send::reply::unanswered;
 use super::{Context, Handlers};
 use crate::busy::{Duty, InHand, note, on_duty, take_wait};
 use crate::deadlines::Alarm;
@@ -41,7 +41,7 @@ use crate::node::Node;
 use crate::resident::Resident;
 use crate::rest::Started;
 use crate::spans::Scope;
-use crate::waits::Hand as Asks;
+use crate::waits::AskChain;
 use guarded::Guarded;
 use living::{Lent, Living};
 use running::Running;
@@ -210,7 +210,7 @@ impl<A: Handlers> Life<A> {
                 return Poll::Ready(None);
             }
             if let Some(begun) = cx.take_item(cell, hand, task) {
-                match handle_at_once(actor, cx, begun) {
+                match begin_item(actor, cx, begun) {
                     None => continue,
                     waiting => return Poll::Ready(waiting),
                 }
@@ -242,7 +242,7 @@ impl<A: Handlers> Life<A> {
             cx.rest_lane();
             let Some(begun) = cell.open(unopened) else { continue };
             cx.note_mail();
-            if let waiting @ Some(_) = handle_at_once(actor, cx, begun) {
+            if let waiting @ Some(_) = begin_item(actor, cx, begun) {
                 return Poll::Ready(waiting);
             }
         }
@@ -282,7 +282,7 @@ impl<A: Handlers> Future for Live<'_, A> {
 }
 
 /// Handles a message; returns one whose handler may wait. That has begun.
-fn handle_at_once<A: Handlers>(
+fn begin_item<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
     begun: Begun<A>,
@@ -325,8 +325,8 @@ fn receive_at_once<A: Handlers>(
         return;
     }
     // It awaits nothing, so its asks have no chain.
-    let mut hand = Asks::default();
-    let noted = note(&label.duty, in_hand.deadline, &mut hand);
+    let mut asks = AskChain::default();
+    let noted = note(&label.duty, in_hand.deadline, &mut asks);
     let within = scope.map(Scope::enter);
     actor.receive_at_once(envelope, cx);
     drop((within, noted));

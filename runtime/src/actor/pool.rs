@@ -39,7 +39,7 @@ pub use builder::PoolBuilder;
 pub use ring::Routing;
 pub use router::Router;
 pub use supervisor::PoolSupervisor;
-use supervisor::{Known, is_end};
+use supervisor::{SupervisorSlot, is_end};
 
 /// Actors of one type that share the work: each message goes to one of them. Cheap to clone.
 ///
@@ -87,7 +87,7 @@ use supervisor::{Known, is_end};
 /// other nodes send to a [`Router`].
 pub struct Pool<A: Handlers> {
     shared: Arc<Shared<A>>,
-    known: Known,
+    known: SupervisorSlot,
 }
 
 /// The workers that refused an ask because they wait for the asker, each with the reason.

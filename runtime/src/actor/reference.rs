@@ -2,7 +2,11 @@
 
 mod archived;
 mod ending;
+pub(crate) mod lookup;
 mod near;
+pub(crate) mod protocol;
+pub(crate) mod recipient;
+pub(crate) mod weak;
 
 use std::any::TypeId;
 use std::fmt;
@@ -12,11 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::Cell;
-use super::destination::Destination;
-use super::permit::Permit;
-use super::sending::Sending;
-use super::tell::{Tell, try_tell};
-use super::time_limit::{AskTimeout, TimeLimit};
+use super::send::destination::Destination;
+use super::send::permit::Permit;
+use super::send::tell::{Tell, try_tell};
+use super::send::time_limit::AskTimeout;
 use super::{Accepts, Ask, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
@@ -174,8 +177,8 @@ impl<A: Handlers> ActorRef<A> {
             Destination::Local(near) => {
                 Recipient::local(near.shared(), near.cell().route(TypeId::of::<M>(), None))
             }
-            Destination::Elsewhere(elsewhere) => {
-                Recipient::new(Destination::Elsewhere(elsewhere.clone()))
+            Destination::ByAddress(elsewhere) => {
+                Recipient::new(Destination::ByAddress(elsewhere.clone()))
             }
         };
         recipient.with_timeout_of(self.raw().ask_timeout.or(A::ASK_TIMEOUT))
@@ -209,14 +212,7 @@ impl<A: Handlers> Raw<A> {
     where
         A: Accepts<M>,
     {
-        Ask::of(Sending::new(&self.to, message), self.limit())
-    }
-
-    /// Returns the time limit of an ask.
-    #[inline(never)]
-    fn limit(&self) -> TimeLimit {
-        let timeout = self.ask_timeout.get().or(A::ASK_TIMEOUT);
-        TimeLimit::of_ask(timeout, self.to.deadlines())
+        Ask::new(&self.to, message, self.ask_timeout.get().or(A::ASK_TIMEOUT))
     }
 }
 

@@ -1,5 +1,8 @@
 //! Spawning actors.
 
+pub(crate) mod offer;
+pub(crate) mod peer;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -7,10 +10,10 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::sync::oneshot;
 
 use super::cell::{Base, Cell, LargeLife, Seat, Seated, SmallLife};
-use super::child::{Child, Parent, Plan};
+use super::context::child::{Child, Parent, Plan};
 use super::life::Life;
 use super::options::SpawnOptions;
-use super::wait::Wait;
+use super::send::wait::Wait;
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
 use crate::ends::Revival;
@@ -180,7 +183,7 @@ impl Node {
         true
     }
 
-    /// Runs an actor that has its place.
+    /// Spawns the task of an actor that is in the registry. Returns a future of its start.
     pub(super) fn run<A: Handlers>(
         &self,
         cell: Arc<Cell<A>>,

@@ -79,8 +79,8 @@ async fn an_actor_is_noted_again_after_another_one_was_polled_within_it() {
     let other = elsewhere.handle().id();
     as_actor((7, 7), here, || {
         as_actor((8, 8), other, || assert_eq!(running(), None));
-        let mut hand = Hand::default();
-        let _noted = note(&DUTY, None, &mut hand);
+        let mut asks = AskChain::default();
+        let _noted = note(&DUTY, None, &mut asks);
         assert_eq!(running().map(|running| running.token), Some(7));
         let named: Vec<_> = held(here).iter().map(|held| (held.token, held.id)).collect();
         assert_eq!(named, [(7, 7)]);

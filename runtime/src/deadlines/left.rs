@@ -12,11 +12,11 @@ const LEFT_IN_SET: usize = 8;
 
 /// Places that asks have left on a thread, for the next asks of the same tasks: a few in each set
 /// of a table. They are cancelled when the thread ends.
-pub(super) struct Left<P: Primitives = Native>(Vec<Option<Box<Place<P>>>>);
+pub(super) struct PlaceCache<P: Primitives = Native>(Vec<Option<Box<Place<P>>>>);
 
-impl<P: Primitives> Left<P> {
+impl<P: Primitives> PlaceCache<P> {
     pub(super) const fn new() -> Self {
-        Left(Vec::new())
+        PlaceCache(Vec::new())
     }
 
     /// Returns the set of a task; empty while nothing was kept.
@@ -56,7 +56,7 @@ impl<P: Primitives> Left<P> {
     }
 }
 
-impl<P: Primitives> Drop for Left<P> {
+impl<P: Primitives> Drop for PlaceCache<P> {
     fn drop(&mut self) {
         self.0.drain(..).flatten().for_each(|place| place.cancel());
     }

@@ -87,7 +87,7 @@ struct Asker<P: Primitives> {
     table: Arc<Table<P>>,
     bell: Arc<Bell>,
     place: Option<Box<Place<P>>>,
-    left: Left<P>,
+    left: PlaceCache<P>,
     /// The timer, unless it has ended or runs.
     timer: Option<Timer<P>>,
     running: Option<JoinHandle<Option<Timer<P>>>>,
@@ -95,7 +95,7 @@ struct Asker<P: Primitives> {
 
 impl<P: Primitives> Asker<P> {
     fn new() -> Self {
-        let (table, left) = (Table::new(), Left::new());
+        let (table, left) = (Table::new(), PlaceCache::new());
         let timer = Some(Timer(table.clone()));
         Asker { table, bell: bell(), place: None, left, timer, running: None }
     }

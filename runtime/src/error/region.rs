@@ -102,11 +102,10 @@ pub enum RegionError {
         have been done, or a part of it; do the same write or exchange again, and do not add again"
     )]
     Unknown(Arc<str>),
-    /// Another device, or the processor of the region's node, performs the atomic operations on the
-    /// region; an operation of this node would not be atomic with those. Each attempt asks that
-    /// device or processor to let go, which it does once it has had the operations for half a
-    /// second, and for eight times as long as it took to register the memory. Then they are
-    /// reserved for two seconds for the device or processor that was refused first.
+    /// One device or processor at a time performs the atomic operations on a region; now another
+    /// one does. Each attempt asks it to release them. It keeps them for at least half a second,
+    /// and at least eight times as long as registering the memory took. Then they are reserved for
+    /// two seconds for whoever was refused first and still tries.
     #[error(
         "what is atomic on the region is done by another device or processor of {0}, with which \
         this would not be atomic: try again every half a second until that has let go of it, or \

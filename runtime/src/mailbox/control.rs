@@ -8,7 +8,8 @@ use ringpost_transport::shield;
 use super::hand;
 use super::line::{Admitted, Gone, Line};
 use super::queue::{Count, Far};
-use super::{Closed, Phase, Remote};
+use super::{Phase, Remote};
+use crate::error::Cause;
 use crate::limits;
 
 /// The part of a mailbox that is read without its lock.
@@ -52,15 +53,6 @@ pub(super) enum Look {
     /// There is no message to begin.
     Rest,
     Take,
-}
-
-/// The reason why no room was reserved.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoRoom {
-    /// There is no room, or other senders wait for it.
-    Full,
-    /// The actor accepts no more messages.
-    Closed,
 }
 
 /// The reason why a sender has no room yet.
@@ -146,11 +138,11 @@ impl Control {
 
     /// Refuses a sender if there is no room, or others wait for it.
     #[inline]
-    pub(super) fn check_room(&self, room: usize) -> Result<(), NoRoom> {
+    pub(super) fn check_room(&self, room: usize) -> Result<(), Cause> {
         if self.phase != Phase::Open {
-            return Err(NoRoom::Closed);
+            return Err(Cause::Stopped);
         }
-        if room <= self.senders() { Err(NoRoom::Full) } else { Ok(()) }
+        if room <= self.senders() { Err(Cause::MailboxFull) } else { Ok(()) }
     }
 
     /// Returns the waker of the actor's task if it waits for messages, and notes that it does not
@@ -212,9 +204,9 @@ impl Refused {
     /// Returns the refusal as the outcome of a poll, and counts a sender that begins to wait. Must
     /// be called outside of the lock.
     #[cold]
-    pub(super) fn into_poll<T>(self) -> Poll<Result<T, Closed>> {
+    pub(super) fn into_poll<T>(self) -> Poll<Result<T, Cause>> {
         match self {
-            Refused::Closed => Poll::Ready(Err(Closed)),
+            Refused::Closed => Poll::Ready(Err(Cause::Stopped)),
             Refused::Waits(admitted) => {
                 if matches!(admitted, Admitted::Begun) {
                     shield::run(|| metrics::counter!("ringpost_mailbox_waits_total").increment(1));

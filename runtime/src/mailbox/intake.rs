@@ -3,8 +3,9 @@
 
 use std::task::{Context, Poll, Waker};
 
-use super::control::{Gate, Inside, NoRoom};
-use super::{Closed, Depth, Phase, count_waited, wake};
+use super::control::{Gate, Inside};
+use super::{Depth, Phase, count_waited, wake};
+use crate::error::Cause;
 
 /// A mailbox with any message types, as senders of this node and the end of its actor use it.
 pub(crate) trait Intake: Send + Sync {
@@ -49,7 +50,7 @@ impl dyn Intake + '_ {
         &self,
         turn: &mut Option<u64>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Room<'_>, Closed>> {
+    ) -> Poll<Result<Room<'_>, Cause>> {
         let admitted = self.within(|Inside { control, local, .. }| {
             let admitted = control.admit(turn, self.gate().room(control, local), cx);
             control.reserved += u32::from(admitted.is_ok());
@@ -65,7 +66,7 @@ impl dyn Intake + '_ {
     }
 
     /// Reserves room for one message if there is some and no sender waits for it.
-    pub(crate) fn try_room(&self) -> Result<Room<'_>, NoRoom> {
+    pub(crate) fn try_room(&self) -> Result<Room<'_>, Cause> {
         self.within(|Inside { control, local, .. }| {
             control.check_room(self.gate().room(control, local))?;
             control.reserved += 1;

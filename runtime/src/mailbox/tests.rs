@@ -84,7 +84,7 @@ impl Sender {
         Sender { bell: Arc::default(), turn: None }
     }
 
-    fn poll<'a>(&mut self, mailbox: &'a Mailbox<u32, u32>) -> Poll<Result<Room<'a>, Closed>> {
+    fn poll<'a>(&mut self, mailbox: &'a Mailbox<u32, u32>) -> Poll<Result<Room<'a>, Cause>> {
         let waker = Waker::from(self.bell.clone());
         mailbox.poll_room(&mut self.turn, &mut Context::from_waker(&waker))
     }
@@ -137,7 +137,7 @@ fn no_more_than_the_capacity_is_reserved_or_waiting() {
     let mailbox = Mailbox::<u32, u32>::new(2);
     let room = mailbox.try_room().ok().unwrap();
     assert!(Sender::new().push(&mailbox, 1));
-    assert_eq!(mailbox.try_room().err(), Some(NoRoom::Full));
+    assert_eq!(mailbox.try_room().err(), Some(Cause::MailboxFull));
     assert!(mailbox.fill(room, 2).is_ok());
     assert!(Sender::new().poll(&mailbox).is_pending());
 }
@@ -155,7 +155,7 @@ fn room_goes_to_those_who_wait_in_the_order_they_came() {
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
     assert_eq!((first.rings(), second.rings()), (1, 0));
     assert!(second.poll(&mailbox).is_pending(), "it is the first one's turn");
-    assert_eq!(mailbox.try_room().err(), Some(NoRoom::Full), "nobody overtakes the line");
+    assert_eq!(mailbox.try_room().err(), Some(Cause::MailboxFull), "nobody overtakes the line");
     assert!(first.push(&mailbox, 1));
     assert_eq!(reader.taken(), [0]);
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
@@ -235,7 +235,7 @@ fn a_drain_takes_what_was_accepted_and_what_was_reserved() {
     assert!(mailbox.push_remote(&mut vec![7], |message| message).is_ok());
     let mut late = Sender::new();
     mailbox.drain();
-    assert!(matches!(late.poll(&mailbox), Poll::Ready(Err(Closed))));
+    assert!(matches!(late.poll(&mailbox), Poll::Ready(Err(Cause::Stopped))));
     let mut late = vec![8];
     assert!(mailbox.push_remote(&mut late, |message| message).is_err());
     assert_eq!(late, [8]);
@@ -265,7 +265,7 @@ fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     mailbox.stop();
     assert!(mailbox.is_stopping());
     assert_eq!(waiting.rings(), 1);
-    assert!(matches!(waiting.poll(&mailbox), Poll::Ready(Err(Closed))));
+    assert!(matches!(waiting.poll(&mailbox), Poll::Ready(Err(Cause::Stopped))));
     assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
     mailbox.close(&mut reader.hand);
     let unbegun = take_unbegun(&mut reader.hand).into_iter().map(|taken| match taken {
@@ -379,10 +379,10 @@ fn a_vacancy_has_room_for_one_message() {
         drop(mailbox.try_vacancy().ok().unwrap());
         mailbox.try_vacancy().ok().unwrap().fill(message);
     }
-    assert_eq!(mailbox.try_vacancy().err(), Some(NoRoom::Full));
+    assert_eq!(mailbox.try_vacancy().err(), Some(Cause::MailboxFull));
     assert_eq!(mailbox.depth().local, 100);
     mailbox.drain();
-    assert_eq!(mailbox.try_vacancy().err(), Some(NoRoom::Closed));
+    assert_eq!(mailbox.try_vacancy().err(), Some(Cause::Stopped));
     let (mut reader, mut begun) = (Reader::new(), Vec::new());
     while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
         begun.extend(reader.taken());

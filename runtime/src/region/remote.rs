@@ -18,7 +18,7 @@ use crate::error::{RegionError, WriteAndTellError};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{AccessError, OutOfRange, ShareId, SharedMemory};
-use crate::shared::Use;
+use crate::shared::RegionOperation;
 
 /// Access to a [`Region`](super::Region), possibly of another node. Cloning is cheap; clones, and
 /// copies that arrive in messages, lead to the same memory.
@@ -192,7 +192,7 @@ impl<T: Pod> RemoteRegion<T> {
         let range = range::elements(range, self.len());
         let (memory, at) = self.find(&range)?;
         range::check_room(&range, into)?;
-        Use::Read.note();
+        RegionOperation::Read.note();
         let read = memory.read(at, bytemuck::cast_slice_mut(into)).await;
         read.map_err(|error| self.error(range, error))
     }
@@ -208,7 +208,7 @@ impl<T: Pod> RemoteRegion<T> {
     pub async fn read(&self, range: impl RangeBounds<usize>) -> Result<Vec<T>, RegionError> {
         let range = range::elements(range, self.len());
         let (memory, at) = self.find(&range)?;
-        Use::Read.note();
+        RegionOperation::Read.note();
         // Memory is doubled as elements arrive, because the number of elements was claimed by their
         // node.
         let step = (READ_STEP_BYTES / element_bytes::<T>()).max(1);
@@ -249,7 +249,7 @@ impl<T: Pod> RemoteRegion<T> {
         let fetched = memory.fetch(at, range.len().saturating_mul(size_of::<T>())).await;
         match fetched.map_err(|error| self.error(range.clone(), error))? {
             Some(fetched) if RegionView::<T>::is_made_of(&fetched) => {
-                Use::Read.note();
+                RegionOperation::Read.note();
                 Ok(RegionView::fetched(fetched))
             }
             _ => self.read(range).await.map(RegionView::copied),
@@ -279,7 +279,7 @@ impl<T: Pod> RemoteRegion<T> {
         let mut read: Vec<_> = ranges.iter().map(|range| vec![T::zeroed(); range.len()]).collect();
         let into = read.iter_mut().map(|it| bytemuck::cast_slice_mut(&mut it[..]));
         let mut parts: Vec<(u64, &mut [u8])> = places.into_iter().zip(into).collect();
-        Use::Read.note();
+        RegionOperation::Read.note();
         let done = memory.read_many(&mut parts).await;
         done.map_err(|error| self.error(first..last, error))?;
         Ok(read)
@@ -310,7 +310,7 @@ impl<T: Pod> RemoteRegion<T> {
     pub async fn write(&self, at: usize, elements: &[T]) -> Result<(), RegionError> {
         let range = range::following(at, elements.len());
         let (memory, at) = self.find(&range)?;
-        Use::Write.note();
+        RegionOperation::Write.note();
         let written = memory.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.error(range, error))
     }
@@ -360,7 +360,7 @@ impl RemoteRegion<u64> {
     pub async fn fetch_add(&self, at: usize, n: u64) -> Result<u64, RegionError> {
         let range = range::following(at, 1);
         let (memory, at) = self.find(&range)?;
-        Use::Atomic.note();
+        RegionOperation::Atomic.note();
         memory.fetch_add(at, n).await.map_err(|error| self.error(range, error))
     }
 
@@ -380,7 +380,7 @@ impl RemoteRegion<u64> {
     ) -> Result<Result<u64, u64>, RegionError> {
         let range = range::following(at, 1);
         let (memory, at) = self.find(&range)?;
-        Use::Atomic.note();
+        RegionOperation::Atomic.note();
         let done = memory.compare_and_swap(at, old, new).await;
         let found = done.map_err(|error| self.error(range, error))?;
         Ok(if found == old { Ok(found) } else { Err(found) })

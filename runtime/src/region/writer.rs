@@ -10,7 +10,7 @@ use super::range::{self, element_bytes};
 use super::remote::RemoteRegion;
 use crate::error::RegionError;
 use crate::remote::{Draft, SharedMemory, SharedWriter};
-use crate::shared::Use;
+use crate::shared::RegionOperation;
 
 /// Writes elements of a region in several calls, and confirms all of them at the end. Created by
 /// [`RemoteRegion::writer`].
@@ -71,7 +71,7 @@ impl<T: Pod> RegionWriter<T> {
         let range = range::following(at, elements.len());
         let (_, at) = self.region.find(&range)?;
         let writer = self.writer.as_mut().ok_or(RegionError::NoNetwork)?;
-        Use::Write.note();
+        RegionOperation::Write.note();
         let written = writer.write(at, bytemuck::cast_slice(elements)).await;
         written.map_err(|error| self.region.error(range, error))
     }
@@ -127,7 +127,7 @@ impl<T: Pod> RegionWriter<T> {
         let range = range::following(at, draft.len() / element_bytes::<T>());
         let (_, at) = self.region.find(&range)?;
         let writer = self.writer.as_mut().ok_or(RegionError::NoNetwork)?;
-        Use::Write.note();
+        RegionOperation::Write.note();
         let written = writer.write_draft(at, draft).await;
         written.map_err(|error| self.region.error(range, error))
     }

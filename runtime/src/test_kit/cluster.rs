@@ -340,7 +340,8 @@ impl Cluster {
         living.cloned().collect()
     }
 
-    /// Returns true if a node has a link to each other node between which nothing is cut or paused.
+    /// Returns true if the node and every other living node are linked, in both directions. Pairs
+    /// do not count if one of them is paused, or if the network is cut between them.
     fn is_linked(&self, node: &Node) -> bool {
         let apart = |a: &str, b: &str| self.is_cut(a, b) || self.is_cut(b, a);
         self.all().iter().filter(|other| other.id() != node.id()).all(|other| {
@@ -350,7 +351,7 @@ impl Cluster {
         })
     }
 
-    /// Returns the waits of actors on all nodes, and the actors with messages.
+    /// Returns one line of text for each actor that has messages or waits for others.
     pub(super) fn waits(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for node in self.all() {

@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use ringpost_transport::log;
 use ringpost_transport::memory::Payload;
 
+use super::arrival::{Unopened, begin_ask};
+use super::route::{EnvelopeError, Far, Label};
 use super::turn::Turn;
-use crate::actor::arrival::{Unopened, begin_ask};
-use crate::actor::route::{Far, Label, NotTaken};
 use crate::address::{Address, Identity};
 use crate::busy::InHand;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
@@ -28,7 +28,7 @@ use crate::waits::{Asked, Asker, Waits};
 /// not for each actor of a program. Laid out by hand: the fields that every message needs come
 /// last, beside the mailbox.
 #[repr(C)]
-pub(in crate::actor) struct Base {
+pub(crate) struct Base {
     pub(super) name: Option<Arc<str>>,
     /// Created at first use: most actors never need it.
     rare: OnceLock<Box<Rare>>,
@@ -39,7 +39,7 @@ pub(in crate::actor) struct Base {
 }
 
 /// A cell without the type of its actor, as the task of the actor sees it.
-pub(in crate::actor) trait Body: Resident {
+pub(crate) trait Body: Resident {
     fn base(&self) -> &Base;
 
     /// Returns the name of the actor's type, as metrics show it.
@@ -76,24 +76,19 @@ struct Rare {
 }
 
 impl Base {
-    pub(in crate::actor) fn new(
-        node: Node,
-        key: Key,
-        name: Option<Arc<str>>,
-        revival: Revival,
-    ) -> Self {
+    pub(crate) fn new(node: Node, key: Key, name: Option<Arc<str>>, revival: Revival) -> Self {
         Base { name, rare: OnceLock::new(), turn: Turn::new(), ends: Ends::new(revival), key, node }
     }
 
-    pub(in crate::actor) fn ends(&self) -> &Ends {
+    pub(crate) fn ends(&self) -> &Ends {
         &self.ends
     }
 
-    pub(in crate::actor) fn turn(&self) -> &Turn {
+    pub(crate) fn turn(&self) -> &Turn {
         &self.turn
     }
 
-    pub(in crate::actor) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         &self.node
     }
 
@@ -107,22 +102,22 @@ impl Base {
         })
     }
 
-    pub(in crate::actor) fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.rare().address
     }
 
     /// Returns the actor's counters, which snapshots show.
-    pub(in crate::actor) fn tally(&self) -> &Arc<Tally> {
+    pub(crate) fn tally(&self) -> &Arc<Tally> {
         self.rare().tally.get_or_init(Arc::default)
     }
 
     /// See [`Inbox::id`](crate::remote::Inbox::id).
-    pub(in crate::actor) fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.key.id()
     }
 
     /// Returns the token of the actor, as [`Resident`] has it: a cell lies where its base does.
-    pub(in crate::actor) fn token(&self) -> usize {
+    pub(crate) fn token(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
@@ -131,13 +126,13 @@ impl Base {
         self.rare.get()?.tally.get().map(|tally| &**tally)
     }
 
-    pub(in crate::actor) fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
+    pub(crate) fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
         &self.rare().waits
     }
 
     /// Clears the waits of a handler that has ended: a task may still hold its futures, but the
     /// handler waits for none of them (CH-2).
-    pub(in crate::actor) fn end_waits(&self) {
+    pub(crate) fn end_waits(&self) {
         let Some(rare) = self.rare.get() else { return };
         let ended = match &mut *rare.waits.lock() {
             Some(waits) if !waits.actors.is_empty() => std::mem::take(&mut waits.actors),
@@ -173,12 +168,7 @@ impl Base {
 
     /// Creates the scope in which a message is handled that was sent in scope `sent_in` (SP-2).
     #[cold]
-    pub(in crate::actor) fn scope(
-        &self,
-        label: &Label,
-        is_ask: bool,
-        sent_in: Option<&Scope>,
-    ) -> Box<Scope> {
+    pub(crate) fn scope(&self, label: &Label, is_ask: bool, sent_in: Option<&Scope>) -> Box<Scope> {
         let subject = Subject {
             node: self.node.name(),
             entropy: self.node.entropy(),
@@ -239,7 +229,7 @@ impl Base {
 
     /// Logs that a message could not be read, and refuses it.
     #[cold]
-    pub(super) fn unread(&self, label: &Label, opened: Opened, error: NotTaken) {
+    pub(super) fn unread(&self, label: &Label, opened: Opened, error: EnvelopeError) {
         let (actor, name) = (self.address(), label.name());
         let error = error.text();
         self.refuse(label, opened.far.replier);
@@ -260,7 +250,7 @@ impl Base {
         log::debug!(actor = %self.address(), name, "skipped an ask whose asker has given up");
     }
 
-    pub(in crate::actor) fn bury(&self, label: &Label, cause: DeadLetterCause) {
+    pub(crate) fn bury(&self, label: &Label, cause: DeadLetterCause) {
         self.node.dead_letters().bury(DeadLetter {
             to: self.address().clone(),
             message: label.id,
@@ -276,7 +266,7 @@ impl Base {
     }
 
     /// See [`WaitingActor::list`](crate::waits::WaitingActor::list).
-    pub(in crate::actor) fn list(&self) {
+    pub(crate) fn list(&self) {
         let mut waits = self.waits().lock();
         let was_listed = std::mem::replace(&mut waits.get_or_insert_default().is_listed, true);
         drop(waits);
@@ -289,7 +279,7 @@ impl Base {
 impl dyn Body + '_ {
     /// Prepares the mailbox for a new incarnation. Returns false if there must not be one. A stop
     /// or a drain is undone only if the actor is restarted after these, too (`is_revived`).
-    pub(in crate::actor) fn renew(&self, is_revived: bool) -> bool {
+    pub(crate) fn renew(&self, is_revived: bool) -> bool {
         let (mailbox, ends) = (self.intake(), self.ends());
         if is_revived {
             mailbox.reopen();

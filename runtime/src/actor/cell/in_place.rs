@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::Base;
 use super::turn::{Turn, Visit};
-use crate::actor::asker_gone::apart;
+use crate::actor::send::asker_gone::apart;
 use crate::mailbox::Intake;
 use crate::slot::{AskInPlace, first_is_fresh};
-use crate::waits::Hand;
+use crate::waits::AskChain;
 use crate::{limits, spans};
 
 thread_local! {
@@ -76,23 +76,23 @@ pub(super) fn run_for_link(turn: &Turn, task: Waker) {
 }
 
 /// Runs the handler of an ask on this thread, if the actor waits for messages.
-pub(super) fn answer(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
+pub(super) fn run_ask(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
     visit(is_measured(), || {
         if let Some(visit) = me.turn().visit(mailbox) {
-            visit.act(|life| life.answer(ask));
+            visit.act(|life| life.run_ask(ask));
         }
     });
 }
 
 /// Returns the turn of an actor that waits for messages, and is not about to end.
 #[inline]
-pub(in crate::actor) fn turn_of<'a>(me: &'a Base, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
+pub(crate) fn turn_of<'a>(me: &'a Base, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
     let turn = me.turn().visit(mailbox)?;
     (!me.ends().is_halted()).then_some(turn)
 }
 
 /// Begins to handle an ask, a `Letter` of the actor, on this thread.
-pub(in crate::actor) fn handle(turn: Visit<'_>, letter: &mut dyn Any) {
+pub(crate) fn handle(turn: Visit<'_>, letter: &mut dyn Any) {
     visit(is_measured(), || turn.act(|life| life.handle(letter)));
 }
 
@@ -100,7 +100,7 @@ pub(in crate::actor) fn handle(turn: Visit<'_>, letter: &mut dyn Any) {
 fn visit<T>(is_measured: bool, act: impl FnOnce() -> T) -> T {
     let _within = Depth::enter();
     let began = is_measured.then(Instant::now);
-    let done = spans::outside(|| apart(|| Hand::apart(act)));
+    let done = spans::outside(|| apart(|| AskChain::apart(act)));
     if began.is_some_and(|began| began.elapsed() > limits::IN_PLACE_TURN_MAX) {
         RESTS.set(limits::IN_PLACE_RESTS);
     }

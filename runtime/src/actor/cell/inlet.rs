@@ -1,11 +1,12 @@
 //! The side of a cell that links use: messages and signals from other nodes.
 
+use super::arrival::Arrival;
+use super::route;
+use super::tether::TETHER;
 use super::{Base, Cell, in_place};
 use crate::actor::Handlers;
-use crate::actor::arrival::Arrival;
-use crate::actor::route;
-use crate::actor::tether::TETHER;
 use crate::address::RESERVED;
+use crate::link_end::TIE;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Delivery, Inbox, Refusal, code, signals};
 use crate::resident::{Halt, Resident};
 use crate::waits::wire;
@@ -51,8 +52,8 @@ impl Base {
 
     /// Returns true for an actor of the runtime itself, which has a reserved name or is a tie.
     /// Other nodes send it the messages of its protocol; they cannot end it or link to it.
-    fn is_of_runtime(&self, me: &dyn Resident) -> bool {
-        me.is_tie() || self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED))
+    fn is_of_runtime(&self, actor_type: &str) -> bool {
+        actor_type == TIE || self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED))
     }
 }
 
@@ -73,13 +74,13 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn accepted(&self) -> Vec<Accepted> {
-        let takes_links = !self.base.is_of_runtime(self);
+        let takes_links = !self.base.is_of_runtime(A::NAME);
         // If the actor's own messages fill all rows of a link, other nodes cannot link to it.
         route::rows(route::head_of::<A>, takes_links.then(|| TETHER.newest()))
     }
 
     fn deliver(&self, run: &mut Vec<Deliveries>) -> Result<(), Refusal> {
-        if !self.base.is_of_runtime(self) {
+        if !self.base.is_of_runtime(A::NAME) {
             self.base.take_tethers(A::ROUTES.len(), run);
         }
         self.base.refuse_cycles(run);
@@ -100,7 +101,7 @@ impl<A: Handlers> Inbox for Cell<A> {
     }
 
     fn signal(&self, signal: u16) {
-        if !self.base.is_of_runtime(self) {
+        if !self.base.is_of_runtime(A::NAME) {
             carry_out(signal, self);
         }
     }

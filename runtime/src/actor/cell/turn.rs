@@ -26,9 +26,9 @@ use crate::slot::AskInPlace;
 
 /// A life that lies in tokio's task. With a life of this size the task takes 512 bytes, of which 32
 /// are the two pointers of this type and the reference to the cell. Larger lives are boxed.
-pub(in crate::actor) type SmallLife = StackFuture<'static, (), 376>;
+pub(crate) type SmallLife = StackFuture<'static, (), 376>;
 
-pub(in crate::actor) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Bits of a turn's word, beside the address of the seat. The word is zero while there is no seat:
 /// the task has not been polled, or its future is being dropped.
@@ -44,17 +44,17 @@ const LOOK: Duration = Duration::from_micros(50);
 
 /// The turn of an actor: where its life lies, and whether it is being polled. `W` is the machine's
 /// atomic, or loom's in a model.
-pub(in crate::actor) struct Turn<W = AtomicUsize> {
+pub(crate) struct Turn<W = AtomicUsize> {
     word: W,
     /// The life, while it waits for messages (TN-3). Used only by the thread that has the turn.
-    resting: UnsafeCell<Option<NonNull<dyn Resting>>>,
+    resting: UnsafeCell<Option<NonNull<dyn IdleLife>>>,
 }
 
 /// A life that waits for messages and for nothing else.
-pub(in crate::actor) trait Resting: Send {
+pub(crate) trait IdleLife: Send {
     /// Handles an ask, if its handler answers at once. Returns true if the life must be polled
     /// then.
-    fn answer(&mut self, ask: &mut AskInPlace<'_>) -> bool;
+    fn run_ask(&mut self, ask: &mut AskInPlace<'_>) -> bool;
 
     /// Begins to handle a `Letter` of the actor, which is emptied. Returns true if the life must be
     /// polled then.
@@ -67,7 +67,7 @@ unsafe impl<W: Send> Send for Turn<W> {}
 unsafe impl<W: Sync> Sync for Turn<W> {}
 
 /// An atomic word.
-pub(in crate::actor) trait Word {
+pub(crate) trait Word {
     fn load(&self, order: Ordering) -> usize;
     /// Returns true if the value was `old` and is `new` now.
     fn replace(&self, old: usize, new: usize) -> bool;
@@ -140,7 +140,7 @@ impl<W: Word> Turn<W> {
 }
 
 impl Turn {
-    pub(in crate::actor) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Turn { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) }
     }
 
@@ -150,14 +150,15 @@ impl Turn {
     /// The caller has the turn. The life stays there until it is polled again, and until then only
     /// pointers taken from this turn refer to it.
     #[inline]
-    pub(in crate::actor) unsafe fn rest(&self, life: NonNull<dyn Resting>) {
+    pub(crate) unsafe fn rest(&self, life: NonNull<dyn IdleLife>) {
         // SAFETY: the caller has the turn (TN-1).
         unsafe { *self.resting.get() = Some(life) };
     }
 
-    /// Takes the turn if it is free, the life waits for messages, and its mailbox is empty.
+    /// Takes the turn for an asker. Returns `None` unless no thread polls the life, and the life
+    /// waits for messages with an open and empty mailbox for which no sender waits.
     #[inline]
-    pub(in crate::actor) fn visit<'a>(&'a self, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
+    pub(crate) fn visit<'a>(&'a self, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
         let taken = Taken { turn: self, seat: self.take()?, wakes: Wakes::TaskOf(mailbox) };
         // SAFETY: the turn is taken (TN-1).
         let life = unsafe { *self.resting.get() }?;
@@ -166,14 +167,14 @@ impl Turn {
 
     /// Returns true if there is a life, and no thread polls it now.
     #[inline]
-    pub(in crate::actor) fn is_free(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         let now = self.word.load(Ordering::Relaxed);
         now != 0 && now & TAKEN == 0
     }
 
     /// Polls the life on this thread, as its task would; `task` is that task's waker. Returns false
     /// and does nothing if another thread polls the life or it has ended.
-    pub(in crate::actor) fn run(&self, task: &Waker) -> bool {
+    pub(crate) fn run(&self, task: &Waker) -> bool {
         let Some(seat) = self.take() else { return false };
         Taken { turn: self, seat, wakes: Wakes::Task(task) }.poll(task);
         true
@@ -181,8 +182,8 @@ impl Turn {
 }
 
 /// A turn that was taken from a life that waits for messages.
-pub(in crate::actor) struct Visit<'a> {
-    life: NonNull<dyn Resting>,
+pub(crate) struct Visit<'a> {
+    life: NonNull<dyn IdleLife>,
     mailbox: &'a dyn Intake,
     taken: Taken<'a>,
 }
@@ -190,7 +191,7 @@ pub(in crate::actor) struct Visit<'a> {
 impl Visit<'_> {
     /// Calls `act` with the life, and polls the life if `act` returns true.
     #[inline]
-    pub(in crate::actor) fn act(mut self, act: impl FnOnce(&mut dyn Resting) -> bool) {
+    pub(crate) fn act(mut self, act: impl FnOnce(&mut dyn IdleLife) -> bool) {
         // SAFETY: the life stays there until it is polled (TN-3), and only this turn polls it
         // (TN-1).
         if act(unsafe { self.life.as_mut() })
@@ -254,12 +255,12 @@ impl Drop for Taken<'_> {
 }
 
 /// An actor that has a turn.
-pub(in crate::actor) trait Seated: Send + Sync {
+pub(crate) trait Seated: Send + Sync {
     fn turn(&self) -> &Turn;
 }
 
 /// The future of an actor's task. It holds the life, which only the holder of the turn polls.
-pub(in crate::actor) struct Seat<F> {
+pub(crate) struct Seat<F> {
     /// `None` once it has ended.
     life: UnsafeCell<Option<F>>,
     whose: Arc<dyn Seated>,
@@ -267,7 +268,7 @@ pub(in crate::actor) struct Seat<F> {
 }
 
 /// A kind of life: small or large.
-pub(in crate::actor) trait Lives: Future<Output = ()> {
+pub(crate) trait Lives: Future<Output = ()> {
     /// The bits that mark this kind in a turn's word.
     const BITS: usize;
 }
@@ -281,7 +282,7 @@ impl Lives for LargeLife {
 }
 
 impl<F: Lives> Seat<F> {
-    pub(in crate::actor) fn new(whose: Arc<dyn Seated>, life: F) -> Self {
+    pub(crate) fn new(whose: Arc<dyn Seated>, life: F) -> Self {
         Seat { life: UnsafeCell::new(Some(life)), whose, _pinned: PhantomPinned }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Context;
 use super::task::Aside;
-use crate::actor::route::Label;
+use crate::actor::cell::route::Label;
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::limits;
 use crate::spans::Scope;

@@ -12,10 +12,10 @@ use ringpost_transport::{log, shield};
 use tokio::time::{Instant, timeout};
 
 use super::Context;
+use super::family::{Family, Member};
+use super::lane::Lane;
+use crate::actor::cell::route::Label;
 use crate::actor::cell::{ActorHand, Base, Begun, Body, Cell};
-use crate::actor::family::{Family, Member};
-use crate::actor::lane::Lane;
-use crate::actor::route::Label;
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::busy::InHand;
 use crate::dead_letter::DeadLetterCause;
@@ -43,7 +43,7 @@ pub(super) trait Held<A: Handlers>: Registered {
 }
 
 /// The registrations of an actor, without its type.
-pub(in crate::actor) trait Registered: Send {
+pub(crate) trait Registered: Send {
     fn find_child(&self, token: usize) -> Option<Member>;
 
     fn note_activity(&mut self);
@@ -83,12 +83,12 @@ pub(in crate::actor) trait Registered: Send {
 
 /// The work that an incarnation has begun and not finished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::actor) struct Undone {
+pub(crate) struct Undone {
     /// Asks that were begun and not answered, and whose askers still wait.
-    pub(in crate::actor) asks: usize,
-    pub(in crate::actor) pipes: usize,
+    pub(crate) asks: usize,
+    pub(crate) pipes: usize,
     /// Timers that fire once.
-    pub(in crate::actor) timers: usize,
+    pub(crate) timers: usize,
 }
 
 impl<A: Handlers> Held<A> for More<A> {
@@ -297,7 +297,7 @@ where
 /// The methods of the actor's task.
 impl<A: Handlers> Context<A> {
     /// Records the message that begins.
-    pub(in crate::actor) fn begin(&mut self, label: &'static Label, in_hand: &InHand, bytes: u32) {
+    pub(crate) fn begin(&mut self, label: &'static Label, in_hand: &InHand, bytes: u32) {
         self.in_hand = Some(label);
         self.deadline = in_hand.deadline;
         self.bytes = bytes;
@@ -305,7 +305,7 @@ impl<A: Handlers> Context<A> {
 
     /// Records that its handler has ended.
     #[inline]
-    pub(in crate::actor) fn done(&mut self) {
+    pub(crate) fn done(&mut self) {
         self.in_hand = None;
         self.deadline = None;
         if std::mem::take(&mut self.is_mail)
@@ -317,29 +317,29 @@ impl<A: Handlers> Context<A> {
 
     /// Records that the next message to be handled comes from the mailbox.
     #[inline]
-    pub(in crate::actor) fn note_mail(&mut self) {
+    pub(crate) fn note_mail(&mut self) {
         self.is_mail = true;
     }
 
     /// Returns the message whose handler did not end.
-    pub(in crate::actor) fn take_in_hand(&mut self) -> Option<&'static Label> {
+    pub(crate) fn take_in_hand(&mut self) -> Option<&'static Label> {
         self.in_hand.take()
     }
 
     /// Returns true if a message is in hand.
-    pub(in crate::actor) fn has_in_hand(&self) -> bool {
+    pub(crate) fn has_in_hand(&self) -> bool {
         self.in_hand.is_some()
     }
 
     /// Returns true if there is something to [`clear`](Self::clear).
-    pub(in crate::actor) fn has_more(&mut self) -> bool {
+    pub(crate) fn has_more(&mut self) -> bool {
         self.more.is_some()
     }
 
     /// Takes the next message that goes before the mailbox: of a timer, stream, task, watch or the
     /// stash.
     #[inline]
-    pub(in crate::actor) fn take_item(
+    pub(crate) fn take_item(
         &mut self,
         cell: &Cell<A>,
         hand: &ActorHand<A>,
@@ -351,30 +351,30 @@ impl<A: Handlers> Context<A> {
     /// Records that the mailbox had its turn. Returns true if there is a lane that had to wait for
     /// that.
     #[inline]
-    pub(in crate::actor) fn rest_lane(&mut self) -> bool {
+    pub(crate) fn rest_lane(&mut self) -> bool {
         self.held().is_some_and(|held| held.rest_lane())
     }
 
     /// Registers the task to be woken when a timer is due.
-    pub(in crate::actor) fn wait(&mut self, task: &mut TaskContext<'_>) {
+    pub(crate) fn wait(&mut self, task: &mut TaskContext<'_>) {
         if let Some(held) = self.held() {
             held.wait(task);
         }
     }
 
     /// Waits until the actor must end or rest.
-    pub(in crate::actor) async fn is_to_end(&self) {
+    pub(crate) async fn is_to_end(&self) {
         let cell = self.cell();
         ordered(|| cell.intake().is_closed() || cell.ends().is_halted()).await;
     }
 
     /// Returns the registrations, if there are any.
-    pub(in crate::actor) fn more_registered(&mut self) -> Option<&mut dyn Registered> {
+    pub(crate) fn more_registered(&mut self) -> Option<&mut dyn Registered> {
         Some(self.more.as_mut()?.0.get_mut())
     }
 
     /// Ends all registrations without waiting.
-    pub(in crate::actor) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         if self.more.is_none() {
             return;
         }
@@ -388,17 +388,17 @@ impl<A: Handlers> Context<A> {
 
 /// Waits, in the task of an actor, until the actor must rest, or must end before it has handled its
 /// accepted messages.
-pub(in crate::actor) async fn is_to_stop(me: &dyn Body) {
+pub(crate) async fn is_to_stop(me: &dyn Body) {
     ordered(|| me.intake().is_stopping() || me.ends().is_halted()).await;
 }
 
 /// Waits, in the task of an actor, for an order to it. Every order wakes the task.
-pub(in crate::actor) async fn ordered(is_ordered: impl Fn() -> bool) {
+pub(crate) async fn ordered(is_ordered: impl Fn() -> bool) {
     poll_fn(|_| if is_ordered() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// Ends the children of `me`.
-pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn Registered>) {
+pub(crate) async fn end_children(me: &dyn Body, held: Option<&mut dyn Registered>) {
     let is_shutdown = me.base().node().residents().is_closed();
     if let Some(held) = held {
         held.end_children(me, is_shutdown).await;
@@ -407,7 +407,7 @@ pub(in crate::actor) async fn end_children(me: &dyn Body, held: Option<&mut dyn 
 
 /// Ends all registrations of the incarnation of `me` (RL-3), and takes all messages out of the
 /// stash. Returns how many asks that leaves unanswered whose askers wait.
-pub(in crate::actor) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) -> usize {
+pub(crate) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) -> usize {
     let Some(held) = held else { return 0 };
     // First: dropping it may wake actors that the children wait for.
     drop(held.take_finish());
@@ -417,7 +417,7 @@ pub(in crate::actor) async fn clear(me: &dyn Body, held: Option<&mut dyn Registe
 
 /// Drops the stashed messages, which no handler takes any more: askers are told, and tells become
 /// dead letters.
-pub(in crate::actor) fn bury_asides(me: &Base, held: Option<&mut dyn Registered>) {
+pub(crate) fn bury_asides(me: &Base, held: Option<&mut dyn Registered>) {
     if let Some(held) = held {
         held.bury_asides(&|label| me.bury(label, DeadLetterCause::Stopped));
     }

@@ -26,7 +26,7 @@ pub(super) struct Member<M: Message + Wire> {
     /// Set while the next reported end may be from before the member joined by a name on another
     /// node.
     is_new: bool,
-    /// The memberships of the actor, which are told when it is removed.
+    /// The askers of [`Group::stay`], which are answered when this member is removed.
     stays: Vec<ReplyTo<()>>,
     /// Set while the last message was missed because the queue was full; logged once.
     is_behind: bool,

@@ -20,8 +20,8 @@ use tokio::task::{AbortHandle, coop};
 use tokio::time::{Instant, sleep};
 
 use super::{Group, GroupFull, Join, Leave, Stay};
+use crate::actor::context::watch::{Watchable, has_stopped};
 use crate::actor::forward::runtime;
-use crate::actor::watch::{Watchable, has_stopped};
 use crate::actor::{Accepts, ActorRef, Context, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{AskCause, AskError, Cause};

@@ -8,9 +8,9 @@ use ringpost_transport::shield;
 use super::{Ending, Life};
 use crate::actor::Handlers;
 use crate::actor::cell::Body;
-use crate::actor::child::Course;
+use crate::actor::cell::route::Label;
+use crate::actor::context::child::Course;
 use crate::actor::context::task::Registered;
-use crate::actor::route::Label;
 use crate::exit::ActorExit;
 use crate::rest::Started;
 

@@ -9,11 +9,11 @@ use ringpost_transport::shield;
 
 use super::{Ending, Life, handle_letter};
 use crate::actor::Handlers;
-use crate::actor::cell::{Body, Letter, Resting};
-use crate::actor::route::Route;
+use crate::actor::cell::route::Route;
+use crate::actor::cell::{Body, IdleLife, Letter};
 use crate::busy::{InHand, enter_actor, note, take_turn, take_wait};
 use crate::slot::AskInPlace;
-use crate::waits::Hand;
+use crate::waits::AskChain;
 
 impl<A: Handlers> Life<A> {
     /// Lets askers use the life until it is polled again, if it waits for its mailbox alone. To be
@@ -61,8 +61,8 @@ impl<A: Handlers> Life<A> {
     }
 }
 
-impl<A: Handlers> Resting for Life<A> {
-    fn answer(&mut self, ask: &mut AskInPlace<'_>) -> bool {
+impl<A: Handlers> IdleLife for Life<A> {
+    fn run_ask(&mut self, ask: &mut AskInPlace<'_>) -> bool {
         let route = A::ROUTES.get(usize::from(ask.route));
         let Some(Route { head, answer: Some(answer), .. }) = route else { return false };
         if self.cell.ends().is_halted() {
@@ -73,8 +73,8 @@ impl<A: Handlers> Resting for Life<A> {
             let in_hand = InHand { deadline: Some(ask.deadline), asked: None };
             cx.begin(&head.label, &in_hand, 0);
             // It awaits nothing, so its asks have no chain.
-            let mut hand = Hand::default();
-            let noted = note(&head.label.duty, in_hand.deadline, &mut hand);
+            let mut asks = AskChain::default();
+            let noted = note(&head.label.duty, in_hand.deadline, &mut asks);
             answer(actor, ask.message, ask.answer, cx);
             drop(noted);
             true

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use super::Pool;
-use crate::actor::port::unsent;
-use crate::actor::time_limit::TimeLimit;
+use crate::actor::send::port::unsent;
+use crate::actor::send::time_limit::TimeLimit;
 use crate::actor::{Accepts, Ask, Handlers};
 use crate::error::{AskCause, AskError};
 use crate::message::Message;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ring::{Keys, Shared};
-use super::supervisor::Known;
+use super::supervisor::SupervisorSlot;
 use super::{Pool, PoolSupervisor, Routing};
 use crate::actor::{Accepts, Child, Handlers, Restart};
 use crate::address::{Address, check_name};
@@ -115,7 +115,7 @@ impl<A: Handlers> PoolBuilder<A> {
         let name = name.into();
         let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
         let shared = Arc::new(Shared::new(node, address, (routing, keys), size));
-        let pool = Pool { shared: shared.clone(), known: Known::default() };
+        let pool = Pool { shared: shared.clone(), known: SupervisorSlot::default() };
         let known = pool.known.clone();
         let make = move || PoolSupervisor::new(worker.clone(), shared.clone(), known.clone());
         let child = Child::new(make);

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::actor::cell::Cell;
-use crate::actor::destination::Destination;
+use crate::actor::send::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
 use crate::address::Address;
 use crate::error::Cause;
@@ -202,7 +202,7 @@ impl<A: Handlers> ActorRef<A> {
     pub(super) fn near_cell(&self) -> Option<&Cell<A>> {
         match self.destination() {
             Destination::Local(near) => Some(near.cell()),
-            Destination::Elsewhere(_) => None,
+            Destination::ByAddress(_) => None,
         }
     }
 }

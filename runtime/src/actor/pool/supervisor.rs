@@ -22,11 +22,11 @@ use crate::{actor, handlers, message};
 /// name. Stopping it stops the workers and ends the pool.
 pub struct PoolSupervisor {
     workers: Box<dyn Workers>,
-    known: Known,
+    known: SupervisorSlot,
 }
 
 /// The supervisor of a pool, set at its first start. (Another actor may have its name later.)
-pub(super) type Known = Arc<RwLock<Option<ActorRef<PoolSupervisor>>>>;
+pub(super) type SupervisorSlot = Arc<RwLock<Option<ActorRef<PoolSupervisor>>>>;
 
 /// The workers of a pool, without their type.
 trait Workers: Send + Sync {
@@ -48,7 +48,11 @@ struct Team<A: Handlers> {
 }
 
 impl PoolSupervisor {
-    pub(super) fn new<A: Handlers>(worker: Child<A>, shared: Arc<Shared<A>>, known: Known) -> Self {
+    pub(super) fn new<A: Handlers>(
+        worker: Child<A>,
+        shared: Arc<Shared<A>>,
+        known: SupervisorSlot,
+    ) -> Self {
         PoolSupervisor { workers: Box::new(Team { worker, shared }), known }
     }
 }

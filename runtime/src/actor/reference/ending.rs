@@ -2,7 +2,7 @@
 
 use super::ActorRef;
 use crate::actor::Handlers;
-use crate::actor::destination::View;
+use crate::actor::send::destination::View;
 use crate::error::Cause;
 use crate::remote::{self, SendKind, Waiter, signals};
 use crate::resident::Halt;

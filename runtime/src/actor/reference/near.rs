@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
+use crate::actor::cell::route::{self, Label, forms};
 use crate::actor::cell::{Body, Cell, Letter, in_place};
-use crate::actor::port::{AnyActor, AskPort, Find, NewAsk, Port, SharedActor};
-use crate::actor::route::{self, Label, forms};
+use crate::actor::send::port::{AnyActor, AskPort, LocalHandle, NewAsk, Port, SharedActor};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
 use crate::error::Cause;
 use crate::message::Message;
@@ -38,25 +38,25 @@ impl<A: Handlers> Typed<A> for Cell<A> {
 }
 
 impl<A: Handlers> Near<A> {
-    pub(in crate::actor) fn new(cell: Arc<Cell<A>>) -> Self {
+    pub(crate) fn new(cell: Arc<Cell<A>>) -> Self {
         Near(cell)
     }
 
     #[inline]
-    pub(in crate::actor) fn cell(&self) -> &Cell<A> {
+    pub(crate) fn cell(&self) -> &Cell<A> {
         self.0.cell()
     }
 
-    pub(in crate::actor) fn shared(&self) -> Arc<Cell<A>> {
+    pub(crate) fn shared(&self) -> Arc<Cell<A>> {
         self.0.clone().shared()
     }
 
-    pub(in crate::actor) fn downgrade(&self) -> WeakNear<A> {
+    pub(crate) fn downgrade(&self) -> WeakNear<A> {
         WeakNear(Arc::downgrade(&self.0))
     }
 }
 
-impl<A: Handlers> Find for Near<A> {
+impl<A: Handlers> LocalHandle for Near<A> {
     fn actor(&self) -> AnyActor<'_> {
         AnyActor(self.cell())
     }
@@ -90,11 +90,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
     }
 
     #[inline(always)]
-    fn put_at_once(
-        &self,
-        message: &mut Option<M>,
-        mut asked: Option<&mut NewAsk<A::Reply>>,
-    ) -> bool {
+    fn try_put(&self, message: &mut Option<M>, mut asked: Option<&mut NewAsk<A::Reply>>) -> bool {
         if !A::Input::IS_MESSAGE || message.is_none() {
             return false;
         }
@@ -102,20 +98,14 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         let scope = Scope::here();
         let Ok(vacancy) = self.cell().mailbox().try_vacancy() else { return false };
         let Some(input) = A::Input::take_at_once(message) else { return false };
-        let (reply, ask) = match asked.as_deref_mut().map(NewAsk::open) {
-            Some((reply, ask)) => (reply, Some(ask)),
-            None => (ReplyTo::nobody(), None),
-        };
-        let (ask, label) = (scoped(ask, scope), const { &Label::of::<A, M>() });
-        let envelope = Some(A::envelope(input, reply)).into();
-        let called = vacancy.fill(Letter { label, ask, envelope });
+        let called = vacancy.fill(letter::<A, M>(input, asked.as_deref_mut(), scope));
         if let Some(asked) = asked {
             asked.called = called;
         }
         true
     }
 
-    fn handle_at_once(&self, message: &mut Option<M>, asked: &mut NewAsk<A::Reply>) -> bool {
+    fn try_handle_here(&self, message: &mut Option<M>, asked: &mut NewAsk<A::Reply>) -> bool {
         if !A::Input::IS_MESSAGE {
             return false;
         }
@@ -123,12 +113,24 @@ impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
         let (cell, scope) = (self.cell(), Scope::here());
         let Some(turn) = in_place::turn_of(cell.base(), cell.mailbox()) else { return false };
         let Some(input) = A::Input::take_at_once(message) else { return false };
-        let (reply, ask) = asked.open();
-        let (ask, label) = (scoped(Some(ask), scope), const { &Label::of::<A, M>() });
-        let envelope = Some(A::envelope(input, reply)).into();
-        in_place::handle(turn, &mut Letter { label, ask, envelope });
+        in_place::handle(turn, &mut letter::<A, M>(input, Some(asked), scope));
         true
     }
+}
+
+/// Returns a message as its actor gets it, as the ask `asked` if there is one.
+#[inline(always)]
+fn letter<A: Accepts<M>, M: Message>(
+    input: A::Input,
+    asked: Option<&mut NewAsk<A::Reply>>,
+    scope: Option<Box<Scope>>,
+) -> Letter<A::Envelope> {
+    let (reply, ask) = match asked.map(NewAsk::open) {
+        Some((reply, ask)) => (reply, Some(ask)),
+        None => (ReplyTo::nobody(), None),
+    };
+    let envelope = Some(A::envelope(input, reply)).into();
+    Letter { label: const { &Label::of::<A, M>() }, ask: scoped(ask, scope), envelope }
 }
 
 impl<A: Accepts<M>, M: Message> AskPort<M> for Near<A> {
@@ -142,10 +144,10 @@ impl<A: Handlers> Clone for Near<A> {
 }
 
 /// A [`Near`] that keeps nothing alive.
-pub(in crate::actor) struct WeakNear<A: Handlers>(Weak<dyn Typed<A>>);
+pub(crate) struct WeakNear<A: Handlers>(Weak<dyn Typed<A>>);
 
 impl<A: Handlers> WeakNear<A> {
-    pub(in crate::actor) fn upgrade(&self) -> Option<Near<A>> {
+    pub(crate) fn upgrade(&self) -> Option<Near<A>> {
         self.0.upgrade().map(Near)
     }
 }

@@ -34,7 +34,7 @@ impl Actor {
         *handled = (handled.0 + mail, true);
     }
 
-    /// Asks in place, like [`Turn::answer`]. Returns false if the asker must use the mailbox
+    /// Asks in place, as [`Turn::visit`] allows. Returns false if the asker must use the mailbox
     /// instead.
     fn answer(&self) -> bool {
         let Some(seat) = self.turn.take() else { return false };

@@ -1,0 +1,236 @@
+//! The registrations of an actor: timers, tasks, streams, watches.
+//!
+//! - **RL-1 ahead**: a due message of a registration is handled before the next message of the
+//!   mailbox. It needs no room there; the registrations of the actor bound the number of such
+//!   messages.
+//! - **RL-2 fair**: after [`limits::BATCH_MESSAGES_MAX`] of these in a row the mailbox has its
+//!   turn.
+//! - **RL-3 one incarnation**: a registration ends with the incarnation that made it, before the
+//!   next one begins.
+
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use ringpost_transport::shield;
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::timers::Timers;
+use super::watch::{Down, Watches};
+use crate::actor::cell::route::{Item, Label};
+use crate::actor::cell::{ActorHand, Cell};
+use crate::actor::send::reply::unanswered;
+use crate::actor::{Handlers, Task};
+use crate::limits;
+use crate::node::Node;
+use crate::resident::Resident;
+use crate::spans::Scope;
+use crate::tally::{Registered, Tally};
+
+/// A function that makes the message about the end of an actor.
+pub(crate) type MakeDown<A> = fn(Down, &Node) -> Option<Item<A>>;
+
+/// A due message, and its scope, if it has one.
+pub(crate) type DueItem<A> = (Item<A>, Option<Box<Scope>>);
+
+/// The last step of a task. The actor does it, in the scope of the handler that spawned the task.
+pub(crate) struct Step<A: Handlers> {
+    pub(crate) task: Task<A>,
+    pub(crate) scope: Option<Box<Scope>>,
+}
+
+pin_project! {
+    /// A task of an actor. If it is dropped before its end, it counts the `ReplyTo`s that it holds
+    /// and whose askers wait.
+    struct Counted<F> {
+        #[pin]
+        future: Option<F>,
+        unanswered: Arc<Mutex<usize>>,
+    }
+
+    impl<F> PinnedDrop for Counted<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            let dropped = unanswered(|| this.future.set(None));
+            *this.unanswered.lock() += dropped;
+        }
+    }
+}
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let future = self.project().future.as_pin_mut();
+        future.expect("it is there until it is dropped").poll(cx)
+    }
+}
+
+/// The timers, tasks, streams and watches of an actor. Owned by its context, and created with the
+/// first of them.
+pub(crate) struct Lane<A: Handlers> {
+    pub(crate) timers: Timers<A>,
+    pub(crate) tasks: JoinSet<Option<Step<A>>>,
+    /// The number of asks left unanswered by tasks that were dropped before their end.
+    unanswered: Arc<Mutex<usize>>,
+    /// One clone for each pipe whose step is still to be done.
+    pub(crate) pipes: Arc<()>,
+    pub(crate) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
+    pub(crate) watches: Watches,
+    /// Set by the first watch.
+    pub(crate) down: Option<MakeDown<A>>,
+    tally: Arc<Tally>,
+    /// The number of items taken since the last message of the mailbox.
+    row: usize,
+    /// The kind that is polled first.
+    turn: usize,
+}
+
+impl<A: Handlers> Lane<A> {
+    pub(crate) fn new(node: Node, tally: Arc<Tally>) -> Self {
+        Lane {
+            timers: Timers::new(node),
+            tasks: JoinSet::new(),
+            unanswered: Arc::default(),
+            pipes: Arc::default(),
+            streams: SelectAll::new(),
+            watches: Watches::default(),
+            down: None,
+            tally,
+            row: 0,
+            turn: 0,
+        }
+    }
+
+    /// Runs a task of the actor.
+    pub(crate) fn spawn(
+        &mut self,
+        future: impl Future<Output = Option<Step<A>>> + Send + 'static,
+        runtime: &Handle,
+    ) -> AbortHandle {
+        let task = Counted { future: Some(future), unanswered: self.unanswered.clone() };
+        let task = self.tasks.spawn_on(task, runtime);
+        self.count();
+        task
+    }
+
+    /// Takes the next due message (RL-1), unless it is the mailbox's turn (RL-2). Timers do not
+    /// wake the task: see [`wait`](Self::wait).
+    pub(crate) fn take(
+        &mut self,
+        cell: &Cell<A>,
+        hand: &ActorHand<A>,
+        cx: &mut Context<'_>,
+    ) -> Option<DueItem<A>> {
+        if self.row >= limits::BATCH_MESSAGES_MAX {
+            return None;
+        }
+        while let Poll::Ready(down) = self.watches.poll(cell.mailbox(), hand, cx) {
+            if let Some(item) = self.down.and_then(|make| make(down, cell.node())) {
+                self.row += 1;
+                return Some((item, None));
+            }
+        }
+        // Each kind is polled first in turn, so that a kind which always has an item delays no
+        // other.
+        for at in self.turn..self.turn + 3 {
+            let found = match at % 3 {
+                0 => {
+                    let due = self.timers.take_due(|| hand.is_empty() && cell.intake().is_empty());
+                    due.map(|item| (item, None))
+                }
+                1 => self.ended_task(cx),
+                _ => self.next_of_streams(cx).map(|item| (item, None)),
+            };
+            if found.is_some() {
+                self.turn = at + 1;
+                self.row += 1;
+                self.count();
+                return found;
+            }
+        }
+        self.count();
+        None
+    }
+
+    /// Updates the counts of registrations (TA-1).
+    pub(crate) fn count(&self) {
+        self.tally.set(Registered::Timers, self.timers.len());
+        self.tally.set(Registered::Tasks, self.tasks.len());
+        self.tally.set(Registered::Streams, self.streams.len());
+    }
+
+    /// Returns the number of open pipes.
+    pub(crate) fn open_pipes(&self) -> usize {
+        Arc::strong_count(&self.pipes) - 1
+    }
+
+    /// Registers the waker to be woken by the next timer.
+    pub(crate) fn wait(&mut self, cx: &mut Context<'_>) {
+        self.timers.wait(cx);
+    }
+
+    /// Records that the mailbox had its turn (RL-2). Returns true if it was the mailbox's.
+    pub(crate) fn rest(&mut self) -> bool {
+        std::mem::take(&mut self.row) >= limits::BATCH_MESSAGES_MAX
+    }
+
+    fn ended_task(&mut self, cx: &mut Context<'_>) -> Option<DueItem<A>> {
+        while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
+            match ended {
+                Ok(None) => {}
+                Ok(Some(Step { task, scope })) => {
+                    return Some(((const { &Label::of_task::<A>() }, A::task(task)), scope));
+                }
+                // A panic of a task is a panic of its actor.
+                Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+                Err(_aborted) => {}
+            }
+        }
+        None
+    }
+
+    fn next_of_streams(&mut self, cx: &mut Context<'_>) -> Option<Item<A>> {
+        match Pin::new(&mut self.streams).poll_next_unpin(cx) {
+            Poll::Ready(Some(None)) => {
+                // The message could not be made: the other kinds have their turn before the next
+                // item.
+                cx.waker().wake_by_ref();
+                None
+            }
+            Poll::Ready(item) => item.flatten(),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Ends all registrations, and waits for the tasks. Returns how many asks that leaves
+    /// unanswered whose askers wait.
+    pub(crate) async fn end(mut self) -> usize {
+        let by_tasks = self.unanswered.clone();
+        // Tasks that the program itself aborted before do not count.
+        let before = *by_tasks.lock();
+        let mut others = 0;
+        self.tasks.abort_all();
+        while let Some(ended) = self.tasks.join_next().await {
+            others += unanswered(|| shield::discard(ended));
+        }
+        others += unanswered(|| shield::discard(self));
+        let by_tasks = *by_tasks.lock() - before;
+        others + by_tasks
+    }
+}
+
+impl<A: Handlers> Drop for Lane<A> {
+    /// Resets the counts of registrations (TA-2).
+    fn drop(&mut self) {
+        for what in [Registered::Timers, Registered::Tasks, Registered::Streams] {
+            self.tally.set(what, 0);
+        }
+    }
+}

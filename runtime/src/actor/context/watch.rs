@@ -1,0 +1,264 @@
+//! Monitors: an actor is told when another actor has ended, and a program can wait for that.
+//!
+//! - **WA-1 once**: a watch tells once, however the watched actor ends, and nothing after
+//!   `unwatch`.
+//! - **WA-2 after its last message**: messages that the watched actor sent to the watcher before it
+//!   ended are handled before its [`Down`].
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures::future::{AbortHandle, Abortable, BoxFuture};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+
+use crate::actor::send::destination::{Destination, View};
+use crate::actor::send::port::LocalHandle;
+use crate::actor::send::wait::Wait;
+use crate::actor::{ActorRef, Handlers, Protocol, Recipient, Ref};
+use crate::address::Address;
+use crate::exit::ActorExit;
+use crate::mailbox::{Hand, Mailbox, Origin, Remote};
+use crate::message::{Codec, Message};
+use crate::mutants::planted;
+use crate::remote::{self, RemoteSender};
+use crate::resident::{Ended, Resident};
+use crate::schema::Hash;
+use crate::waits::Awaits;
+
+/// The message that a watched actor has ended, or its node is down. Sent by the runtime to the
+/// actor that [watches](crate::Context::watch) it, which has a handler for it: `fn down(&mut self,
+/// msg: Down)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Down {
+    /// The address of the actor, as in the watcher's reference.
+    pub actor: Address,
+    /// The exit of the actor.
+    pub exit: ActorExit,
+}
+
+#[diagnostic::do_not_recommend]
+impl Message for Down {
+    const NAME: &'static str = "Down";
+    const ID: u128 = Hash::new("ringpost::Down").end();
+    const CODEC: Option<Codec<Self>> = None;
+}
+
+/// A reference that can be watched: an [`ActorRef`], a [`Recipient`] or a [`Ref`]. Implemented by
+/// this crate only.
+pub trait Watchable: sealed::Watchable {}
+
+impl<T: sealed::Watchable> Watchable for T {}
+
+pub(crate) mod sealed {
+    use super::{Address, Met};
+
+    pub trait Watchable {
+        /// Returns the address of the actor.
+        fn place(&self) -> &Address;
+
+        /// Returns the actor, without its type.
+        fn met(&self) -> Met<'_>;
+    }
+}
+
+/// The actor that a reference leads to, without its type.
+pub struct Met<'a>(pub(crate) Peer<'a>);
+
+pub(crate) enum Peer<'a> {
+    /// An actor of this node.
+    Near(Arc<dyn Resident>),
+    /// An actor of another node.
+    Far(&'a RemoteSender),
+    /// No actor.
+    Nobody,
+}
+
+impl<A: Handlers> sealed::Watchable for ActorRef<A> {
+    fn place(&self) -> &Address {
+        self.address()
+    }
+
+    fn met(&self) -> Met<'_> {
+        met(self.destination(), |near| near.shared())
+    }
+}
+
+impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
+    fn place(&self) -> &Address {
+        self.address()
+    }
+
+    fn met(&self) -> Met<'_> {
+        met(self.destination(), |near| near.shared())
+    }
+}
+
+impl<P: Protocol> sealed::Watchable for Ref<P> {
+    fn place(&self) -> &Address {
+        self.address()
+    }
+
+    fn met(&self) -> Met<'_> {
+        met(self.destination(), |near| near.shared())
+    }
+}
+
+fn met<P: LocalHandle>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>) -> Met<'_> {
+    if let Some(settled) = to.settled() {
+        return Met(match settled.view() {
+            View::Local(actor) => Peer::Near(near(actor)),
+            _ => Peer::Nobody,
+        });
+    }
+    Met(match to.view() {
+        View::Local(actor) => Peer::Near(near(actor)),
+        View::Remote(sender, _) => Peer::Far(sender),
+        View::Dead(_) => Peer::Nobody,
+    })
+}
+
+/// Returns a future of the end of an actor, and the origin of the actor's messages.
+fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
+    match peer {
+        Peer::Near(actor) => (Box::pin(Ended::of(actor)), None),
+        Peer::Far(sender) => (remote::closed(sender), Some(sender.peer_number())),
+        Peer::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), None),
+    }
+}
+
+impl<A: Handlers> ActorRef<A> {
+    /// Waits until the actor has ended, its state is dropped and its name is free. An actor that
+    /// waits for itself waits forever.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_stopped(&self) -> ActorExit {
+        has_stopped(self).await
+    }
+}
+
+impl<M: Message, R: Send + 'static> Recipient<M, R> {
+    /// Waits until the actor has ended, as [`ActorRef::wait_stopped`] does.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_stopped(&self) -> ActorExit {
+        has_stopped(self).await
+    }
+}
+
+impl<P: Protocol> Ref<P> {
+    /// Waits until the actor has ended, as [`ActorRef::wait_stopped`] does.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait_stopped(&self) -> ActorExit {
+        has_stopped(self).await
+    }
+}
+
+/// Waits until the actor that a reference leads to now has ended. If a handler waits so for an
+/// actor of this node, the wait is recorded.
+pub(crate) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
+    match actor.met().0 {
+        Peer::Near(actor) => {
+            let _wait = Wait::begin(&*actor, Awaits::End);
+            Ended::of(actor).await
+        }
+        Peer::Far(sender) => remote::closed(sender).await,
+        Peer::Nobody => ActorExit::NoActor,
+    }
+}
+
+/// Returns a future of the end of an actor, which waits from now on.
+pub(crate) fn down_of(actor: &impl sealed::Watchable) -> BoxFuture<'static, Down> {
+    let (place, (end, _)) = (actor.place().clone(), end_of(actor.met().0));
+    Box::pin(async move { Down { actor: place, exit: end.await } })
+}
+
+/// Returns the address of an actor, and a future of its end.
+#[cfg(feature = "test-kit")]
+pub(crate) fn exit_of(actor: &impl Watchable) -> (Address, BoxFuture<'static, ActorExit>) {
+    (actor.place().clone(), end_of(actor.met().0).0)
+}
+
+/// The actors that one actor watches. Owned by its lane.
+#[derive(Default)]
+pub(crate) struct Watches {
+    ends: FuturesUnordered<Abortable<BoxFuture<'static, (Down, Origin)>>>,
+    by_address: HashMap<Address, AbortHandle>,
+    /// The ends that are not told yet, by the node of the actor, each with the count of messages
+    /// that arrived from there before (WA-2). The counts grow, so only the first of each node is
+    /// checked.
+    downs: BTreeMap<Origin, VecDeque<(u64, Down)>>,
+}
+
+impl Watches {
+    /// Begins to watch an actor, unless it is watched already or its end is about to be told.
+    pub(crate) fn watch(&mut self, actor: &impl sealed::Watchable) {
+        let address = actor.place().clone();
+        let is_told = self.downs.values().flatten().any(|(_, down)| down.actor == address);
+        if is_told || self.by_address.contains_key(&address) {
+            return;
+        }
+        let (handle, registration) = AbortHandle::new_pair();
+        let ((end, from), place) = (end_of(actor.met().0), address.clone());
+        let mut down: BoxFuture<'static, (Down, Origin)> =
+            Box::pin(async move { (Down { actor: place, exit: end.await }, from) });
+        // Polled now, because the handler may make the actor end next.
+        if let Poll::Ready(down_now) = down.poll_unpin(&mut Context::from_waker(Waker::noop())) {
+            down = Box::pin(std::future::ready(down_now));
+        }
+        self.ends.push(Abortable::new(down, registration));
+        self.by_address.insert(address, handle);
+    }
+
+    /// Stops watching an actor. Returns true if it was watched, and its end was not told (WA-1).
+    pub(crate) fn unwatch(&mut self, actor: &Address) -> bool {
+        let mut was_waiting = false;
+        self.downs.retain(|_, downs| {
+            let count = downs.len();
+            downs.retain(|(_, down)| down.actor != *actor);
+            was_waiting |= downs.len() < count;
+            !downs.is_empty()
+        });
+        let handle = self.by_address.remove(actor);
+        handle.inspect(AbortHandle::abort).is_some() || was_waiting
+    }
+
+    /// Waits for the end of a watched actor, and until all its earlier messages were begun.
+    pub(crate) fn poll<L: Send + 'static, R: Remote + Send + 'static>(
+        &mut self,
+        mailbox: &Mailbox<L, R>,
+        hand: &Hand<L, R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Down> {
+        while let Poll::Ready(Some(ended)) = self.ends.poll_next_unpin(cx) {
+            // An error means that the actor is no longer watched.
+            if let Ok((down, from)) = ended {
+                self.by_address.remove(&down.actor);
+                let downs = self.downs.entry(from).or_default();
+                downs.push_back((mailbox.mark(from), down));
+            }
+        }
+        let has_passed = |from, mark| planted!(EarlyDown) || mailbox.has_passed(from, mark, hand);
+        let mut firsts = self.downs.iter().filter_map(|(from, all)| Some((*from, all.front()?.0)));
+        match firsts.find(|(from, mark)| has_passed(*from, *mark)) {
+            Some((from, _)) => self.take(from).map_or(Poll::Pending, Poll::Ready),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Removes the first end, among the actors of `from`, that is not told yet.
+    fn take(&mut self, from: Origin) -> Option<Down> {
+        let downs = self.downs.get_mut(&from)?;
+        let (_, down) = downs.pop_front()?;
+        if downs.is_empty() {
+            self.downs.remove(&from);
+        }
+        Some(down)
+    }
+}

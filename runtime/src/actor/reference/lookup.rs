@@ -1,0 +1,313 @@
+//! Finding actors by name.
+
+mod found;
+
+use ringpost_transport::id::NodeName;
+
+use super::protocol::{Served, missing};
+use crate::actor::send::destination::{Destination, View};
+use crate::actor::{ActorRef, Handlers, Protocol, Recipient, Ref, SpawnOptions, kind_of};
+use crate::address::{Address, check_name};
+use crate::ends::Revival;
+use crate::error::{Cause, LookupError, SpawnError};
+use crate::message::Message;
+use crate::node::Node;
+use crate::schema::Kind;
+use found::{Finding, Found};
+
+impl Node {
+    /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
+    /// there: the future is ready when the other node has said that it has such an actor.
+    ///
+    /// The reference leads to exactly this actor, also when the name is another one's later; for
+    /// one that follows the name there is [`named`](Node::named).
+    ///
+    /// # Errors
+    /// [`LookupError`]: the path is none, or there is no such actor, it is of another type, or its
+    /// node is down; [`when_named`](Node::when_named) waits for it.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    #[inline(never)]
+    pub fn actor<A: Handlers>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<ActorRef<A>, LookupError>> + Send {
+        Finding { looking: self.look(path, kind_of::<A>()), lead: reference_to }
+    }
+
+    /// Returns a reference to whatever actor has the name `"node/name"`, or `"name"` on this node,
+    /// whenever it is used: on this node each send looks it up, on another one each link, and again
+    /// when the actor that was found has ended. So it serves also after a restart of its node; and
+    /// one message may be handled by one actor, and the next by another, that knows nothing of the
+    /// first. It looks nothing up now: where nothing has the name, a send fails with
+    /// [`NoSuchActor`](Cause::NoSuchActor), and with [`WrongActorType`](Cause::WrongActorType) if
+    /// an actor of another type has it. Where only a message or a protocol of the actor is known,
+    /// there are [`named_recipient`](Node::named_recipient) and
+    /// [`named_reference`](Node::named_reference).
+    ///
+    /// Two such references are equal if their names are, and equal to none that was
+    /// [found](Node::actor).
+    ///
+    /// # Errors
+    /// [`LookupError`] when the path is none.
+    pub fn named<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
+        Ok(ActorRef::bind(self, self.parse(path)?))
+    }
+
+    /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and
+    /// a link to its node, also while that is down. A name of another node is looked up again and
+    /// again over the link, with pauses of [`limits::LOOK_UP_AGAIN`](crate::limits::LOOK_UP_AGAIN)
+    /// at most. Of an actor that is known by a message or a protocol only, do so with
+    /// [`when_recipient`](Node::when_recipient) or [`when_reference`](Node::when_reference).
+    ///
+    /// # Errors
+    /// [`LookupError`] when waiting cannot help: the path is none, the actor is of another type, or
+    /// this node has no network or is shutting down.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn when_named<A: Handlers>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<ActorRef<A>, LookupError>> + Send {
+        Finding { looking: self.when_found(path, kind_of::<A>()), lead: reference_to }
+    }
+
+    /// Finds the actor at a path, of whatever type, as one that accepts `M` and, when `R` is not
+    /// [`Unasked`](crate::send::Unasked), answers `R`. The type that it is kept as says both:
+    /// `let notes: Recipient<Note> = node.recipient("beta/notes").await?`.
+    ///
+    /// As with [`actor`](Node::actor), it leads to exactly this actor: for one that follows the
+    /// name there is [`named_recipient`](Node::named_recipient).
+    ///
+    /// # Errors
+    /// As [`actor`](Node::actor); [`when_recipient`](Node::when_recipient) waits for it. If an
+    /// actor of another node does not accept the message, that is found out when it is sent one.
+    ///
+    /// # Cancel safety
+    /// As [`actor`](Node::actor).
+    pub fn recipient<M: Message, R: Send + 'static>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Recipient<M, R>, LookupError>> + Send {
+        Finding { looking: self.look(path, Kind::ANY), lead: recipient_of }
+    }
+
+    /// Returns a recipient that leads to whatever actor has the name whenever it is used, as
+    /// [`named`](Node::named) does. If that actor does not accept `M`, or answers otherwise, a send
+    /// fails with [`NotAccepted`](Cause::NotAccepted), or, where only the layout is another one,
+    /// with [`SchemaMismatch`](Cause::SchemaMismatch).
+    ///
+    /// # Errors
+    /// [`LookupError`] when the path is none.
+    pub fn named_recipient<M: Message, R: Send + 'static>(
+        &self,
+        path: &str,
+    ) -> Result<Recipient<M, R>, LookupError> {
+        Ok(Recipient::bind(self, self.parse(path)?))
+    }
+
+    /// Finds the actor at a path as [`recipient`](Node::recipient) does, and waits for it as
+    /// [`when_named`](Node::when_named) does.
+    ///
+    /// # Errors
+    /// As [`when_named`](Node::when_named), and [`NotAccepted`](Cause::NotAccepted) when there is
+    /// an actor of this node that does not accept the message.
+    ///
+    /// # Cancel safety
+    /// As [`when_named`](Node::when_named).
+    pub fn when_recipient<M: Message, R: Send + 'static>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Recipient<M, R>, LookupError>> + Send {
+        Finding { looking: self.when_found(path, Kind::ANY), lead: recipient_of }
+    }
+
+    /// Finds the actor at a path, of whatever type, as one that serves the protocol `P`.
+    ///
+    /// As with [`actor`](Node::actor), it leads to exactly this actor: for one that follows the
+    /// name there is [`named_reference`](Node::named_reference).
+    ///
+    /// # Errors
+    /// As [`actor`](Node::actor), and [`when_reference`](Node::when_reference) waits for it;
+    /// [`LookupError::NotServed`], with the first message of the protocol that the actor does not
+    /// accept, or that its node was built with another layout of.
+    ///
+    /// # Cancel safety
+    /// As [`actor`](Node::actor).
+    pub fn reference<P: Protocol>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Ref<P>, LookupError>> + Send {
+        Finding { looking: self.look(path, Kind::ANY), lead: served_by }
+    }
+
+    /// Returns a reference that leads to whatever actor has the name whenever it is used, as
+    /// [`named`](Node::named) does. Whether that actor serves the protocol is found out by each
+    /// send: it fails with [`NotAccepted`](Cause::NotAccepted), or, where only the layout is
+    /// another one, with [`SchemaMismatch`](Cause::SchemaMismatch). An actor of another node takes
+    /// those messages of the protocol that it accepts; one of this node takes none of them unless
+    /// it serves them all.
+    ///
+    /// # Errors
+    /// [`LookupError`] when the path is none.
+    pub fn named_reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
+        Ok(Ref::bind(self, self.parse(path)?))
+    }
+
+    /// Finds the actor at a path as [`reference`](Node::reference) does, and waits for it as
+    /// [`when_named`](Node::when_named) does.
+    ///
+    /// ```
+    /// use ringpost::prelude::*;
+    ///
+    /// #[protocol]
+    /// pub trait Greets {
+    ///     fn greeting(name: String) -> String;
+    /// }
+    ///
+    /// #[actor]
+    /// struct Host;
+    ///
+    /// #[handlers]
+    /// impl Host {
+    ///     #[handler(protocol = Greets)]
+    ///     fn greeting(&self, name: String) -> String {
+    ///         format!("hello, {name}")
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// let node = Node::builder("alpha").start().await?;
+    /// let client = node.clone();
+    /// let greeted = tokio::spawn(async move {
+    ///     let host: Ref<Greets> = client.when_reference("host").await?;
+    ///     host.greeting("ada".into()).await.map_err(BoxError::from)
+    /// });
+    /// node.spawn("host", Host).await?;
+    /// assert_eq!(greeted.await??, "hello, ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`when_named`](Node::when_named); [`LookupError::NotServed`] when the actor that is there
+    /// does not serve the protocol.
+    ///
+    /// # Cancel safety
+    /// As [`when_named`](Node::when_named).
+    pub fn when_reference<P: Protocol>(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Ref<P>, LookupError>> + Send {
+        Finding { looking: self.when_found(path, Kind::ANY), lead: served_by }
+    }
+
+    /// Finds the actor of this node that has a name, which may be starting still, or spawns one
+    /// that `make` makes; returns then when it has started. Of several callers at once, one spawns.
+    ///
+    /// # Errors
+    /// [`SpawnError`] as of [`spawn`](Node::spawn); [`WrongType`](SpawnError::WrongType) when an
+    /// actor of another type has the name.
+    ///
+    /// # Cancel safety
+    /// As of [`spawn`](Node::spawn).
+    pub async fn actor_or_spawn<A: Handlers>(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> A,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        let address = Address::by_name(self.shared_name().clone(), check_name(name)?);
+        let named: ActorRef<A> = ActorRef::bind(self, address);
+        if let Some(found) = has_name(&named)? {
+            return Ok(found);
+        }
+        let actor = make();
+        loop {
+            match self.place(SpawnOptions::named(name), Revival::Never) {
+                Ok(cell) => {
+                    self.run(cell.clone(), actor, None).await?;
+                    return Ok(ActorRef::local(cell));
+                }
+                // Another caller was quicker. If its actor is gone already, so is its claim.
+                Err(SpawnError::NameTaken(_)) => {
+                    if let Some(found) = has_name(&named)? {
+                        return Ok(found);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn parse(&self, path: &str) -> Result<Address, LookupError> {
+        let Some((node, name)) = path.split_once('/') else {
+            return Ok(Address::by_name(self.shared_name().clone(), check_name(path)?));
+        };
+        NodeName::new(node)?;
+        Ok(Address::by_name(node.into(), check_name(name)?))
+    }
+}
+
+/// Returns a reference to the actor that was looked up at an address.
+fn reference_to<A: Handlers>(
+    node: &Node,
+    address: &Address,
+    found: Found,
+) -> Result<ActorRef<A>, LookupError> {
+    found.destination(node, address).map(ActorRef::new)
+}
+
+fn recipient_of<M: Message, R: Send + 'static>(
+    node: &Node,
+    address: &Address,
+    found: Found,
+) -> Result<Recipient<M, R>, LookupError> {
+    found.destination(node, address).map(Recipient::new)
+}
+
+/// Returns a reference to the actor that was looked up at an address, if it serves a protocol
+/// (PT-1).
+fn served_by<P: Protocol>(
+    node: &Node,
+    address: &Address,
+    found: Found,
+) -> Result<Ref<P>, LookupError> {
+    let not_served = |(message, cause): (_, Cause)| LookupError::NotServed {
+        path: address.to_string(),
+        protocol: P::NAME,
+        message,
+        cause: Box::new(cause),
+    };
+    let to = match found {
+        Found::Here(actor) => {
+            let served = Served::of_all(actor.0);
+            served
+                .map(Destination::Local)
+                .map_err(|call| not_served((call.name, Cause::NotAccepted)))?
+        }
+        Found::There(found, sender, accepted) => {
+            if let Some(missing) = missing::<P>(&accepted) {
+                return Err(not_served(missing));
+            }
+            Destination::remote(found, sender, node.clone())
+        }
+    };
+    Ok(Ref::new(to))
+}
+
+/// Returns the actor of this node that has the name of a reference, if any has.
+fn has_name<A: Handlers>(named: &ActorRef<A>) -> Result<Option<ActorRef<A>>, SpawnError> {
+    let now = named.destination().now();
+    match now.view() {
+        View::Dead(Cause::NoSuchActor | Cause::Shutdown) => Ok(None),
+        View::Dead(cause) => Err(SpawnError::WrongType(not_found(named.address(), cause.clone()))),
+        View::Local(_) | View::Remote(..) => Ok(Some(ActorRef::new(now))),
+    }
+}
+
+fn not_found(address: &Address, cause: Cause) -> LookupError {
+    LookupError::NotFound { path: address.to_string(), cause }
+}

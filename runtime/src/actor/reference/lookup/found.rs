@@ -1,0 +1,199 @@
+//! A look at the actor that has a name, and the wait for one. All but the last step knows no type
+//! of an actor, so that it is compiled once, and not for each type of a program.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::future::BoxFuture;
+use ringpost_transport::log;
+
+use super::not_found;
+use crate::actor::send::destination::Destination;
+use crate::actor::send::port::{LocalHandle, SharedActor};
+use crate::address::Address;
+use crate::error::{Cause, LookupError};
+use crate::limits;
+use crate::mailbox::Outlined;
+use crate::node::Node;
+use crate::remote::{self, Accepted, RemoteSender, Waiter};
+use crate::schema::Kind;
+
+/// An actor that was found. Made by [`Looking`].
+pub(super) enum Found {
+    Here(SharedActor),
+    /// Exactly this actor of another node, and what it accepts.
+    There(Address, RemoteSender, Arc<[Accepted]>),
+}
+
+impl Found {
+    /// Returns where it is, which was looked up at an address. One of this node is looked at with
+    /// its type.
+    pub(super) fn destination<P: LocalHandle>(
+        self,
+        node: &Node,
+        address: &Address,
+    ) -> Result<Destination<P>, LookupError> {
+        match self {
+            Found::Here(actor) => match P::of(actor) {
+                Ok(near) => Ok(Destination::Local(near)),
+                Err(cause) => Err(not_found(address, cause)),
+            },
+            Found::There(address, sender, _) => {
+                Ok(Destination::remote(address, sender, node.clone()))
+            }
+        }
+    }
+}
+
+/// A look at the actor at a path that ends with a `T` which leads to it. Polled by its caller. (No
+/// `async fn`: it would be compiled into each function that looks.)
+pub(super) struct Finding<'n, 'p, T> {
+    pub(super) looking: Outlined<Looking<'n, 'p>>,
+    pub(super) lead: fn(&Node, &Address, Found) -> Result<T, LookupError>,
+}
+
+impl<T> Future for Finding<'_, '_, T> {
+    type Output = Result<T, LookupError>;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match Pin::new(&mut self.looking).poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok((address, found))) => {
+                Poll::Ready((self.lead)(self.looking.node, &address, found))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+/// A look at the actor at a path: its address, and what was found there. Made by [`Node::look`] and
+/// [`Node::when_found`].
+pub(super) struct Looking<'n, 'p> {
+    node: &'n Node,
+    path: &'p str,
+    /// The type that an actor of another node is to be of.
+    kind: Kind,
+    waits: bool,
+    /// There where it waits for another node, or for a name.
+    wait: Option<BoxFuture<'n, (Address, Result<Found, Cause>)>>,
+}
+
+impl Future for Looking<'_, '_> {
+    type Output = Result<(Address, Found), LookupError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Looking { node, path, kind, waits, wait } = &mut *self;
+        let (node, kind, waits) = (*node, *kind, *waits);
+        let wait = match wait {
+            Some(wait) => wait,
+            None => {
+                let address = node.parse(path)?;
+                if !waits && address.node() == node.name() {
+                    return Poll::Ready(match node.resident(&address) {
+                        Ok(actor) => Ok((address, Found::Here(SharedActor(actor)))),
+                        Err(cause) => Err(not_found(&address, cause)),
+                    });
+                }
+                wait.insert(Box::pin(node.find(address, kind, waits)))
+            }
+        };
+        let (address, found) = ready!(wait.as_mut().poll(cx));
+        Poll::Ready(match found {
+            Ok(found) => Ok((address, found)),
+            Err(cause) => Err(not_found(&address, cause)),
+        })
+    }
+}
+
+impl Node {
+    /// Looks at the actor at a path. One of another node is to be of this `kind`.
+    pub(super) fn look<'n, 'p>(&'n self, path: &'p str, kind: Kind) -> Outlined<Looking<'n, 'p>> {
+        Outlined::new(Looking { node: self, path, kind, waits: false, wait: None })
+    }
+
+    /// Looks at the actor at a path as [`look`](Self::look) does, and waits while trying again can
+    /// help.
+    pub(super) fn when_found<'n, 'p>(
+        &'n self,
+        path: &'p str,
+        kind: Kind,
+    ) -> Outlined<Looking<'n, 'p>> {
+        Outlined::new(Looking { node: self, path, kind, waits: true, wait: None })
+    }
+
+    async fn find(
+        &self,
+        address: Address,
+        kind: Kind,
+        waits: bool,
+    ) -> (Address, Result<Found, Cause>) {
+        let found = if waits {
+            self.find_again(&address, kind).await
+        } else {
+            self.look_with(&address, kind, Waiter::default()).await
+        };
+        (address, found)
+    }
+
+    async fn look_with(
+        &self,
+        address: &Address,
+        kind: Kind,
+        waiter: Waiter,
+    ) -> Result<Found, Cause> {
+        if address.node() == self.name() {
+            return Ok(Found::Here(SharedActor(self.resident(address)?)));
+        }
+        let sender = self.sender(address, kind)?;
+        let (found, sender, accepted) = remote::find(&sender, waiter).await?;
+        Ok(Found::There(found, sender, accepted))
+    }
+
+    /// Finds the actor at an address, and waits while trying again can help.
+    async fn find_again(&self, address: &Address, kind: Kind) -> Result<Found, Cause> {
+        let is_near = address.node() == self.name();
+        let mut pause = limits::LOOK_UP_AGAIN / 64;
+        loop {
+            let mut named = pin!(self.residents().next_name());
+            named.as_mut().enable();
+            let mut waiter = Waiter::default();
+            waiter.wait_for_link();
+            let found = self.unless_leaving(self.look_with(address, kind, waiter)).await;
+            let cause = match found.ok_or(Cause::Shutdown)? {
+                Err(cause) if cause.is_retryable() => cause,
+                found => return found,
+            };
+            log::debug!(%address, %cause, "not named yet");
+            let waited = if is_near {
+                self.unless_leaving(named).await
+            } else {
+                self.unless_leaving(tokio::time::sleep(pause)).await
+            };
+            waited.ok_or(Cause::Shutdown)?;
+            pause = (2 * pause).min(limits::LOOK_UP_AGAIN);
+        }
+    }
+
+    /// Waits for something, but not on a node that is shutting down.
+    async fn unless_leaving<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        let mut wait = pin!(wait);
+        loop {
+            // Also notified when no name is given any more.
+            let mut news = pin!(self.residents().next_name());
+            news.as_mut().enable();
+            if let Poll::Ready(done) = futures::poll!(&mut wait) {
+                return Some(done);
+            }
+            if self.residents().is_closed() {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                done = &mut wait => return Some(done),
+                () = news => {}
+            }
+        }
+    }
+}

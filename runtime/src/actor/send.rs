@@ -1,0 +1,17 @@
+//! Sends: what a message passes from a reference to a mailbox, or to the link of another node, and
+//! the way of its answer back.
+
+pub(crate) mod ask;
+pub(crate) mod ask_set;
+pub(crate) mod asker_gone;
+pub(crate) mod asking;
+pub(crate) mod destination;
+pub(crate) mod entry;
+pub(crate) mod permit;
+pub(crate) mod port;
+pub(crate) mod remote_send;
+pub(crate) mod reply;
+pub(crate) mod sending;
+pub(crate) mod tell;
+pub(crate) mod time_limit;
+pub(crate) mod wait;

@@ -1,0 +1,158 @@
+//! Ends the asks that a handler makes when the handler's own asker has gone.
+
+use std::cell::Cell;
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use slab::Slab;
+
+use crate::actor::ReplyTo;
+
+/// The signal to the asks of a handler that its asker dropped its ask, or that the asker's node is
+/// down.
+#[derive(Default)]
+pub(crate) struct AskerGone(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    has_gone: bool,
+    waiting: Slab<Waker>,
+}
+
+/// The slot of a waiting ask. Small, because every ask has one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place(NonZeroU32);
+
+impl Place {
+    fn of(index: usize) -> Option<Self> {
+        u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(Place)
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+impl AskerGone {
+    /// Waits until the asker has gone. The caller keeps `place`, which is `None` at first, and
+    /// gives it back with [`leave`](Self::leave).
+    pub(crate) fn poll(&self, place: &mut Option<Place>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if state.has_gone {
+            return Poll::Ready(());
+        }
+        let old = match *place {
+            None => {
+                *place = Place::of(state.waiting.insert(cx.waker().clone()));
+                return Poll::Pending;
+            }
+            Some(place) => match state.waiting.get_mut(place.index()) {
+                Some(waker) if !waker.will_wake(cx.waker()) => {
+                    Some(std::mem::replace(waker, cx.waker().clone()))
+                }
+                _ => None,
+            },
+        };
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Drops the waker of a wait.
+    pub(crate) fn leave(&self, place: Option<Place>) {
+        let old = place.and_then(|place| self.0.lock().waiting.try_remove(place.index()));
+        drop(old);
+    }
+
+    fn tell(&self) {
+        let mut state = self.0.lock();
+        state.has_gone = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+thread_local! {
+    /// The signal of the handler that is being polled, if it answers an asker; `Some(None)` as long
+    /// as none of its asks waits for the signal.
+    static ASKER: Cell<Option<Option<Arc<AskerGone>>>> = const { Cell::new(None) };
+}
+
+/// Returns the signal that the asker of the calling handler has gone; `None` if the caller is not a
+/// handler, or its handler took the `ReplyTo`.
+pub(crate) fn asker_gone() -> Option<Arc<AskerGone>> {
+    let mut asker = ASKER.take();
+    let gone = asker.as_mut().map(|gone| gone.get_or_insert_default().clone());
+    ASKER.set(asker);
+    gone
+}
+
+/// Calls `act` outside the current handler, so that its asks do not depend on the handler's asker.
+pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
+    let asker = ASKER.take();
+    let done = act();
+    ASKER.set(asker);
+    done
+}
+
+pin_project! {
+    /// A handler whose output is the answer to its asker.
+    pub struct Answering<'a, R, F> {
+        reply: &'a ReplyTo<R>,
+        gone: Option<Arc<AskerGone>>,
+        #[pin]
+        handler: F,
+    }
+}
+
+/// Runs `handler`, whose output is the answer for `reply`. The asks that it makes end when its
+/// asker has gone.
+pub fn answering<R, F: Future>(reply: &ReplyTo<R>, handler: F) -> Answering<'_, R, F> {
+    Answering { reply, gone: None, handler }
+}
+
+impl<R, F: Future> Future for Answering<'_, R, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if !this.reply.is_awaited() {
+            return this.handler.poll(cx);
+        }
+        let polled = {
+            let _lent = Lent::of(this.gone);
+            this.handler.poll(cx)
+        };
+        if polled.is_pending()
+            && let Some(gone) = this.gone
+            && this.reply.poll_gone(cx).is_ready()
+        {
+            gone.tell();
+        }
+        polled
+    }
+}
+
+/// Holds the signal of a handler in [`ASKER`] while the handler is polled.
+struct Lent<'a> {
+    gone: &'a mut Option<Arc<AskerGone>>,
+    outer: Option<Option<Arc<AskerGone>>>,
+}
+
+impl<'a> Lent<'a> {
+    fn of(gone: &'a mut Option<Arc<AskerGone>>) -> Self {
+        let outer = ASKER.replace(Some(gone.take()));
+        Lent { gone, outer }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        *self.gone = ASKER.replace(self.outer.take()).flatten();
+    }
+}

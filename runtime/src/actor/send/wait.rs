@@ -1,0 +1,139 @@
+//! The waits of handlers for other actors, as their sends record them.
+
+use std::sync::Arc;
+
+use crate::address::Address;
+use crate::busy::{began, note_wait, running};
+use crate::error::Cause;
+use crate::limits;
+use crate::resident::Resident;
+use crate::residents::Residents;
+use crate::waits::{AskChain, Asker, Awaits, Chain, WaitingActor, WaitsFor, Whom};
+
+/// The wait of a handler of this node for another actor, or the wait of the asker whose ask the
+/// caller hands on. Owned by the send that waits; dropping it ends the wait.
+pub(crate) struct Wait {
+    asker: Asker,
+    /// Set if the wait belongs to another send, which ends it.
+    is_handed_on: bool,
+}
+
+impl Wait {
+    /// Records that the calling handler waits for `whom`. Returns `None` if the caller is not a
+    /// handler, is a handler of another node, or waits for too many actors already.
+    pub(crate) fn begin(whom: &dyn Resident, what: Awaits) -> Option<Self> {
+        let shown = |waiter: &dyn WaitingActor| match waiter.node_number() == whom.node_number() {
+            true => Whom::Near(whom.id()),
+            // The two nodes are in one process.
+            false => Whom::Far(whom.address().clone(), whom.kind().name),
+        };
+        Wait::note(|id| whom.home().actor(id), shown, what)
+    }
+
+    /// Records that the calling handler asks `whom`. Returns `None` as [`begin`](Self::begin) does.
+    ///
+    /// # Errors
+    /// [`Cause::Cycle`] if `whom` waits for the answer of that handler, directly or through others
+    /// (CH-1).
+    pub(crate) fn begin_ask(whom: &dyn Resident) -> Result<Option<Self>, Cause> {
+        let wait = match AskChain::handed_on() {
+            Some(asker) => asker.map(Wait::handed_on),
+            None => Wait::begin(whom, Awaits::Answer),
+        };
+        let waits_for_it = |wait: &Wait| wait.askers().is_some_and(|it| it.leads_to(whom.token()));
+        match wait {
+            Some(wait) if waits_for_it(&wait) => Err(wait.cycle_with(&whom.shown().to_string())),
+            wait => Ok(wait),
+        }
+    }
+
+    /// Records that the calling handler waits for an actor of another node. Returns `None` as
+    /// [`begin`](Self::begin) does.
+    pub(crate) fn elsewhere(
+        residents: &Residents,
+        (address, kind): (&Address, &'static str),
+        what: Awaits,
+    ) -> Option<Self> {
+        match AskChain::handed_on() {
+            Some(asker) => asker.map(Wait::handed_on),
+            None => {
+                let whom = |_: &dyn WaitingActor| Whom::Far(address.clone(), kind);
+                Wait::note(|id| residents.by_id(id), whom, what)
+            }
+        }
+    }
+
+    fn handed_on(asker: Asker) -> Self {
+        Wait { asker, is_handed_on: true }
+    }
+
+    fn note(
+        by_id: impl FnOnce(u64) -> Option<Arc<dyn Resident>>,
+        whom: impl FnOnce(&dyn WaitingActor) -> Whom,
+        what: Awaits,
+    ) -> Option<Self> {
+        let running = running()?;
+        let chain = AskChain::chain(|asked| {
+            let waiter = by_id(running.id).filter(|waiter| waiter.token() == running.token)?;
+            Some(Chain::new(waiter, asked))
+        })?;
+        note_wait();
+        let waiter = chain.near()?;
+        let whom = whom(&**waiter);
+        let number = {
+            let mut waits = waiter.waits().lock();
+            let waits = waits.get_or_insert_default();
+            if waits.actors.len() >= limits::WAITS_MAX {
+                return None;
+            }
+            if waits.actors.is_empty() {
+                // Most handlers wait for one actor at a time.
+                waits.actors.reserve_exact(1);
+            }
+            waits.noted += 1;
+            let (number, since, chain) = (waits.noted, began(), chain.clone());
+            waits.actors.push(WaitsFor { number, whom, what, since, chain });
+            number
+        };
+        Some(Wait { asker: Asker { chain, wait: number }, is_handed_on: false })
+    }
+
+    /// Changes the event that the handler waits for.
+    pub(crate) fn set(&self, what: Awaits) {
+        if let Some(actor) = self.asker.chain.near().filter(|_| !self.is_handed_on) {
+            let mut waits = actor.waits().lock();
+            let mut notes = waits.iter_mut().flat_map(|waits| &mut waits.actors);
+            if let Some(note) = notes.find(|note| note.number == self.asker.wait) {
+                note.what = what;
+            }
+        }
+    }
+
+    /// Returns the wait, as an entry for the chain of an ask.
+    pub(crate) fn asker(&self) -> &Asker {
+        &self.asker
+    }
+
+    /// Returns the asker of the ask in hand, with its chain.
+    fn askers(&self) -> Option<Asker> {
+        if self.is_handed_on { Some(self.asker.clone()) } else { self.asker.chain.asker() }
+    }
+
+    /// Returns the error of an ask of `whom`, which would close a cycle.
+    pub(crate) fn cycle_with(&self, whom: &str) -> Cause {
+        Cause::Cycle(self.asker.clone().cycle_with(whom).into())
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let Some(actor) = self.asker.chain.near().filter(|_| !self.is_handed_on) else { return };
+        let mut waits = actor.waits().lock();
+        let old = waits.as_mut().and_then(|waits| {
+            let place = waits.actors.iter().position(|note| note.number == self.asker.wait)?;
+            Some(waits.actors.swap_remove(place))
+        });
+        drop(waits);
+        drop(old);
+    }
+}

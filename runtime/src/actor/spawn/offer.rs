@@ -1,0 +1,416 @@
+//! Types that a node offers: other nodes may have actors of these types spawned on it.
+//!
+//! - **OF-1 offered only**: a node makes an actor for another node only of a type that it offers.
+//!   Each such type has an actor of its own on the node, the [`Spawner`], under a name that users
+//!   cannot give. The spawner's messages contain the arguments' type, so a link compares their
+//!   layouts, and their archives are checked like those in any message.
+//! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type that were spawned for
+//!   other nodes since the last offer live on the node, including those still starting or held.
+//! - **OF-3 watched first**: an actor to be watched by its spawner is held until that watch is in
+//!   place, and begins when the watcher says so. A held actor ends without having run when its
+//!   watcher ends, when the spawn times out, or with the [`Spawner`].
+//!
+//! The [`Spawner`] never waits: a task answers the asker when the actor has started.
+
+mod held;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ringpost_transport::{log, shield};
+use tokio::time::Instant;
+
+use super::{Starts, Unborn};
+use crate::actor::cell::Cell;
+use crate::actor::{
+    Actor, ActorRef, Context, Down, Handlers, Recipient, ReplyTo, SpawnOptions, kind_of,
+};
+use crate::address::{Address, RESERVED};
+use crate::ends::Revival;
+use crate::error::{BoxError, OfferError, SpawnError};
+use crate::limits;
+use crate::message::Wire;
+use crate::mutants::planted;
+use crate::node::Node;
+use crate::registry::Refused;
+use crate::resident::{Ended, Halt};
+use crate::{actor, handlers, message};
+use held::{Held, Waiting};
+
+pub(crate) use request::Spawn;
+
+/// An actor type that other nodes may spawn on a node that [offers](Node::offer) it.
+///
+/// ```
+/// use ringpost::prelude::*;
+/// use ringpost::spawn::Offered;
+///
+/// #[actor]
+/// pub struct Counter {
+///     total: u64,
+/// }
+///
+/// #[handlers]
+/// impl Counter {
+///     #[handler]
+///     pub fn add(&mut self, amount: u64) -> u64 {
+///         self.total += amount;
+///         self.total
+///     }
+/// }
+///
+/// impl Offered for Counter {
+///     type Arguments = u64;
+///
+///     fn create(total: u64) -> Result<Self, BoxError> {
+///         Ok(Counter { total })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let alpha = Node::builder("alpha").listen("127.0.0.1:0").start().await?;
+/// let beta = Node::builder("beta").listen("127.0.0.1:0").seeds(alpha.addresses()).start().await?;
+/// beta.offer::<Counter>()?;
+/// alpha.ready(1).await?;
+///
+/// let counter: ActorRef<Counter> = alpha.peer("beta").spawn("counter", 40).await?;
+/// assert_eq!(counter.add(2).await?, 42);
+/// assert_eq!(counter.address().to_string(), "beta/counter");
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be spawned by other nodes",
+    note = "write `impl Offered for {Self}` with the arguments that it is made of"
+)]
+pub trait Offered: Handlers {
+    /// The arguments of [`create`](Self::create). They cross nodes like a message.
+    type Arguments: Wire;
+
+    /// The maximum number of actors of this type that live on a node because [`Peer::spawn`] made
+    /// them. It bounds the load that other nodes can put on a node.
+    ///
+    /// [`Peer::spawn`]: crate::Peer::spawn
+    const LIVING_MAX: usize = limits::OFFERED_LIVING_MAX;
+
+    /// Makes the actor, for which the name is already taken. This runs on the node that offers the
+    /// type, one call after the other for all actors of the type: slow or waiting work belongs in
+    /// [`on_start`](Actor::on_start).
+    ///
+    /// # Errors
+    /// Any error: no actor is spawned, its name is free again, and the asker gets the error's text.
+    /// A panic has the same effect.
+    fn create(arguments: Self::Arguments) -> Result<Self, BoxError>;
+}
+
+impl Node {
+    /// Offers a type: other nodes may spawn actors of it on this node
+    /// ([`Peer::spawn`](crate::Peer::spawn)), until the offer is [withdrawn](Node::withdraw) or
+    /// this node shuts down. Offering a type again changes nothing.
+    ///
+    /// The offer is an actor of the runtime, which keeps its node alive as other actors do.
+    ///
+    /// # Errors
+    /// [`OfferError`] if another type of the same name is offered, this one is being withdrawn, or
+    /// this node is shutting down.
+    pub fn offer<A: Offered>(&self) -> Result<(), OfferError> {
+        let name = offer_name::<A>();
+        let address = Address::by_name(self.shared_name().clone(), name.clone());
+        loop {
+            let capacity = self.mailbox_capacity();
+            match self.place_as::<Spawner<A>>(Some(name.clone()), capacity) {
+                Ok(cell) => {
+                    // The spawner has no start to wait for.
+                    drop(self.run(cell, Spawner::new(), None));
+                    return Ok(());
+                }
+                Err(Refused::Closed) => return Err(OfferError::Shutdown),
+                Err(Refused::NameTaken) => {}
+            }
+            // (If the spawner has ended since, its name is free, and this tries again.)
+            if let Ok(found) = self.resident(&address) {
+                let is_same = found.clone().as_any().downcast::<Cell<Spawner<A>>>().is_ok();
+                return match (is_same, found.is_ending()) {
+                    (true, false) => Ok(()),
+                    (true, true) if self.residents().is_closed() => Err(OfferError::Shutdown),
+                    (true, true) => Err(OfferError::Withdrawing(A::NAME)),
+                    (false, _) => Err(OfferError::OtherType(A::NAME)),
+                };
+            }
+        }
+    }
+
+    /// Withdraws an [offer](Node::offer): when this returns, no actor of the type is spawned for
+    /// other nodes any more, until it is offered again. Returns false if it was not offered.
+    ///
+    /// A spawn that this node has not begun gets
+    /// [`Withdrawn`](crate::spawn::RemoteSpawnCause::Withdrawn), and a later one
+    /// [`NotOffered`](crate::spawn::RemoteSpawnCause::NotOffered). An actor that is held, because
+    /// it must be [watched](crate::spawn::RemoteSpawn::watched_by) first, ends without having run.
+    /// Actors that start or have started live on; they do not count for [`Offered::LIVING_MAX`]
+    /// when the type is offered again.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after its first poll, the offer still ends.
+    pub async fn withdraw<A: Offered>(&self) -> bool {
+        let address = Address::by_name(self.shared_name().clone(), offer_name::<A>());
+        let Ok(found) = self.resident(&address) else { return false };
+        if found.clone().as_any().downcast::<Cell<Spawner<A>>>().is_err() {
+            return false;
+        }
+        found.retire(Halt::Stop);
+        Ended::of(found).await;
+        true
+    }
+}
+
+/// Returns the name of the actor by which a node offers a type (OF-1): the type's shortened name,
+/// for people, and the hash of its kind.
+pub(crate) fn offer_name<A: Offered>() -> Arc<str> {
+    let short: String = A::NAME.chars().take(64).collect();
+    format!("{RESERVED}offer-{short}-{:032x}", kind_of::<A>().hash).into()
+}
+
+/// Tells a held actor to begin.
+#[message(name = "ringpost::Begin")]
+pub(crate) struct Begin {
+    /// The actor's number on its node.
+    pub(crate) id: u64,
+}
+
+/// Tells that the spawner of a held actor no longer wants it.
+#[message(name = "ringpost::Release")]
+pub(crate) struct Release {
+    pub(crate) id: u64,
+}
+
+/// The answer to [`Spawn`] and [`Begin`]: the address of the actor.
+pub(crate) type Outcome = Result<Address, Refusal>;
+
+/// The reason why there is no actor.
+#[message(name = "ringpost::SpawnRefusal")]
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    NameTaken,
+    InvalidName,
+    /// The maximum number of actors live already.
+    TooMany(u64),
+    /// `create` failed.
+    Refused(String),
+    /// `on_start` failed.
+    NotStarted(String),
+    /// `create` or `on_start` panicked.
+    Panicked(String),
+    Killed,
+    Leaving,
+    /// The actor is no longer held.
+    Released,
+}
+
+impl Refusal {
+    /// Returns the outcome of the spawn, as a label of the metric.
+    fn label(&self) -> &'static str {
+        match self {
+            Refusal::NameTaken => "name_taken",
+            Refusal::InvalidName => "invalid_name",
+            Refusal::TooMany(_) => "too_many",
+            Refusal::Refused(_) => "refused",
+            Refusal::NotStarted(_) => "not_started",
+            Refusal::Panicked(_) => "panicked",
+            Refusal::Killed => "killed",
+            Refusal::Leaving => "leaving",
+            Refusal::Released => NOT_BEGUN,
+        }
+    }
+
+    fn of(error: SpawnError) -> Self {
+        match error {
+            SpawnError::NameTaken(_) => Refusal::NameTaken,
+            SpawnError::InvalidName(_) => Refusal::InvalidName,
+            SpawnError::Panicked(text) => Refusal::Panicked(shortened(&text)),
+            SpawnError::Killed => Refusal::Killed,
+            SpawnError::Shutdown => Refusal::Leaving,
+            SpawnError::Start(error) => Refusal::NotStarted(shortened(&error.to_string())),
+            other => Refusal::NotStarted(shortened(&other.to_string())),
+        }
+    }
+}
+
+/// Returns the text, cut to the length that may cross nodes.
+fn shortened(text: &str) -> String {
+    text[..text.floor_char_boundary(limits::REFUSAL_TEXT_BYTES_MAX)].to_owned()
+}
+
+/// The actor that spawns the actors of one type for other nodes.
+pub(crate) struct Spawner<A: Offered> {
+    /// The actors that it placed and that have not ended (OF-2).
+    living: HashSet<Address>,
+    /// The actors that were not told to begin yet (OF-3).
+    held: Waiting<A>,
+}
+
+#[actor(name = "ringpost::Spawner")]
+#[diagnostic::do_not_recommend]
+impl<A: Offered> Actor for Spawner<A> {
+    // The constructor of an offered type may take long.
+    const IN_PLACE: bool = false;
+}
+
+#[handlers]
+impl<A: Offered> Spawner<A> {
+    #[handler]
+    fn spawn(&mut self, msg: Spawn<A::Arguments>, reply: ReplyTo<Outcome>, cx: &mut Context<Self>) {
+        let Spawn { arguments, name, mailbox_capacity, watcher } = msg;
+        let capacity = mailbox_capacity
+            .map(|capacity| capacity.min(limits::OFFERED_MAILBOX_CAPACITY_MAX as u64) as usize);
+        let options = SpawnOptions { name, mailbox_capacity: capacity };
+        // Panics of the user's code are not failures of the spawner: of the constructor, of the
+        // text of its error, and of the drop of anything that was not used.
+        let placed = shield::catch(|| self.place(*arguments, options, cx));
+        let placed = placed.unwrap_or_else(|panic| Err(Refusal::Panicked(shortened(&panic))));
+        let (address, actor) = match placed {
+            Ok(placed) => placed,
+            Err(refusal) => return refuse(A::NAME, refusal, reply),
+        };
+        match watcher {
+            None => answer(A::NAME, (cx.node(), actor.run(cx.node())), address, reply),
+            Some(watcher) => {
+                self.hold((actor, address.clone()), watcher, reply.deadline(), cx);
+                reply.send(Ok(address));
+            }
+        }
+    }
+
+    #[handler]
+    fn begin(&mut self, msg: Begin, reply: ReplyTo<Outcome>, cx: &mut Context<Self>) {
+        let Some(held) = self.let_go(msg.id, cx) else {
+            return reply.send(Err(Refusal::Released));
+        };
+        answer(A::NAME, (cx.node(), held.actor.run(cx.node())), held.address, reply);
+    }
+
+    /// Ends an actor whose spawner no longer wants it. The actor has not run.
+    #[handler]
+    fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
+        if !planted!(HeldForEver) && self.let_go(msg.id, cx).is_some() {
+            count(A::NAME, NOT_BEGUN);
+        }
+    }
+
+    /// Forgets an actor that ended, and ends the actors that were held for a watcher that ended.
+    #[handler]
+    fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
+        self.living.remove(&msg.actor);
+        for id in self.held.remove_watcher(&msg.actor) {
+            cx.cancel(timer(id));
+            count(A::NAME, NOT_BEGUN);
+        }
+    }
+}
+
+impl<A: Offered> Spawner<A> {
+    fn new() -> Self {
+        Spawner { living: HashSet::new(), held: Waiting::new() }
+    }
+
+    /// Gives an actor its place, and then makes it: if the name is taken, none is made. If making
+    /// it fails, dropping the place frees it.
+    fn place(
+        &mut self,
+        arguments: A::Arguments,
+        options: SpawnOptions,
+        cx: &mut Context<Self>,
+    ) -> Result<(Address, Unborn<A>), Refusal> {
+        if self.living.len() >= A::LIVING_MAX {
+            return Err(Refusal::TooMany(A::LIVING_MAX as u64));
+        }
+        let cell = cx.node().place::<A>(options, Revival::Never).map_err(Refusal::of)?;
+        let mut unborn = Unborn::new(cell.clone());
+        let created = A::create(arguments);
+        unborn.give(created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?);
+        let actor = ActorRef::local(cell);
+        // The actor may have been watched before it existed, as a watcher: that end does not count
+        // for it.
+        cx.unwatch(&actor);
+        cx.watch(&actor);
+        if !planted!(UncountedSpawns) {
+            self.living.insert(actor.address().clone());
+        }
+        Ok((actor.address().clone(), unborn))
+    }
+
+    /// Keeps an actor that must not begin yet.
+    fn hold(
+        &mut self,
+        (actor, address): (Unborn<A>, Address),
+        watcher: Address,
+        until: Option<Instant>,
+        cx: &mut Context<Self>,
+    ) {
+        let (id, now) = (id_of(&address), Instant::now());
+        let watcher = Recipient::<Down>::bind(cx.node(), watcher);
+        cx.watch(&watcher);
+        let left = until.map_or(limits::ASK_TIMEOUT, |until| until.saturating_duration_since(now));
+        cx.tell_after(timer(id), left, Release { id });
+        self.held.insert(id, Held { actor, address, watcher });
+    }
+
+    /// Removes a held actor, its timer, and the watch of its watcher.
+    fn let_go(&mut self, id: u64, cx: &mut Context<Self>) -> Option<Held<A>> {
+        let held = self.held.remove(id)?;
+        cx.cancel(timer(id));
+        let watcher = &held.watcher;
+        // (The watcher may itself be an actor that was spawned here.)
+        if !self.held.has_watcher(watcher.address()) && !self.living.contains(watcher.address()) {
+            cx.unwatch(watcher);
+        }
+        Some(held)
+    }
+}
+
+/// Returns the number of an actor on its node.
+pub(crate) fn id_of(address: &Address) -> u64 {
+    address.identity().map_or(0, |identity| identity.key.id())
+}
+
+fn timer(id: u64) -> (&'static str, u64) {
+    ("held", id)
+}
+
+/// Answers when an actor has started. If the asker has given up, the actor still lives.
+fn answer(
+    kind: &'static str,
+    (node, starts): (&Node, Starts),
+    address: Address,
+    reply: ReplyTo<Outcome>,
+) {
+    node.runtime().spawn(async move {
+        match starts.await {
+            Ok(()) => {
+                count(kind, "started");
+                reply.send(Ok(address));
+            }
+            Err(error) => refuse(kind, Refusal::of(error), reply),
+        }
+    });
+}
+
+/// Tells an asker why no actor of this type was spawned.
+fn refuse(kind: &'static str, refusal: Refusal, reply: ReplyTo<Outcome>) {
+    count(kind, refusal.label());
+    log::debug!(kind, why = ?refusal, "no actor was spawned for another node");
+    reply.send(Err(refusal));
+}
+
+/// The outcome of a spawn whose actor was held and never told to begin.
+const NOT_BEGUN: &str = "not_begun";
+
+/// Counts a spawn of this type by its outcome.
+fn count(kind: &'static str, outcome: &'static str) {
+    let labels = [("actor", kind), ("outcome", outcome)];
+    shield::run(|| metrics::counter!("ringpost_spawned_for_others_total", &labels).increment(1));
+}

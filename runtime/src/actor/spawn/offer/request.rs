@@ -1,0 +1,88 @@
+//! The message by which a node asks another node for an actor.
+//!
+//! The arguments are an archive of their own within it, in one of the forms of their type. So nodes
+//! of earlier builds can spawn, and be asked for, types whose arguments gained fields (SH-4).
+
+use ringpost_transport::memory::{InvalidArchive, Payload, buffer};
+use rkyv::rancor::Error;
+use rkyv::util::AlignedVec;
+
+use crate::address::Address;
+use crate::archive;
+use crate::message;
+use crate::message::{Codec, Message, Wire};
+use crate::node::Node;
+use crate::schema::{Hash, Schema};
+
+/// A request for an actor.
+pub(crate) struct Spawn<T> {
+    /// Boxed, because no message in a mailbox may be large.
+    pub(crate) arguments: Box<T>,
+    pub(crate) name: Option<String>,
+    pub(crate) mailbox_capacity: Option<u64>,
+    /// The actor that watches the new one before it begins: the new one is held until
+    /// [`Begin`](super::Begin).
+    pub(crate) watcher: Option<Address>,
+}
+
+/// The form of a [`Spawn`] on the wire.
+#[message(name = "ringpost::Spawn")]
+struct Packed {
+    arguments: Vec<u8>,
+    name: Option<String>,
+    mailbox_capacity: Option<u64>,
+    watcher: Option<Address>,
+}
+
+/// More forms than a message can have: see `since` of [`#[message]`](macro@crate::message).
+const FORMS_MAX: usize = 32;
+
+impl<T: Wire> Spawn<T> {
+    const ARGUMENTS: Codec<T> = Codec::of();
+
+    /// One layout for each form of the arguments; the rest is unused.
+    const ALL_LAYOUTS: [u128; FORMS_MAX] = {
+        let (mut all, mut form) = ([0; FORMS_MAX], 0);
+        while form < T::LAYOUTS.len() {
+            let hash = Hash::new("ringpost::Spawn").num(Packed::LAYOUT);
+            all[form] = hash.num(T::LAYOUTS[form]).end();
+            form += 1;
+        }
+        all
+    };
+
+    const LAYOUTS: &'static [u128] = {
+        let all: &'static [u128; FORMS_MAX] = &Self::ALL_LAYOUTS;
+        all.split_at(T::LAYOUTS.len()).0
+    };
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Wire> Message for Spawn<T> {
+    const NAME: &'static str = "ringpost::Spawn";
+    const ID: u128 = Hash::new("ringpost::Spawn").num(T::TYPE).end();
+    const CODEC: Option<Codec<Self>> =
+        Some(Codec { layouts: Self::LAYOUTS, encode: write::<T>, decode: read::<T> });
+}
+
+fn write<T: Wire>(spawn: &Spawn<T>, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
+    let mut arguments = AlignedVec::new();
+    (Spawn::<T>::ARGUMENTS.encode)(&spawn.arguments, form, &mut arguments)?;
+    let packed = Packed {
+        arguments: arguments.to_vec(),
+        name: spawn.name.clone(),
+        mailbox_capacity: spawn.mailbox_capacity,
+        watcher: spawn.watcher.clone(),
+    };
+    archive::write(&packed, out)
+}
+
+fn read<T: Wire>(payload: &Payload, node: &Node, form: u8) -> Result<Spawn<T>, InvalidArchive> {
+    let Packed { arguments: packed, name, mailbox_capacity, watcher } =
+        archive::read(payload, node)?;
+    let mut arguments = AlignedVec::new();
+    buffer::reserve(&mut arguments, packed.len());
+    arguments.extend_from_slice(&packed);
+    let arguments = (Spawn::<T>::ARGUMENTS.decode)(&Payload::owned(arguments), node, form)?;
+    Ok(Spawn { arguments: Box::new(arguments), name, mailbox_capacity, watcher })
+}

@@ -1,0 +1,450 @@
+//! Spawning actors on other nodes.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, maybe_done};
+use futures::{FutureExt, poll};
+use ringpost_transport::id::NodeName;
+use ringpost_transport::text;
+use tokio::time::Instant;
+
+use super::offer::{Begin, Offered, Outcome, Refusal, Release, Spawn, id_of, offer_name};
+use crate::actor::send::destination::View;
+use crate::actor::send::time_limit::TimeLimit;
+use crate::actor::{Accepts, ActorRef, Context, Down, Handlers, Recipient};
+use crate::address::{Address, InvalidActorName, check_name};
+use crate::error::{AskCause, AskError, Cause, NotBegun, RemoteSpawnCause, RemoteSpawnError};
+use crate::exit::ActorExit;
+use crate::limits;
+use crate::message::Message;
+use crate::mutants::planted;
+use crate::node::{Node, NodeBuilder, StartError};
+use crate::remote::{self, ConnectError, Waiter};
+use crate::resident::Ended;
+
+impl Node {
+    /// Returns a handle to a node of the cluster, for spawning actors there; it may be this node.
+    /// Nothing is looked up now: if there is no such node, a spawn fails.
+    pub fn peer(&self, name: impl Into<String>) -> Peer {
+        Peer { node: self.clone(), name: name.into().into() }
+    }
+
+    /// Connects this node to the node at `address`, and returns that node once it is linked; at
+    /// once if it was met at this address and is linked already. From then on the address is a
+    /// [seed](NodeBuilder::seeds) of this node, which is dialled again when the link is lost.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: at once if trying again cannot help (the name is taken, the secret or
+    /// version differs, or it is not a node of Ringpost), otherwise the last failure when the
+    /// [time](NodeBuilder::connect_timeout) is over. The address is not a seed then, unless it was
+    /// one before.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has the effect of an error.
+    pub async fn connect(&self, address: impl Into<String>) -> Result<Peer, ConnectError> {
+        let node = self.connecting(address.into()).await?;
+        Ok(self.peer(node.name.as_str()))
+    }
+}
+
+impl NodeBuilder {
+    /// Starts the node, connects it to the first of its [`seeds`](Self::seeds) that answers, and
+    /// returns both nodes.
+    ///
+    /// # Errors
+    /// [`StartError`]; [`StartError::Connect`] if no seed could be connected to, as
+    /// [`Node::connect`] says. Then nothing is left of the node.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the node.
+    ///
+    /// # Panics
+    /// See [`start`](Self::start).
+    pub async fn connect(self) -> Result<(Node, Peer), StartError> {
+        let (node, peer) = self.start_connected().await?;
+        let peer = node.peer(peer.name.as_str());
+        Ok((node, peer))
+    }
+}
+
+/// A handle to a node, for spawning actors there. Cheap to clone; it keeps alive the node that
+/// created it, but no link.
+#[derive(Clone)]
+pub struct Peer {
+    node: Node,
+    name: Arc<str>,
+}
+
+impl Peer {
+    /// Returns the node that created this handle.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Returns the node's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Spawns an actor there under a name, of a type that the node [offers](Node::offer). Awaiting
+    /// this gives a reference when the actor has started. The actor does not end with its spawner,
+    /// just as if its own node had spawned it.
+    ///
+    /// # Errors
+    /// [`RemoteSpawnError`].
+    pub fn spawn<A: Offered>(
+        &self,
+        name: impl Into<String>,
+        arguments: A::Arguments,
+    ) -> RemoteSpawn<'static, A> {
+        RemoteSpawn::new(self.clone(), Some(name.into()), arguments)
+    }
+
+    /// Spawns an actor there without a name, otherwise as [`spawn`](Self::spawn) does: only its
+    /// references lead to it.
+    ///
+    /// # Errors
+    /// [`RemoteSpawnError`].
+    pub fn spawn_anonymous<A: Offered>(&self, arguments: A::Arguments) -> RemoteSpawn<'static, A> {
+        RemoteSpawn::new(self.clone(), None, arguments)
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({})", self.name)
+    }
+}
+
+/// The future of a spawn on another node: asks that node, and waits until the actor has started.
+/// Created by [`Peer::spawn`].
+///
+/// # Errors
+/// [`RemoteSpawnError`]; its cause says why, and whether the actor may have been spawned.
+///
+/// # Cancel safety
+/// If this is dropped before it is ready, a spawn that the other node has not begun is never begun,
+/// and an actor that waits there to be [watched](Self::watched_by) ends without having run. A spawn
+/// that the other node has begun goes on, and the actor lives: look its name up. (An anonymous
+/// actor cannot be found then, unless it makes itself known. It ends when its node shuts down.)
+#[must_use = "nothing is spawned until this is awaited"]
+pub struct RemoteSpawn<'a, A: Offered> {
+    state: State<'a, A>,
+}
+
+enum State<'a, A: Offered> {
+    /// Not polled yet. `None` only during the first poll.
+    New(Option<Box<Request<'a, A>>>),
+    Running(BoxFuture<'a, Result<ActorRef<A>, RemoteSpawnError>>),
+}
+
+/// The parameters of a spawn.
+struct Request<'a, A: Offered> {
+    peer: Peer,
+    name: Option<String>,
+    arguments: Box<A::Arguments>,
+    mailbox_capacity: Option<u64>,
+    limit: TimeLimit,
+    waits_for_link: bool,
+    watcher: Option<&'a mut (dyn Watcher<A> + 'static)>,
+}
+
+/// The context of an actor that watches the actor which it spawns.
+trait Watcher<A: Handlers>: Send {
+    fn place(&self) -> Address;
+    fn watch(&mut self, actor: &ActorRef<A>);
+    fn unwatch(&mut self, actor: &ActorRef<A>);
+}
+
+impl<A: Handlers, W: Accepts<Down>> Watcher<A> for Context<W> {
+    fn place(&self) -> Address {
+        self.actor().address().clone()
+    }
+
+    fn watch(&mut self, actor: &ActorRef<A>) {
+        Context::watch(self, actor);
+    }
+
+    fn unwatch(&mut self, actor: &ActorRef<A>) {
+        Context::unwatch(self, actor);
+    }
+}
+
+impl<'a, A: Offered> RemoteSpawn<'a, A> {
+    fn new(peer: Peer, name: Option<String>, arguments: A::Arguments) -> Self {
+        let limit = TimeLimit::inherited(peer.node.deadlines().ask_timeout());
+        let arguments = Box::new(arguments);
+        let request = Request {
+            peer,
+            name,
+            arguments,
+            mailbox_capacity: None,
+            limit,
+            waits_for_link: false,
+            watcher: None,
+        };
+        RemoteSpawn { state: State::New(Some(Box::new(request))) }
+    }
+
+    /// Sets the timeout, from the first poll until the actor has started; at most a year. The
+    /// default is the timeout of an [`Ask`](crate::send::Ask) of this node.
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|request| request.limit.set(timeout))
+    }
+
+    /// Waits for a link to the node even while that node is down, until the timeout. By default a
+    /// spawn then fails at once.
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn wait_for_link(self) -> Self {
+        self.with(|request| request.waits_for_link = true)
+    }
+
+    /// Sets how many messages of the actor's own node may wait in its mailbox, at least 1 and at
+    /// most [`limits::OFFERED_MAILBOX_CAPACITY_MAX`](crate::limits::OFFERED_MAILBOX_CAPACITY_MAX).
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn mailbox_capacity(self, messages: usize) -> Self {
+        self.with(|request| request.mailbox_capacity = Some(messages as u64))
+    }
+
+    /// Makes the actor of `cx` watch the new actor from before it runs, so that it learns how the
+    /// new actor ended, however soon. The watch is as by [`Context::watch`], with one [`Down`] if
+    /// this returns a reference, and none if it fails or is dropped.
+    ///
+    /// # Panics
+    /// If it was polled.
+    pub fn watched_by<W: Accepts<Down>>(self, cx: &'a mut Context<W>) -> RemoteSpawn<'a, A> {
+        self.with(|request| request.watcher = Some(cx))
+    }
+
+    /// # Panics
+    /// If it was polled.
+    fn with(mut self, change: impl FnOnce(&mut Request<'a, A>)) -> Self {
+        match &mut self.state {
+            State::New(Some(request)) => change(request),
+            _ => panic!("a spawn was changed after it was polled"),
+        }
+        self
+    }
+}
+
+impl<A: Offered> Future for RemoteSpawn<'_, A> {
+    type Output = Result<ActorRef<A>, RemoteSpawnError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        if let State::New(request) = &mut self.state {
+            let request = request.take().expect("a request is taken once");
+            self.state = State::Running(Box::pin(request.run()));
+        }
+        match &mut self.state {
+            State::Running(running) => running.poll_unpin(cx),
+            State::New(_) => Poll::Pending,
+        }
+    }
+}
+
+impl<A: Offered> Unpin for RemoteSpawn<'_, A> {}
+
+impl<A: Offered> Request<'_, A> {
+    async fn run(self: Box<Self>) -> Result<ActorRef<A>, RemoteSpawnError> {
+        let peer = self.peer.clone();
+        let spawned = self.spawn().await;
+        spawned.map_err(|cause| {
+            let is_late = cause == RemoteSpawnCause::NotSent(Cause::Timeout);
+            let error = RemoteSpawnError::new(cause, peer.name.clone(), A::NAME);
+            // A misspelt node name waits like a node that is not up yet: let the error say so.
+            let is_unknown = is_late && !peer.node.has_linked(&peer.name);
+            if is_unknown { error.of_unknown_node() } else { error }
+        })
+    }
+
+    async fn spawn(mut self) -> Result<ActorRef<A>, RemoteSpawnCause> {
+        NodeName::new(&self.peer.name)?;
+        self.name.as_deref().map(check_name).transpose()?;
+        let spawn = Spawn {
+            arguments: self.arguments,
+            name: self.name.clone(),
+            mailbox_capacity: self.mailbox_capacity,
+            watcher: self.watcher.as_ref().map(|watcher| watcher.place()),
+        };
+        let asker = Asker {
+            peer: &self.peer,
+            name: self.name.as_deref(),
+            spawner: Address::by_name(self.peer.name.clone(), offer_name::<A>()),
+            until: self.limit.start(),
+            waits_for_link: self.waits_for_link,
+        };
+        // Watched before anything is held there, because the next spawner has the same name.
+        let mut ended = pin!(maybe_done(asker.ended()));
+        if self.watcher.is_some() {
+            _ = poll!(ended.as_mut());
+        }
+        let address = asker.ask(spawn).await?;
+        let actor = ActorRef::bind(&self.peer.node, address);
+        let Some(watcher) = self.watcher else { return Ok(actor) };
+        let mut watch = Watch { watcher, actor: &actor, asker: &asker, is_kept: false };
+        watch.watcher.watch(&actor);
+        asker.opened(&actor, &mut self.limit).await?;
+        // From now on its node reports the actor's end to this node, however soon it comes.
+        let begun = asker.ask(Begin { id: id_of(actor.address()) }).await;
+        _ = poll!(ended.as_mut());
+        let is_withdrawn = ended.as_mut().take_output() == Some(ActorExit::Stopped);
+        begun.map_err(|cause| match cause {
+            // The spawner of a later offer does not know the actor.
+            RemoteSpawnCause::NotSent(Cause::Timeout) if is_withdrawn => {
+                RemoteSpawnCause::Withdrawn
+            }
+            RemoteSpawnCause::NotSent(cause) => RemoteSpawnCause::NotBegun(cause),
+            // The type was offered when the actor got its place.
+            RemoteSpawnCause::NotOffered => RemoteSpawnCause::Withdrawn,
+            other => other,
+        })?;
+        watch.is_kept = true;
+        drop(watch);
+        Ok(actor)
+    }
+}
+
+/// The watch of a held actor. Dropping this ends the watch and releases the actor, unless it is
+/// kept.
+struct Watch<'w, A: Handlers> {
+    watcher: &'w mut (dyn Watcher<A> + 'static),
+    actor: &'w ActorRef<A>,
+    asker: &'w Asker<'w>,
+    is_kept: bool,
+}
+
+impl<A: Handlers> Drop for Watch<'_, A> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            if !planted!(KeptWatch) {
+                self.watcher.unwatch(self.actor);
+            }
+            self.asker.release(id_of(self.actor.address()));
+        }
+    }
+}
+
+/// A client of the spawner of a type on another node.
+struct Asker<'r> {
+    peer: &'r Peer,
+    /// The name of the new actor.
+    name: Option<&'r str>,
+    spawner: Address,
+    until: Instant,
+    waits_for_link: bool,
+}
+
+impl Asker<'_> {
+    async fn ask<M: Message>(&self, message: M) -> Result<Address, RemoteSpawnCause> {
+        let spawner: Recipient<M, Outcome> = Recipient::bind(&self.peer.node, self.spawner.clone());
+        let left = self.until.saturating_duration_since(Instant::now());
+        let mut ask = spawner.ask(message).timeout(left);
+        if self.waits_for_link {
+            ask = ask.wait_for_link();
+        }
+        match ask.await {
+            Ok(Ok(address)) if address.node() == &*self.peer.name => Ok(address),
+            // An honest peer spawns the actor on itself.
+            Ok(Ok(_elsewhere)) => Err(RemoteSpawnCause::Unanswered(AskCause::InvalidReply)),
+            Ok(Err(refusal)) => Err(self.refused(refusal)),
+            Err(error) => Err(unanswered(error)),
+        }
+    }
+
+    /// Waits for the end of the spawner that has the name now.
+    async fn ended(&self) -> ActorExit {
+        let spawner: Recipient<Begin, Outcome> =
+            Recipient::bind(&self.peer.node, self.spawner.clone());
+        match spawner.destination().now().view() {
+            View::Local(near) => Ended::of(near.shared()).await,
+            View::Remote(sender, _) => remote::closed(sender).await,
+            View::Dead(_) => ActorExit::NoActor,
+        }
+    }
+
+    /// Tells the spawner that an actor must not begin. Best effort: the actor ends at its time-out
+    /// at the latest. If it has begun, by an earlier [`Begin`], it goes on.
+    fn release(&self, id: u64) {
+        let node = &self.peer.node;
+        let spawner = Recipient::<Release>::bind(node, self.spawner.clone());
+        let left = self.until.saturating_duration_since(Instant::now());
+        node.runtime().spawn(async move {
+            drop(spawner.tell(Release { id }).timeout(left).await);
+        });
+    }
+
+    /// Waits until the mailbox of the held actor is open to this node: from then on, its node
+    /// reports its end here. Also `Ok` if it has ended: the answer of the spawner says why.
+    async fn opened<A: Handlers>(
+        &self,
+        actor: &ActorRef<A>,
+        limit: &mut TimeLimit,
+    ) -> Result<(), RemoteSpawnCause> {
+        let mut waiter = Waiter::default();
+        if self.waits_for_link {
+            waiter.wait_for_link();
+        }
+        let mut opening = pin!(actor.destination().pinned(waiter));
+        let deadlines = self.peer.node.deadlines();
+        let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+            Poll::Ready(opened) => Poll::Ready(opened.map(|_| ())),
+            Poll::Pending => limit.poll(Some(deadlines), cx).map(|_late| Err(Cause::Timeout)),
+        });
+        match opened.await {
+            Ok(()) | Err(Cause::NoSuchActor | Cause::Stopped) => Ok(()),
+            Err(cause) => Err(RemoteSpawnCause::NotBegun(cause)),
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> RemoteSpawnCause {
+        let name = || self.name.unwrap_or_default().to_owned();
+        match refusal {
+            Refusal::NameTaken => RemoteSpawnCause::NameTaken(name()),
+            Refusal::InvalidName => RemoteSpawnCause::InvalidName(InvalidActorName(name())),
+            Refusal::TooMany(most) => RemoteSpawnCause::TooMany(most),
+            Refusal::Refused(text) => RemoteSpawnCause::Refused(shown(&text)),
+            Refusal::NotStarted(text) => RemoteSpawnCause::Start(shown(&text)),
+            Refusal::Panicked(text) => RemoteSpawnCause::Panicked(shown(&text)),
+            Refusal::Killed => RemoteSpawnCause::Killed,
+            Refusal::Leaving if *self.peer.name == *self.peer.node.name() => {
+                RemoteSpawnCause::NotSent(Cause::Shutdown)
+            }
+            Refusal::Leaving => RemoteSpawnCause::Leaving,
+            Refusal::Released => RemoteSpawnCause::NotSent(Cause::Timeout),
+        }
+    }
+}
+
+/// Returns a text of the other node, made safe to show.
+fn shown(text: &str) -> String {
+    text::of_peer(text, limits::REFUSAL_TEXT_BYTES_MAX)
+}
+
+fn unanswered(error: AskError) -> RemoteSpawnCause {
+    match error.cause {
+        AskCause::NotSent(Cause::NoSuchActor) => RemoteSpawnCause::NotOffered,
+        AskCause::NotSent(Cause::SchemaMismatch | Cause::NotAccepted) => {
+            RemoteSpawnCause::OtherArguments
+        }
+        AskCause::NotSent(Cause::Leaving) => RemoteSpawnCause::Leaving,
+        AskCause::NotSent(Cause::Stopped) | AskCause::NotBegun(NotBegun::Stopped) => {
+            RemoteSpawnCause::Withdrawn
+        }
+        AskCause::NotSent(cause) => RemoteSpawnCause::NotSent(cause),
+        AskCause::NotBegun(NotBegun::Timeout) => RemoteSpawnCause::NotSent(Cause::Timeout),
+        AskCause::NotBegun(NotBegun::InvalidArchive) => RemoteSpawnCause::InvalidArguments,
+        cause => RemoteSpawnCause::Unanswered(cause),
+    }
+}
