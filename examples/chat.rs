@@ -105,7 +105,7 @@ impl Guest {
     }
 }
 
-/// Has a guest come to a node, and enter a room.
+/// Spawns a guest on a node, and sends it into a room.
 async fn guest(node: &Node, name: &str) -> Result<ActorRef<Guest>, BoxError> {
     let hall = node.actor("alpha/hall").await?;
     let guest = Guest { name: name.into(), hall, heard: Vec::new() };

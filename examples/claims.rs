@@ -16,7 +16,7 @@ use ringpost::region::{Access, Region, RegionError, RemoteRegion};
 use tokio::time::sleep;
 
 const JOBS: usize = 12;
-/// Elements of a result: so many that a device takes them from a draft.
+/// Elements of a result: enough that an RDMA device reads them straight from a draft.
 const LEN: usize = 20_000;
 /// A job has the number of the desk that it is done at, or one of these.
 const FREE: u64 = 0;
@@ -36,7 +36,7 @@ struct Board {
 
 #[handlers]
 impl Board {
-    /// Gives a worker a desk, in place of the one that it had.
+    /// Gives a worker a new desk in place of its last one.
     #[handler]
     fn join(&mut self, worker: ActorRef<Worker>, cx: &mut Context<Self>) -> Desk {
         self.clear(worker.address(), cx);
@@ -82,7 +82,7 @@ impl Worker {
             // By its name: also after a restart of its node, and when that is linked again.
             let board = self.node.when_named::<Board>("alpha/board").await;
             let board = board.map_err(|error| error.to_string())?;
-            // Whatever became of what it did at the desk that it had, it has another one.
+            // Whatever happened to its work at the last desk, it gets a new one.
             if let Ok(desk) = board.join(cx.actor().clone()).await {
                 match do_all(desk).await {
                     Ok(()) => return Ok(()),
@@ -106,7 +106,7 @@ async fn do_all((number, jobs, results): Desk) -> Result<(), RegionError> {
                 let mut result = writer.draft(LEN).await?;
                 result.fill((job as u64 + 1).pow(2));
                 writer.write_draft(job * LEN, result).await?;
-                // All that find it done find what was written.
+                // A reader that sees the job as done must also see its result.
                 writer.flush().await?;
                 let done = jobs.compare_exchange(job, number, DONE).await?;
                 assert!(done.is_ok(), "nobody else writes to what has its number");

@@ -47,7 +47,7 @@ async fn main() -> Result<(), BoxError> {
     for name in ["ada", "grace"] {
         greeter.tell(Greet { name: name.into() }).await?;
     }
-    // What was told is handled before the actor ends.
+    // The actor handles all earlier messages before it ends.
     greeter.drain().await?;
     greeter.wait_stopped().await;
     node.shutdown(Duration::from_secs(5)).await;

@@ -150,7 +150,7 @@ impl Scheduler {
     }
 }
 
-/// Has a node run jobs: by a pool of workers, behind an actor with a name.
+/// Spawns a pool of workers on a node, and an actor with a name that hands jobs to them.
 async fn work(node: &Node) -> Result<Pool<Worker>, BoxError> {
     let pool = Pool::builder(Worker::default)
         .size(4)

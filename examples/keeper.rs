@@ -22,9 +22,8 @@ struct Sum {
 
 #[actor]
 impl Actor for Sum {
-    /// From now on this one fails with its keeper, also when the two nodes lose each other, and the
-    /// keeper fails with this one, whatever becomes of the answer to the spawn: so no sum is left
-    /// without a keeper.
+    /// Links this actor and its keeper: if one fails, so does the other, even if the two nodes lose
+    /// each other or the answer to the spawn is lost. So no sum is left without a keeper.
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         cx.link(&self.keeper);
         Ok(())
@@ -48,8 +47,8 @@ impl Offered for Sum {
     }
 }
 
-/// The child of a supervisor that stands for the sum on beta: each time it is restarted, it has one
-/// spawned anew.
+/// The child of a supervisor that stands for the sum on beta: whenever it is restarted, it spawns a
+/// new sum.
 #[derive(Default)]
 struct Keeper {
     sum: Option<ActorRef<Sum>>,
@@ -76,7 +75,7 @@ impl Actor for Keeper {
 #[handlers]
 impl Keeper {}
 
-/// Has a supervisor of alpha keep the sum on beta, which is killed once.
+/// Makes a supervisor of alpha keep the sum on beta, which is killed once.
 async fn keep(alpha: &Node, beta: &Node) -> Result<(), BoxError> {
     beta.offer::<Sum>()?;
     let pause = Duration::from_millis(10);
@@ -86,7 +85,7 @@ async fn keep(alpha: &Node, beta: &Node) -> Result<(), BoxError> {
     let keeper = Child::new(Keeper::default).named("keeper").restart(restart);
     let keepers = Supervisor::new(Strategy::OneForOne).child(keeper);
     let keepers = alpha.spawn("keepers", keepers).await?;
-    // Follows the name: a sum that is spawned anew is another actor.
+    // Follows the name: after a restart the sum is another actor.
     let sum: ActorRef<Sum> = alpha.named("beta/sum")?;
     sum.add(2).await?;
     println!("beta/sum is {}", sum.add(3).await?);

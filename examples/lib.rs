@@ -9,7 +9,7 @@ use ringpost::prelude::*;
 #[message]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deposit {
-    /// Whose account it is for.
+    /// The account's name.
     pub account: String,
     /// How much.
     pub cents: u64,
@@ -21,14 +21,14 @@ pub struct Deposit {
 pub enum Refused {
     /// Nothing was ever paid into the account.
     NoAccount,
-    /// The account has only so many cents.
+    /// The account has only this many cents.
     NotEnough(u64),
 }
 
 /// A day's deposits into one account: a large message.
 #[message]
 pub struct Statement {
-    /// Whose account they were for.
+    /// The account's name.
     pub account: String,
     /// Each deposit, in cents.
     pub deposits: Vec<u64>,
@@ -56,7 +56,7 @@ impl Teller {
         self.balances.get(&account).copied()
     }
 
-    /// Takes from the balance of an account, and returns what is left.
+    /// Takes an amount from an account, and returns the new balance.
     #[handler]
     pub fn withdraw(&mut self, account: String, cents: u64) -> Result<u64, Refused> {
         let balance = self.balances.get_mut(&account).ok_or(Refused::NoAccount)?;

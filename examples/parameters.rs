@@ -1,5 +1,5 @@
 //! A parameter server: its node holds the parameters of a model in a region, and workers on other
-//! nodes read them there, learn from their own data, and write what they found to a region beside.
+//! nodes read them there, learn from their own data, and write their findings to a second region.
 //!
 //! `cargo run --example parameters` prints:
 //!
@@ -18,7 +18,7 @@ const ROUNDS: usize = 10;
 /// The parameters of a line: its slope, and where it begins.
 type Line = [f64; 2];
 
-/// Owns the parameters, and a place for the finding of each worker; and what it shares of both.
+/// Owns the parameters and a place for each worker's finding, and keeps the shares of both.
 #[actor]
 struct Server {
     line: Region<Line>,

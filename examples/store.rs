@@ -18,7 +18,7 @@ use ringpost::send::{AskSet, TooFewAnswers};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const NODES: [&str; 3] = ["alpha", "beta", "gamma"];
-/// Two sets of so many replicas have one in common.
+/// Any two sets of this many replicas have one in common.
 const QUORUM: usize = 2;
 const KEYS: usize = 150;
 const WRITES: usize = 300;
@@ -39,8 +39,8 @@ type Contents = BTreeMap<String, Versioned>;
 #[derive(Default)]
 struct Replica {
     values: Contents,
-    /// To be read before it answers: those of the other nodes, for a replica that has lost its
-    /// values. It is a quorum with none of its own.
+    /// Replicas of the other nodes, which a replica that has lost its values reads before it
+    /// answers. They are a quorum without it.
     sources: Vec<ActorRef<Replica>>,
 }
 
@@ -92,21 +92,21 @@ struct Store {
 }
 
 impl Store {
-    /// The replicas by name: also those of later runs of their nodes.
+    /// Refers to the replicas by name, so that it also finds them on later runs of their nodes.
     fn new(node: &Node) -> Result<Self, BoxError> {
         let path = |name| node.named(&format!("{name}/replica"));
         let replicas = NODES.into_iter().map(path).collect::<Result<_, _>>()?;
         Ok(Store { node: node.clone(), replicas, version: 0 })
     }
 
-    /// Returns `Ok` when a quorum has the value. Otherwise a replica may have it all the same.
+    /// Returns `Ok` when a quorum has the value. After an error, some replicas may still have it.
     async fn write(&mut self, key: String, value: String) -> Result<(), TooFewAnswers> {
         self.version += 1;
         let write = Write { key, value: Versioned { version: self.version, value } };
         let ask = |replica: &ActorRef<Replica>| replica.ask(write.clone()).into_ask();
         let mut asks: AskSet<()> = self.replicas.iter().map(ask).collect();
         asks.first(QUORUM).await?;
-        // A replica that is slow is told what it is to have all the same.
+        // The remaining asks go on, so that slow replicas get the value, too.
         asks.detach(&self.node);
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Store {
     }
 }
 
-/// Starts a node with a replica: one that reads what `sources` have before it answers.
+/// Starts a node with a replica, which reads the values of `sources` before it answers.
 async fn start(name: &str, seeds: &[String], sources: &[&str]) -> Result<Node, BoxError> {
     let builder = Node::builder(name).listen("127.0.0.1:0").seeds(seeds.to_vec());
     let node = builder.start().await?;

@@ -46,7 +46,7 @@ impl Stage {
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let node = Node::builder("alpha").start().await?;
-    // Each stage depends on those before it: when one fails, those after it begin anew, too.
+    // Each stage depends on those before it: when one fails, the later ones are restarted, too.
     let pipeline = Supervisor::new(Strategy::RestForOne)
         .child(Child::new(Stage::default).named("reader"))
         .child(Child::new(Stage::default).named("parser"))

@@ -1,5 +1,5 @@
 //! A race between two nodes, found by its seed and replayed: the test kit. A real test calls
-//! `test_kit::check(0..100, body)`, and its failure says the rest by itself.
+//! `test_kit::check(0..100, body)`, whose failure report has all of this.
 //!
 //! `cargo run --features test-kit --example test_kit` prints (the seed may be another one):
 //!

@@ -6,8 +6,8 @@
 //! cargo run --example two_processes -- call --seed 127.0.0.1:7700 ada 300
 //! ```
 //!
-//! Without a role, `cargo run --example two_processes` starts itself as one that serves and as two
-//! that call, one after the other, checks what they say, and prints:
+//! Without a role, `cargo run --example two_processes` starts itself once to serve and twice to
+//! call, one after the other, checks the output, and prints:
 //!
 //! ```text
 //! caller 1: ada has 300 cents
@@ -55,7 +55,7 @@ enum Role {
         /// Where the other process listens.
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7700")]
         seed: String,
-        /// Whose account it is for.
+        /// The account's name.
         account: String,
         /// How much.
         cents: u64,

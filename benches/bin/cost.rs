@@ -49,7 +49,7 @@ fn drive(program: &Path, contestant: &str, message: CostOf, messages: u64, to: &
     command
 }
 
-/// Returns all instructions of one process while it and the other one exchange so many messages.
+/// Returns all instructions of one process while it and its peer exchange `messages` messages.
 fn instructions(
     contestant: &str,
     cost: Cost,

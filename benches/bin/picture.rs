@@ -101,7 +101,7 @@ fn picture(results: &Results) -> Option<String> {
     Some(svg.finish())
 }
 
-/// Returns the bars of a figure: Ringpost's, then those of the peers.
+/// Returns the bars of a figure: Ringpost's and the peers'.
 fn bars(figure: &FigureResults) -> Vec<Bar> {
     let Some((_, floor)) = figure.floor() else { return Vec::new() };
     let shown = |entry: &&Entry| matches!(entry.role, Role::Ours | Role::Peer);

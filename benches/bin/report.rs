@@ -37,7 +37,7 @@ pub(crate) fn text(results: &Results) -> String {
     text
 }
 
-/// Returns the lines of the README: what was measured and where, and a row for each figure.
+/// Returns the lines of the README: commit, machine and times, and a row for each figure.
 pub(crate) fn readme(results: &Results) -> String {
     let figures = &results.figures;
     let with_peers = figures.iter().any(|figure| figure.best_peer().is_some());

@@ -40,7 +40,7 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is reaped.
+        // It may have exited already; either way it is reaped.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -54,7 +54,7 @@ impl Askers {
     }
 }
 
-/// Waits for all tasks and returns the sum of what they counted.
+/// Waits for all tasks and returns the sum of their counts.
 pub(crate) async fn sum(tasks: &mut JoinSet<Result<u64, Failure>>) -> Result<u64, Failure> {
     let mut total = 0;
     while let Some(counted) = tasks.join_next().await {

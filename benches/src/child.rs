@@ -106,7 +106,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is reaped.
+        // It may have exited already; either way it is reaped.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -40,7 +40,7 @@ pub enum Within {
     None,
     /// None, but its tasks can be spawned, and wait: it is no actor crate.
     Spawning,
-    /// Those whose handlers never wait.
+    /// Programs whose handlers never wait.
     Waitless,
     /// All.
     All,
@@ -138,7 +138,7 @@ impl Contestant {
                     | Work::LargeTell(_)
                     | Work::LargeAsk(_)
             ),
-            // What spinning is for, and what it costs.
+            // The works that show the gain and the cost of spinning.
             (_, work) if self.role == Role::Spinning => {
                 matches!(work, Work::Ask(_) | Work::Asks(_) | Work::Tells(_))
             }

@@ -202,10 +202,10 @@ impl<S: System> Program<S> for Spawning<S> {
     }
 }
 
-/// Spawns so many actors, which then wait, and stops them; then the same again. Returns for each
-/// actor the bytes of memory that the process has more of, the nanoseconds of its start and of its
-/// end, the bytes that the process has kept when all have ended, and the bytes that the second
-/// crowd adds, which finds what the first one has given back.
+/// Spawns `actors` actors that wait, and stops them; then the same again. Returns for each actor
+/// the bytes by which the process has grown, the nanoseconds of its start and of its end, the bytes
+/// that the process keeps when all have ended, and the bytes that the second crowd adds, although
+/// the first one has given memory back.
 pub(crate) async fn idle<S: System>(
     system: &S,
     supervised: bool,
@@ -234,7 +234,7 @@ struct Crowd {
     ends: Duration,
 }
 
-/// Spawns so many actors, looks at the memory, and stops them.
+/// Spawns `actors` actors, measures the memory, and stops them.
 async fn come_and_go<S: System>(
     system: &S,
     supervised: bool,

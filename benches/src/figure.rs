@@ -32,7 +32,7 @@ pub enum Better {
 /// A thing that is run and timed: it gives one figure, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurement {
-    /// The name, which is also that of its first figure.
+    /// The name, which is also the name of its first figure.
     pub name: String,
     /// The group by which `--only` finds it.
     pub group: &'static str,
@@ -182,7 +182,7 @@ impl Measurement {
     }
 
     /// Returns name, unit and description of the figures after the first, where there are any.
-    /// `unit` is that of the first.
+    /// `unit` is the unit of the first.
     fn others(&self, unit: &'static str) -> Vec<(String, &'static str, String)> {
         let (short, end) = match self.name.strip_suffix(ONE_WORKER) {
             Some(short) if self.workers == 1 => (short, ONE_WORKER),
@@ -219,7 +219,7 @@ impl Measurement {
         vec![(name + end, unit, what)]
     }
 
-    /// Describes what is measured, in a few words.
+    /// Describes the measurement in a few words.
     fn what(&self) -> String {
         let mut what = match self.work {
             Work::Ask(of) => format!("{}, {}, median", self.ask(), of.text()),
@@ -316,7 +316,7 @@ impl Measurement {
         matches!(self.work, Work::Peers(_) | Work::Ranks(_) | Work::CAllToAll)
     }
 
-    /// Returns the same measurement with so many actors, where it is of actors that wait.
+    /// Returns the same measurement with `count` actors, if it measures actors that wait.
     pub fn with_actors(mut self, count: usize) -> Self {
         if let Work::Idle { actors, .. } = &mut self.work {
             *actors = count;

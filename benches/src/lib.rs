@@ -14,7 +14,7 @@
 //! - [`stream`]: the same for byte streams.
 //! - [`system`], [`local`]: the same within one process. The programs are in `local` itself, in
 //!   `crowd` (many actors) and in `savina`; `repeat` runs them.
-//! - [`strangers`]: what comes to a port that anyone can reach, beside a measurement.
+//! - [`strangers`]: connections of strangers to an open port, beside a measurement.
 //! - [`serve`]: the serving process, and its answers to the measuring one.
 //! - [`program`]: the command line of a program that holds contestants.
 

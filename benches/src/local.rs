@@ -94,7 +94,7 @@ async fn ask<S: System>(system: &S, time: Duration) -> Result<Vec<f64>, Failure>
     Ok(vec![nanoseconds])
 }
 
-/// Tells by so many tasks. Returns the nanoseconds of each tell, from the first one sent to the
+/// Tells by `producers` tasks. Returns the nanoseconds of each tell, from the first one sent to the
 /// last one handled.
 async fn tell<S: System>(
     system: &S,

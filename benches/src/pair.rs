@@ -322,7 +322,7 @@ async fn asks<C: Client>(clients: Vec<C>, time: Duration) -> Result<Vec<f64>, Fa
     Ok(vec![answers as f64 / phases.counted().as_secs_f64()])
 }
 
-/// Tells by so many tasks, with messages of this size or else small ones. Returns the handled tells
+/// Tells by `tasks` tasks, with messages of this size or else small ones. Returns the handled tells
 /// per second, from the first one sent to the last one handled.
 async fn tells<C: Client>(
     client: &C,
@@ -357,7 +357,7 @@ async fn bulk<C: Client>(client: &C, beside: Beside, time: Duration) -> Result<V
     Ok(values)
 }
 
-/// Has so many tasks tell for some time. Returns the number of tells that they sent.
+/// Tells by `tasks` tasks for some time. Returns the number of tells that they sent.
 async fn tell_for<C: Client>(
     client: &C,
     payload: Option<Vec<u8>>,
@@ -392,8 +392,8 @@ async fn tell_for<C: Client>(
     sum(&mut set).await
 }
 
-/// Returns when `handled` says that so many tells have been handled in all. Calls it again and
-/// again, as some contestants let an ask overtake tells.
+/// Returns when `handled` reports at least `tells` tells in all. Calls it repeatedly, because some
+/// contestants let an ask overtake tells.
 pub(crate) async fn barrier<F>(tells: u64, handled: impl Fn() -> F) -> Result<(), Failure>
 where
     F: Future<Output = Result<u64, Failure>>,

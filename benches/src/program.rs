@@ -74,7 +74,7 @@ pub struct PairEntry {
     pub measure: fn(Server, &Measurement, Duration) -> Result<Vec<f64>, Failure>,
     /// Serves it until standard input ends.
     pub serve: fn(usize, Meter) -> Result<(), Failure>,
-    /// Sends so many messages.
+    /// Sends the messages.
     pub drive: fn(String, Messages, Meter) -> Result<(), Failure>,
 }
 

@@ -14,7 +14,7 @@ use crate::pair::Pair;
 /// on an ordinary allocator returns 0.
 pub type Meter = fn(&mut dyn FnMut()) -> u64;
 
-/// Returns a runtime with so many workers; with one, everything runs on the thread that blocks on
+/// Returns a runtime with this many workers; with one, everything runs on the thread that blocks on
 /// it.
 ///
 /// # Errors

@@ -27,8 +27,8 @@ pub trait System: Clone + Send + Sync + 'static {
         behavior: B,
     ) -> impl Future<Output = Result<Self::Ref<B>, Failure>> + Send;
 
-    /// Spawns actors under a supervisor that makes one anew when it fails. A contestant that has
-    /// no supervision spawns them as any others.
+    /// Spawns actors under a supervisor, which restarts an actor that fails. A contestant without
+    /// supervision spawns them as any others.
     fn supervise<B: Behavior>(
         &self,
         count: usize,
@@ -49,7 +49,7 @@ pub trait System: Clone + Send + Sync + 'static {
         question: B::Question,
     ) -> impl Future<Output = Result<B::Answer, Failure>> + Send;
 
-    /// Has an actor end, to which no other reference is kept, also not by itself.
+    /// Ends an actor to which no other reference is kept, not even by the actor itself.
     fn stop<B: Behavior>(actor: Self::Ref<B>);
 }
 
@@ -78,14 +78,14 @@ impl Family {
         Family(Box::new(stop))
     }
 
-    /// Has all actors end. Does not wait until they have.
+    /// Stops all actors. Does not wait until they have ended.
     pub fn stop(self) {
         (self.0)();
     }
 }
 
-/// The state of an actor and what it does with a message. A handler that fails ends the process, as
-/// its program would never end.
+/// The state of an actor and the handling of its messages. A handler that fails ends the process,
+/// as its program would never end.
 pub trait Behavior: Send + 'static {
     /// A message without an answer.
     type Tell: Send + 'static;
@@ -107,7 +107,7 @@ pub trait Behavior: Send + 'static {
     ) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
 }
 
-/// Runs what has nothing to wait for.
+/// Runs a future that has nothing to wait for.
 ///
 /// # Panics
 /// If it waits.
@@ -136,8 +136,7 @@ pub fn or_exit<T>(handled: Result<T, Failure>) -> T {
     })
 }
 
-/// A number of things that are waited for, and the sum of what they give. Clones count down
-/// together.
+/// A number of things to wait for, and the sum of their values. Clones count down together.
 #[derive(Debug, Clone)]
 pub struct Countdown(Arc<Shared>);
 
@@ -149,13 +148,13 @@ struct Shared {
 }
 
 impl Countdown {
-    /// Begins to wait for so many things.
+    /// Begins to wait for `count` things.
     pub fn from(count: u64) -> Self {
         let (left, sum) = (AtomicU64::new(count), AtomicU64::new(0));
         Countdown(Arc::new(Shared { left, sum, done: Notify::new() }))
     }
 
-    /// Begins anew, when the last count has come to its end.
+    /// Begins again, after the last count has come to its end.
     pub fn restart(&self, count: u64) {
         self.0.sum.store(0, Ordering::Relaxed);
         self.0.left.store(count, Ordering::Release);

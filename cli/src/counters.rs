@@ -1,4 +1,4 @@
-//! What the adapters of a machine count: `hw_counters` of each port, as Linux shows them.
+//! Hardware counters of the machine's adapters: `hw_counters` of each port, as Linux shows them.
 
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};

@@ -16,7 +16,7 @@ use crate::reasons::Reasons;
 use crate::service::{DESK, Desk, Fetched, Meter, Owner, Regions, Sink};
 use crate::settings::{self, GOODBYE};
 
-/// A node tells sooner why it has no link: this is for one that tells nothing.
+/// The limit for a dial that reports no failure; most failures are reported sooner.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time in which a link that has ended is told of.
@@ -25,7 +25,8 @@ const NEWS_WITHIN: Duration = Duration::from_secs(1);
 /// A link to the serving side, with the node of this side, which has no other.
 pub(crate) struct Link {
     node: Node,
-    /// What has become of the link. Locked by the one future that uses the link.
+    /// Events of the node, among them the end of the link. Locked by the one future that uses the
+    /// link.
     events: Mutex<Receiver<NodeEvent>>,
     /// The name of the other node.
     pub(crate) peer: String,
@@ -35,7 +36,7 @@ pub(crate) struct Link {
     pub(crate) encrypted: bool,
     /// The time from the start of the dial.
     pub(crate) took: Duration,
-    /// Better fabrics that were tried in vain, each with its reason.
+    /// Better fabrics that were tried before and failed, each with its reason.
     pub(crate) passed_over: Vec<String>,
 }
 
@@ -79,7 +80,7 @@ impl Link {
         took: Duration,
         reasons: &Reasons,
     ) -> Result<Self, Failure> {
-        // Before the look at the link: what ends it afterwards is an event.
+        // Subscribed before the snapshot, so that a link that ends later is reported by an event.
         let events = Mutex::new(node.events());
         let snapshot = node.snapshot();
         let linked = snapshot.peers.iter().find_map(|peer| Some((peer, peer.link.as_ref()?)));
@@ -101,7 +102,7 @@ impl Link {
         Ok(Link { node, events, peer: name, desk, fabric, encrypted, took, passed_over })
     }
 
-    /// Has the serving side spawn so many sinks.
+    /// Asks the serving side to spawn `count` sinks.
     ///
     /// # Errors
     /// [`Failure`] when it does not answer or refuses.
@@ -145,7 +146,7 @@ impl Link {
         Ok(Some(Fetched { fetched, refused }))
     }
 
-    /// Returns the failure of an ask that older releases do not know, and what they lack then.
+    /// Returns the failure of an ask; `lacks` says what the peer misses if its release is too old.
     fn unanswered(&self, error: AskError, lacks: &'static str) -> Failure {
         match error.cause {
             AskCause::NotSent(Cause::NotAccepted) => {
@@ -155,11 +156,11 @@ impl Link {
         }
     }
 
-    /// Awaits what is done over the link, while that stands: a message in flight is lost with it,
-    /// and the next one would go over another link, perhaps by another fabric.
+    /// Awaits `used` as long as the link is up. A message in flight is lost with the link, and the
+    /// next one would go over another link, perhaps by another fabric.
     ///
     /// # Errors
-    /// [`Failure::Lost`] if the link ends, else the failure of what is done.
+    /// [`Failure::Lost`] if the link ends, else the failure of `used`.
     pub(crate) async fn while_up<T>(
         &self,
         used: impl Future<Output = Result<T, Failure>>,
@@ -174,7 +175,7 @@ impl Link {
         else {
             return outcome;
         };
-        // What fails with the link may be told of before the link is.
+        // An operation may report the lost link before the node's event does.
         let cause = timeout(NEWS_WITHIN, lost(&mut events)).await;
         Err(cause.map_or(failure, |cause| self.lost(cause)))
     }
@@ -202,7 +203,7 @@ async fn lost(events: &mut Receiver<NodeEvent>) -> LinkCause {
 
 impl Drop for Sinks {
     fn drop(&mut self) {
-        // An owner that has ended is what is wanted.
+        // An owner that has already ended needs no request.
         drop(self.owner.request_stop());
     }
 }
@@ -210,7 +211,7 @@ impl Drop for Sinks {
 /// Returns the first thing to do about a link that did not come up, or failed. A reason of a fabric
 /// begins with its name.
 pub(crate) fn remedy(why: &str) -> &'static str {
-    /// Words of a reason, and what to do; the first one that fits.
+    /// Pairs of a text in a reason and the advice for it; the first match is used.
     const REMEDIES: [(&str, &str); 7] = [
         ("secrets differ", "set RINGPOST_SECRET to the same text on both machines"),
         (

@@ -10,7 +10,7 @@ use crate::settings;
 
 use report::{Line, Report};
 
-/// Says what this machine has for RDMA, what links would use, and how to get what is missing.
+/// Says what this machine has for RDMA, what links would use, and how to get the missing parts.
 ///
 /// It needs neither RDMA nor the cargo feature `verbs`: without them it says how to get them, which
 /// is no fault. It starts a node with the environment, which joins no other one: a variable that

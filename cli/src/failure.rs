@@ -47,7 +47,7 @@ pub(crate) enum Failure {
         /// The cause of its end.
         cause: LinkCause,
     },
-    /// The other side could not do what it was asked for.
+    /// The other side refused a request or could not do it.
     #[error("the other side says: {0}")]
     OtherSide(String),
     /// An ask was not answered.
@@ -59,14 +59,14 @@ pub(crate) enum Failure {
     /// An operation on a region was not done.
     #[error("an operation on the region of the other side failed: {0}")]
     Region(RegionError),
-    /// Clients that are linked by another fabric have the region for what is atomic.
+    /// The region's atomic operations are done for clients that are linked by another fabric.
     #[error(
         "what is atomic on the region is done by another device or processor, for another \
          `ringpost perf` that runs now: wait for its end, or leave `fetch_add` and \
          `compare_exchange` out by --only"
     )]
     OtherExecutor,
-    /// The other side does not know what it is asked for.
+    /// The other side does not know the request.
     #[error(
         "{peer} is of an older release, whose `ringpost perf serve` {lacks}: start that of this \
          release ({}) there, or leave such rows out by --only and --sizes",
@@ -109,7 +109,7 @@ pub(crate) enum Failure {
         /// Messages that the other side handled.
         handled: u64,
     },
-    /// An answer is not what was asked for, which is a bug of Ringpost.
+    /// An answer has the wrong size, which is a bug of Ringpost.
     #[error("an answer has {got} bytes, and should have {expected}: report it")]
     WrongAnswer {
         /// The bytes that it has.

@@ -25,14 +25,14 @@ use figures::Row;
 use measurement::{Kind, MEASUREMENTS, Measurement, names};
 use report::{Changes, Head, Printer};
 
-/// Messages are measured up to this size, which is that of the largest one by default.
+/// The largest payload that is measured: the default limit of a message.
 const BYTES_MAX: usize = 64 << 20;
 
 /// Measures messages, and regions, between this machine and one on which `ringpost perf serve`
 /// runs.
 ///
 /// It measures what programs get: actors, references, archives, windows and the fabric that a link
-/// of these two machines uses. The columns are those of perftest's tools, but that the times of
+/// of these two machines uses. The columns are the same as in perftest's tools, but the times of
 /// `ask` and `write` are whole round trips, where ib_send_lat and ib_write_lat print half of them,
 /// and MB are MiB as there.
 ///
@@ -66,17 +66,17 @@ struct Client {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     seconds: Duration,
 
-    /// Sends payloads of these sizes, such as `32,4k,1m`, in place of those that each measurement
-    /// has; reads and writes of the region are of up to 8m.
+    /// Sends payloads of these sizes, such as `32,4k,1m`, in place of each measurement's own sizes;
+    /// reads and writes of the region are of up to 8m.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
     sizes: Vec<usize>,
 
-    /// Sends by so many tasks, such as `1,4,16`, each to an actor of its own, or uses the region by
-    /// so many, in place of the numbers that each measurement of rates has; at most 64 can be.
+    /// Sends by this many tasks, such as `1,4,16`, each to an actor of its own, or uses the region
+    /// by this many, in place of the numbers that each measurement of rates has; at most 64 can be.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = senders)]
     senders: Vec<usize>,
 
-    /// Makes only these measurements; `region` is all those that are behind it in the list.
+    /// Makes only these measurements; `region` stands for all measurements of the region.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(names()))]
     only: Vec<String>,
@@ -85,7 +85,7 @@ struct Client {
     #[arg(long)]
     json: bool,
 
-    /// Runs so many worker threads on this side; without it, as many as there are processors.
+    /// Runs this many worker threads on this side; without it, as many as there are processors.
     #[arg(long, value_name = "COUNT", value_parser = serve::threads)]
     threads: Option<usize>,
 }
@@ -140,7 +140,7 @@ impl Client {
         Ok(printer.end(Changes::between(before, after))?)
     }
 
-    /// Returns what is measured, with its payload and its number of senders.
+    /// Returns the rows to measure.
     fn plan(&self) -> Vec<Planned> {
         let wanted = MEASUREMENTS.iter().filter(|it| it.is_among(&self.only));
         let rows = wanted.flat_map(|measurement| {
@@ -174,8 +174,8 @@ impl Client {
 /// A row that is to be measured: its payload in bytes, and its number of senders.
 type Planned = (&'static Measurement, usize, usize);
 
-/// Fails where a row needs a region and there is none, or one that is too small: before the first
-/// row, which may be minutes before that one.
+/// Fails if a row needs a region that is missing or too small. Checked at the start, because that
+/// row may come minutes later.
 async fn check_region(link: &Link, plan: &[Planned]) -> Result<(), Failure> {
     let of_region = plan.iter().filter(|(measurement, ..)| measurement.is_of_region());
     let Some(bytes) = of_region.map(|(_, bytes, _)| *bytes).max() else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! The reasons for which links do not come up, as the log of this program's node tells them.
 //!
-//! The lines are those of `docs/OPERATING.md`. No node of this program dials while another one
-//! does, so the last line is about the dial that is under way.
+//! `docs/OPERATING.md` lists the lines. The nodes of this program dial one after the other, so the
+//! last line is about the current dial.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ const FAILED: [(&str, &str); 3] = [
     ("a seed is not reached: it is dialled again", "failure"),
     ("a node is not reached: it is dialled again", "last"),
 ];
-/// The lines that say which fabrics were tried in vain before.
+/// The lines that say which fabrics were tried before and failed.
 const PASSED_OVER: [&str; 2] = ["no fabric could be connected", "a better fabric did not come up"];
 
 /// The line of the log about a variable of the environment that no node knows.
@@ -52,7 +52,7 @@ impl Reasons {
         self.heard().unknown.clone()
     }
 
-    /// Returns, of each fabric that was tried in vain, its name and why.
+    /// Returns the name of each fabric that failed before, and why.
     pub(crate) fn passed_over(&self) -> Vec<String> {
         self.heard().passed_over.clone()
     }

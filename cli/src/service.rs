@@ -30,7 +30,7 @@ const REGION_WORDS: usize = 8;
 pub(crate) struct Regions {
     /// To read and to write.
     pub(crate) bytes: RemoteRegion<u8>,
-    /// For what is atomic.
+    /// For atomic operations.
     pub(crate) words: RemoteRegion<u64>,
 }
 
@@ -38,9 +38,9 @@ pub(crate) struct Regions {
 #[message]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fetched {
-    /// Those that its device read from the memory of the other one.
+    /// Messages that this node's device read from the lender's memory.
     pub(crate) fetched: u64,
-    /// Those that came in parts after all.
+    /// Messages that came in parts instead.
     pub(crate) refused: u64,
 }
 
@@ -137,7 +137,7 @@ impl Meter {
         self.counts.iter().map(|handled| handled.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns what the node of this actor was lent by that of the owner.
+    /// Counts the messages that the owner's node lent to the node of this actor.
     #[handler]
     pub(crate) fn count_fetched(&self, cx: &mut Context<Self>) -> Fetched {
         Fetched::by(cx.node(), self.owner.address().node())
@@ -162,9 +162,9 @@ pub(crate) struct Desk {
     shared: Option<Shared>,
 }
 
-/// Regions of a desk, with what it hands out of them.
+/// Regions of a desk, and the references to them that it hands out.
 struct Shared {
-    /// They are shared as long as they are kept.
+    /// Kept, since they stay shared only until they are dropped.
     _owned: (Region<u8>, Region<u64>),
     regions: Regions,
 }
@@ -187,7 +187,7 @@ impl Desk {
 
 #[handlers]
 impl Desk {
-    /// Spawns so many sinks for a measurement of `owner`.
+    /// Spawns `count` sinks for a measurement of `owner`.
     #[handler]
     pub(crate) async fn open(
         &self,

@@ -1,4 +1,4 @@
-//! The nodes of this program: what they take from the environment, and what from the command line.
+//! The nodes of this program: settings from the environment and from the command line.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,8 +12,7 @@ pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
 
 const NONE: [&str; 0] = [];
 
-/// Describes a node that serves. The addresses of the command line win over those of the
-/// environment.
+/// Describes a node that serves. Addresses of the command line win over the environment.
 pub(crate) fn server(
     listen: &str,
     advertise: &[String],
@@ -43,7 +42,7 @@ pub(crate) async fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a name that no other node has: the serving side may know those of many runs.
+/// Returns a name that no other node has: the serving side may know nodes of many runs.
 fn name(role: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{role}-{:x}-{:x}", std::process::id(), now.as_nanos())

@@ -1,4 +1,4 @@
-//! The hardware counters of devices, read from a folder that looks like that of Linux.
+//! The hardware counters of devices, read from a folder that looks like Linux's.
 
 use std::collections::BTreeMap;
 use std::fs;

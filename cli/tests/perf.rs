@@ -1,4 +1,4 @@
-//! `ringpost perf` and `ringpost perf serve`: what is measured, and what ends them.
+//! `ringpost perf` and `ringpost perf serve`: their measurements, and the events that end them.
 
 use ringpost::Node;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use crate::process::{Ended, OTHER_SECRET, SECRET, Serving, command, dead_address, run, within};
 
-/// Runs a short measurement and returns what it prints as JSON.
+/// Runs a short measurement and returns its JSON output.
 async fn measured(address: &str, options: &[&str], variables: &[(&str, &str)]) -> Value {
     let arguments = [&["perf", address, "--json", "--seconds", "0.1"], options].concat();
     let ended = run(&arguments, variables).await;
@@ -103,7 +103,7 @@ async fn each_measurement_has_its_own_sizes_and_the_columns_of_perftest() {
 async fn the_region_alone_is_measured_and_by_several_at_one_time() {
     let serving = Serving::start(&[]).await;
     let arguments = ["perf", &serving.address, "--seconds", "0.1", "--only", "region"];
-    // They share its bytes and its words, and each checks what it finds there.
+    // They share its bytes and its words, and each checks the contents that it finds.
     let (one, other) = tokio::join!(run(&arguments, &[]), run(&arguments, &[]));
     for ended in [one, other] {
         assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -181,7 +181,7 @@ async fn a_serving_side_without_a_region_is_an_error_of_one_sentence() {
 async fn the_secret_and_the_encryption_are_those_of_the_environment() {
     let variables = [("RINGPOST_SECRET", SECRET), ("RINGPOST_ENCRYPTION", "required")];
     let serving = Serving::start(&variables).await;
-    // An address of the environment is that of another node, which has the port.
+    // The environment's addresses belong to another node, which has the port.
     let listen = ("RINGPOST_LISTEN", &*serving.address);
     let all = [&variables[..], &[listen, ("RINGPOST_ADVERTISE", &serving.address)]].concat();
     let report = measured(&serving.address, &["--only", "ask", "--sizes", "32"], &all).await;
@@ -259,8 +259,8 @@ async fn a_serving_side_that_is_killed_ends_a_measurement_with_an_error() {
     }
 }
 
-/// What was in flight is lost, and what is sent afterwards may go over another fabric: such a row
-/// would be wrong, and its counts differ.
+/// Messages in flight are lost, and later ones may go over another fabric: such a row would be
+/// wrong, and its counts differ.
 #[tokio::test]
 async fn a_link_that_is_lost_ends_a_measurement_though_it_could_be_made_again() {
     let serving = Serving::start(&[]).await;

@@ -52,7 +52,7 @@ impl Ended {
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) address: String,
-    /// What it logs: far less than a pipe holds, so that a test need not read it.
+    /// The log of the process: far less than a pipe holds, so that a test need not read it.
     log: Lines<BufReader<ChildStderr>>,
     _out: Lines<BufReader<ChildStdout>>,
 }

@@ -1,4 +1,4 @@
-//! The command line: what is refused, and what `--help` says.
+//! The command line: refused arguments, and the text of `--help`.
 
 use std::fs::File;
 
@@ -52,7 +52,7 @@ async fn output_that_is_not_read_panics_nowhere() {
     let full = || File::options().write(true).open("/dev/full").unwrap();
     let serving = Serving::start(&[]).await;
     let arguments = ["perf", &serving.address, "--seconds", "0.05", "--only", "ask"];
-    // Its own notes and those of the log.
+    // Both the notes of `perf` and the log go there.
     let mut perf = command(&arguments, &[("RUST_LOG", "info")]);
     perf.stderr(full());
     let perf = ended(perf).await;

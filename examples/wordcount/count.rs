@@ -6,7 +6,7 @@
 //! only when each reducer has answered it, which is after that mapper's counts (the same order).
 //!
 //! CO-2 (checked): bytes are compared between the reader and the mappers, words between the mappers
-//! and the tables. What is lost on the way, however it is lost, shows in one of the two.
+//! and the tables. Any loss on the way shows in one of the two.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub(crate) async fn count(members: &[Member], listing: Listing) -> Run {
     run
 }
 
-/// Fills in the tally of `run`, and what is missing from it.
+/// Fills in the tally of `run`, and its losses.
 async fn collect(members: &[Member], run: &mut Run) {
     let mut mapped = Mapped { words: 0, bytes: 0 };
     for member in members {

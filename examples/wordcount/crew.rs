@@ -73,8 +73,7 @@ impl Crew {
         }
     }
 
-    /// Has all processes end, kills those that do not within `patience`, and returns how each
-    /// ended.
+    /// Ends all processes, kills those that take longer than `patience`, and returns all exits.
     pub(crate) async fn end(mut self, patience: Duration) -> Vec<Exit> {
         self.pipes.clear();
         let mut exits = Vec::new();
@@ -108,7 +107,7 @@ async fn reap(name: String, mut child: Child, mut kill: watch::Receiver<bool>) -
 }
 
 impl Exit {
-    /// Whether it ended as it was told.
+    /// Returns true if its exit status is success.
     pub(crate) fn is_clean(&self) -> bool {
         self.status.as_ref().is_ok_and(ExitStatus::success)
     }

@@ -31,8 +31,7 @@ pub(crate) struct Desk {
 
 #[handlers]
 impl Desk {
-    /// A node reports. One that comes when the driver has enough waits for nothing and ends with
-    /// it.
+    /// Reports a node. A surplus node has nothing to do, and ends with the driver.
     #[handler]
     pub(crate) fn join(&mut self, msg: Member) {
         drop(self.members.send(msg));

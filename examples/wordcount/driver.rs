@@ -107,7 +107,7 @@ async fn gather(
         tokio::select! {
             biased;
             Some(member) = joins.recv() => {
-                // One that was started again takes the place of its former self.
+                // A node that was started again replaces its earlier run.
                 members.retain(|known: &Member| known.name != member.name);
                 members.push(member);
             }

@@ -20,14 +20,14 @@ use crate::text::{Pieces, ReadError};
 /// Pieces that wait for a feeder, for each feeder.
 const QUEUED_PER_MAPPER: usize = 2;
 
-/// What was read and handed on.
+/// The input that was read and handed on.
 #[derive(Debug, Default)]
 pub(crate) struct Fed {
     /// The files whose text was handed on.
     pub(crate) sources: Vec<Source>,
-    /// The bytes of it, those that did not reach a mapper included.
+    /// The bytes of it, also of pieces that did not reach a mapper.
     pub(crate) bytes: u64,
-    /// What could not be read.
+    /// The input that could not be read.
     pub(crate) skipped: Vec<Skipped>,
     /// Files that were not read, because no mapper was left.
     pub(crate) unread: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Fed {
 /// Hands the text of all files to the mappers of `members`.
 ///
 /// # Cancel safety
-/// When the future is dropped, reading stops; what was sent was sent.
+/// When the future is dropped, reading stops; pieces that were sent stay sent.
 pub(crate) async fn feed(listing: Listing, members: Vec<&Member>) -> Fed {
     let (queue, pieces) = mpsc::channel(QUEUED_PER_MAPPER * members.len().max(1));
     let reader = task::spawn_blocking(move || read(listing, &queue));

@@ -15,7 +15,7 @@ pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// Its size when it was listed.
     pub(crate) bytes: u64,
-    /// Whether it is one of the paths, not found below one.
+    /// True if the command line names this file, false if it was found in a directory.
     pub(crate) named: bool,
 }
 
@@ -68,7 +68,7 @@ impl Skipped {
         Skipped { path: source.path.clone(), why }
     }
 
-    /// Whether the result lacks something that was asked for.
+    /// Returns true if the result lacks something that was asked for.
     pub(crate) fn is_loss(&self) -> bool {
         !matches!(self.why, Why::NotText)
     }
@@ -141,7 +141,7 @@ impl Listing {
         }
     }
 
-    /// Adds a file; puts what is in a directory on `pending`, the first name on top.
+    /// Adds a file; pushes a directory's entries on `pending`, the first name on top.
     fn visit(
         &mut self,
         path: &Path,

@@ -53,7 +53,7 @@ const USAGE: u8 = 2;
 /// Exit status: something of the input is not in the result.
 const INCOMPLETE: u8 = 3;
 
-/// What is logged unless RUST_LOG says otherwise: with it a node says why it does not reach a seed.
+/// The log filter unless RUST_LOG is set; a node then logs why it does not reach a seed.
 const LOG: &str = "warn,ringpost_transport::mesh::dial=info";
 
 /// Why there is no result.

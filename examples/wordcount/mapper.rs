@@ -17,7 +17,7 @@ pub(crate) struct Chunk {
     pub(crate) text: String,
 }
 
-/// What a mapper has counted.
+/// The totals of a mapper.
 #[message]
 pub(crate) struct Mapped {
     pub(crate) words: u64,

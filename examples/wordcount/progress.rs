@@ -40,7 +40,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away and says what was sent in all.
+    /// Removes the bar and prints the total.
     pub(crate) fn finish(self) {
         // Finishing moves the bar to its end, wherever it was.
         let sent = self.bar.position();

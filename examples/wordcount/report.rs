@@ -1,4 +1,4 @@
-//! What a run found, and how it is told.
+//! The findings of a run, and their text.
 
 use std::error::Error;
 use std::fmt;
@@ -25,10 +25,10 @@ pub(crate) struct Run {
     pub(crate) elapsed: Duration,
     /// Name and process of each node, the driver left out.
     pub(crate) nodes: Vec<(String, u32)>,
-    /// What each node says of its links.
+    /// The traffic of each node's links, as the node reports it.
     pub(crate) links: Vec<(String, Vec<Traffic>)>,
     pub(crate) losses: Vec<Loss>,
-    /// Processes that did not end by themselves.
+    /// Processes that did not end cleanly.
     pub(crate) crashes: Vec<Exit>,
 }
 
@@ -49,12 +49,12 @@ impl Run {
         self.losses.push(Loss::Node { name: name.to_owned(), cause: cause.to_string() });
     }
 
-    /// Whether a node has been lost.
+    /// Returns true if a node has been lost.
     pub(crate) fn has_lost(&self, name: &str) -> bool {
         self.losses.iter().any(|loss| matches!(loss, Loss::Node { name: lost, .. } if lost == name))
     }
 
-    /// Whether every word of the files that were handed on is in the tally.
+    /// Returns true if every word of the files that were handed on is in the tally.
     pub(crate) fn is_whole(&self) -> bool {
         let changed = |skipped: &Skipped| matches!(skipped.why, Why::Changed(_));
         self.losses.is_empty() && self.fed.unread == 0 && !self.fed.skipped.iter().any(changed)
@@ -65,12 +65,12 @@ impl Run {
         self.fed.sources.is_empty()
     }
 
-    /// Whether it is whole and every file that was asked for could be read.
+    /// Returns true if it is whole and every file that was asked for could be read.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_whole() && !self.is_empty() && !self.fed.skipped.iter().any(Skipped::is_loss)
     }
 
-    /// What is not in the result, one line each.
+    /// Lists the input that is not in the result, one line each.
     pub(crate) fn gaps(&self) -> Vec<String> {
         let nothing = "nothing was counted: there is no text file below the paths";
         let mut lines = Vec::from_iter(self.is_empty().then(|| nothing.to_owned()));

@@ -29,7 +29,7 @@ impl Secret {
     /// Takes it from `file`, else from the environment; `None` when there is neither.
     ///
     /// # Errors
-    /// When what is there cannot be read or is no secret.
+    /// When the file cannot be read, or the text is no secret.
     pub(crate) fn given(file: Option<&Path>) -> Result<Option<Self>, SecretError> {
         let (origin, digits) = if let Some(path) = file {
             let text = fs::read_to_string(path)

@@ -2,7 +2,7 @@
 
 use ringpost::prelude::*;
 
-/// What one link of a node has carried, from the transport's own counters.
+/// The traffic of one link of a node, from the transport's own counters.
 #[message]
 pub(crate) struct Traffic {
     pub(crate) peer: String,
@@ -18,14 +18,14 @@ pub(crate) struct Steward;
 
 #[handlers]
 impl Steward {
-    /// The node's links, those that ended included.
+    /// Returns the traffic of the node's links, also of ended ones.
     #[handler]
     pub(crate) fn links(&self, cx: &mut Context<Self>) -> Vec<Traffic> {
         traffic(cx.node())
     }
 }
 
-/// What each link of `node` has carried.
+/// Returns the traffic of each link of `node`.
 pub(crate) fn traffic(node: &Node) -> Vec<Traffic> {
     let rows = node.links().into_iter().map(|(peer, stats)| Traffic {
         peer: peer.to_string(),

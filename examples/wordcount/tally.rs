@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// What the nodes counted together.
+/// The counts of all nodes together.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// How often each word occurs.

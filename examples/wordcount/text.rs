@@ -1,7 +1,7 @@
-//! What a word is, and how a text becomes pieces in which no word is cut.
+//! The definition of a word, and how a text becomes pieces in which no word is cut.
 //!
 //! TX-1 (word): a maximal run of alphanumeric characters and underscores, each character lowercased
-//! by itself. A run of more than [`WORD_CHARS`] characters counts as words of [`WORD_CHARS`]
+//! on its own. A run of more than [`WORD_CHARS`] characters counts as words of [`WORD_CHARS`]
 //! characters and a rest, so that a word, and with it a message, has a bound.
 //!
 //! TX-2 (pieces): the pieces of a text are the text, in order; none is longer than [`PIECE_BYTES`];

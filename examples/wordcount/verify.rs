@@ -29,7 +29,7 @@ pub(crate) enum Difference {
 /// Compares `tally` with the words and bytes of `sources`, the files it was counted from.
 ///
 /// # Errors
-/// What differs first: a file that went away, the alphabetically first word, the bytes.
+/// The first difference: a missing file, then the alphabetically first word, then the bytes.
 pub(crate) fn verify(tally: &Tally, sources: &[Source]) -> Result<(), Difference> {
     let mut counter = Counter::default();
     for source in sources {

@@ -12,7 +12,7 @@ pub async fn node() -> Node {
     Node::builder("alpha").start().await.unwrap()
 }
 
-/// Notes what it is told; each `hold` takes one permit of its gate.
+/// Notes its numbers; each `hold` takes one permit of its gate.
 #[actor]
 pub struct Notebook {
     pub notes: Vec<u64>,

@@ -34,7 +34,7 @@ async fn the_first_answers_are_taken_and_the_rest_stays_in_the_set() {
     let mut first = asks.first(2).await.unwrap();
     first.sort();
     assert_eq!(first, [(1, vec![]), (2, vec![7])]);
-    // What comes while more is waited for is not lost when the wait is given up.
+    // Answers that come during a wait are not lost when the wait is given up.
     assert_eq!(asks.push(quick[1].ask(Notes)), 3);
     {
         let mut both = pin!(asks.first(2));
@@ -80,7 +80,7 @@ async fn a_set_says_how_many_answered_and_why_the_others_did_not() {
     let text = few.to_string();
     assert!(text.starts_with("1 of 2 answers came; asks that failed: ask of "), "{text}");
     assert!(text.contains("beta/held"), "{text}");
-    // All that came is there to be taken.
+    // Every answer that came can still be taken.
     assert_eq!(asks.first(1).await, Ok(vec![(0, ())]));
     assert_eq!(
         asks.next().await.map(|(number, came)| (number, cause(came).is_err())),
@@ -123,7 +123,7 @@ async fn the_rest_of_a_set_is_taken_back_or_goes_on_without_it() {
     assert_eq!(held.actor.notes().await, Ok(vec![2]));
 }
 
-/// Also when the first one that is looked at fails at once.
+/// Even if the first ask of the set fails at once.
 #[tokio::test]
 async fn each_ask_of_a_set_is_sent_before_an_outcome_is_taken() {
     let node = node().await;

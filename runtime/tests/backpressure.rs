@@ -53,8 +53,8 @@ async fn many_senders_wait_for_room_and_none_is_lost() {
     }
 }
 
-/// A sender that never has to wait yields all the same, so that its thread's other tasks, and the
-/// actor, do not wait for its last message.
+/// A sender that never has to wait still yields, so that its thread's other tasks, and the actor,
+/// do not wait for its last message.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_task_that_only_tells_lets_others_run() {

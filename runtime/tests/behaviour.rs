@@ -1,11 +1,10 @@
-//! What actors may expect of actors of other nodes, whatever fabric carries the link: one body of
-//! tests for `sim`, `tcp`, `tcps` and `verbs`.
+//! The promises about actors of other nodes, whatever fabric carries the link: one body of tests
+//! for `sim`, `tcp`, `tcps` and `verbs`.
 //!
-//! A case takes a [`World`], which starts nodes on one fabric, and waits for events or for
-//! [`until`](world::until) something is so, never by looking again without a pause: where time is
-//! simulated it stands still while any task can run. The laboratory runs the cases on `verbs`, and
-//! compares their names with those that ran on the other fabrics. Elsewhere they say `SKIPPED` on
-//! `verbs`.
+//! A case takes a [`World`], which starts nodes on one fabric. It waits for events or for
+//! [`until`](world::until), and never checks again without a pause: simulated time stands still
+//! while any task can run. The laboratory runs the cases on `verbs`, and compares their names with
+//! the cases that ran on the other fabrics. Elsewhere they say `SKIPPED` on `verbs`.
 
 mod answering;
 mod bank;

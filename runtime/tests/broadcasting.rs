@@ -54,11 +54,11 @@ async fn members_are_told_in_order_and_the_asker_learns_how_many() {
     }
 }
 
-/// More members than are told in one turn.
+/// More members than a group tells in one turn.
 const CROWD: usize = 400;
 
-/// A group that is killed in the midst of a message, or whose message cannot be cloned any more,
-/// answers for every member: those that it had not come to have missed it.
+/// A group that is killed in the middle of a message, or whose message cannot be cloned any more,
+/// answers for every member: it says that the remaining members missed it.
 #[tokio::test]
 async fn a_group_that_ends_in_the_midst_of_a_message_says_who_missed_it() {
     let node = node().await;
@@ -96,7 +96,7 @@ async fn a_member_that_leaves_or_ends_is_one_no_longer() {
     group.when_size(1).await.unwrap();
     assert_eq!(group.members().await, Ok(vec![eve.recipient()]));
     assert_eq!(group.ask(Note { number: 1 }).await, Ok(all(1)));
-    // One that has ended already, and one that never was.
+    // An actor that has ended already, and an actor that never was.
     group.join(bob.recipient()).await.unwrap().unwrap();
     let nobody: Recipient<Note> = node.named::<Notebook>("nobody").unwrap().recipient();
     group.join(nobody).await.unwrap().unwrap();
@@ -167,7 +167,7 @@ impl Driver {
     }
 }
 
-/// More of them than are told of between two messages.
+/// There are more ends than the group is told of between two messages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_join_again_before_their_end_is_told_stay() {
     let node = node().await;
@@ -252,7 +252,8 @@ fn a_member_by_a_name_of_another_node_is_what_has_the_name_when_its_first_end_is
     });
 }
 
-/// Room comes free at the member, and before what waits takes it the group has another message.
+/// Room becomes free at the member, and the group gets another message before a waiting one takes
+/// the room.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_waits_for_a_member_is_not_passed_by_a_later_message() {

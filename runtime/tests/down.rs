@@ -1,4 +1,4 @@
-//! A node that is down: what is sent there fails at once, and what asked to wait goes there later.
+//! A node that is down: sends to it fail at once, and sends that ask to wait go there later.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn leave(alpha: &Node, beta: Node) {
     while !matches!(events.recv().await.unwrap(), NodeEvent::NodeDown { .. }) {}
 }
 
-/// What happened to an actor that it watches.
+/// Notes the end of an actor that it watches.
 #[derive(Default)]
 struct Watcher {
     downs: Vec<ActorExit>,
@@ -117,7 +117,7 @@ async fn what_asks_to_wait_for_a_link_goes_to_the_next_run_of_a_node_that_is_dow
     beta.spawn("notebook", Notebook::new()).await.unwrap();
     let notebook = alpha.named::<Notebook>("beta/notebook").unwrap();
     leave(&alpha, beta).await;
-    // The time-outs count all the same.
+    // The time-outs still count.
     let brief = Duration::from_millis(20);
     let late = notebook.tell(Note { number: 0 }).wait_for_link().timeout(brief).await.unwrap_err();
     assert_eq!(late.cause, Cause::Timeout);
@@ -160,7 +160,7 @@ async fn what_waits_for_a_link_outlasts_a_goodbye() {
     let Held { gate, .. } = held(&beta, 1024).await;
     let there = alpha.named::<Notebook>("beta/held").unwrap();
     there.tell(Note { number: 0 }).await.unwrap();
-    // The window is full: what is sent now waits for room when the goodbye comes.
+    // The window is full: later sends wait for room when the goodbye comes.
     while there.try_tell(Note { number: 0 }).is_ok() {}
     let waits = there.clone();
     let told = tokio::spawn(async move {

@@ -149,7 +149,7 @@ impl Keeper {
         cx.stash_ask(PutAside { number }, reply).unwrap();
     }
 
-    /// Has a task answer, which never does.
+    /// Hands the answer to a task, which never gives it.
     #[handler]
     fn hand_on(&mut self, reply: ReplyTo<u64>, cx: &mut Context<Self>) {
         cx.spawn_task(async move {

@@ -270,7 +270,7 @@ async fn asks_that_own_their_reference_are_awaited_together() {
     assert_eq!(all, vec![Ok(vec![3]); 8]);
 }
 
-/// A name that is misspelt waits as that of a node does which is to come up: the text says so.
+/// A misspelt name waits like the name of a node that has not come up yet: the text says so.
 #[tokio::test]
 async fn a_node_that_was_never_linked_is_named_where_memory_or_an_actor_is_asked_of_it() {
     let (alpha, beta) = pair().await;

@@ -197,7 +197,7 @@ async fn a_pause_is_not_cut_short_by_another_child_that_fails() {
 }
 
 /// Two children fail at once, again and again, on several threads: now one is told to rest while
-/// its report is on its way, now while it is about to begin anew.
+/// its report is on its way, now while it is about to restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn children_that_fail_at_once_are_all_restarted() {
     for strategy in [Strategy::OneForAll, Strategy::RestForOne] {
@@ -272,7 +272,7 @@ async fn a_child_that_rests_too_late_for_its_group_is_restarted_all_the_same() {
     assert_eq!(a.work().await, Ok(1));
 }
 
-/// Its failure is its own, though it is restarted with another one that failed before.
+/// Its failure is its own, although it is restarted with a child that failed before.
 #[tokio::test]
 async fn a_panic_of_a_child_that_is_told_to_rest_is_in_the_log_once() {
     let log = Log::default();
@@ -314,7 +314,7 @@ async fn a_pause_without_an_end_leaves_the_supervisor_alone() {
     assert_eq!(group.wait_stopped().await, ActorExit::Stopped);
 }
 
-/// Has a child that takes a second to stop.
+/// An actor with a child that takes a second to stop.
 struct Slow;
 
 #[actor]

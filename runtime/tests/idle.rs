@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::behaviour::world::{World, end};
 use crate::registered::{Clerk, MS, within};
 
-/// Counts what it is told.
+/// Counts its messages.
 #[derive(Default)]
 #[actor]
 struct Counter {

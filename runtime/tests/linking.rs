@@ -78,7 +78,7 @@ async fn an_actor_that_panics_while_a_link_fails_says_how_it_panicked() {
     assert_eq!(a.wait_stopped().await, ActorExit::Panicked("for its own reason".into()));
 }
 
-/// A reference by name unlinks what it linked.
+/// A reference by name unlinks the actor that it linked.
 #[tokio::test]
 async fn a_link_by_name_is_undone_by_name() {
     let node = node().await;
@@ -146,7 +146,7 @@ async fn a_link_ends_with_the_incarnation_of_either_actor() {
     for clerk in [&a, &b] {
         within(clerk, |clerk, _| clerk.notes.push(1)).await;
     }
-    // Both begin anew, and have no links.
+    // Both are restarted, and have no links.
     a.fail().await.unwrap_err();
     assert_eq!((a.notes().await, b.notes().await), (Ok(vec![]), Ok(vec![])));
     within(&b, |clerk, _| clerk.notes.push(2)).await;
@@ -254,7 +254,7 @@ async fn what_waits_behind_a_link_comes_after_it() {
     end([alpha, beta]).await;
 }
 
-/// What stands in for actors of other nodes is none that a user knows.
+/// The log names the actors that a user knows, and not the stand-ins for actors of other nodes.
 #[tokio::test]
 async fn a_link_that_cannot_be_made_is_in_the_log_as_what_it_is() {
     let log = Log::default();
@@ -282,7 +282,7 @@ async fn a_link_that_cannot_be_made_is_in_the_log_as_what_it_is() {
     end([alpha, beta]).await;
 }
 
-/// LI-1, beside lost connections: who ends is told to the other all the same, and as what it is.
+/// LI-1, beside lost connections: the other actor is still told who ended, and how.
 #[test]
 fn an_end_of_a_link_is_told_although_the_connection_is_lost_meanwhile() {
     let mut reached = [[0; 2]; 6];

@@ -1,4 +1,4 @@
-//! What the log of a test says.
+//! The log of a test.
 
 use std::io;
 use std::sync::{Arc, Once};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 use parking_lot::Mutex;
 use tracing::subscriber::DefaultGuard;
 
-/// What the log says.
+/// The text of the log.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -22,7 +22,7 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Listens on this thread until what it returns is dropped.
+    /// Listens on this thread until the guard is dropped.
     pub fn listen(&self) -> DefaultGuard {
         // A place in the source that another test comes to for the first time, just when this one
         // begins to listen, may be switched off for all: whether anybody listens to it is decided

@@ -1,7 +1,7 @@
 //! Groups, pools, regions and spawns on simulated nodes: random work and random faults, judged by
 //! models that know nothing of how the runtime does it.
 //!
-//! Each test draws one scene for each seed, writes down what was done and what came of it, and then
+//! Each test draws one scene for each seed, writes down the acts and their outcomes, and then
 //! judges the book: `groups/judge.rs`, `pools/judge.rs`, `regions/book.rs` and `spawns/judge.rs`
 //! say by which rules. `RINGPOST_TEST_CASES` says how many seeds there are, and
 //! `RINGPOST_TEST_SEED` which one runs alone. Over the usual number of seeds each state that is

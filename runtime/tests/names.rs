@@ -177,7 +177,7 @@ async fn a_reference_by_name_follows_the_name() {
         assert_ne!(named, actor);
         named.tell(note(10 * round)).await.unwrap();
         told.try_tell(note(10 * round + 1)).unwrap();
-        // What waits for room waits at this actor.
+        // Sends that wait for room wait at this actor.
         let mut waits = Box::pin(named.tell(note(10 * round + 2)));
         assert!(waits.as_mut().now_or_never().is_none());
         let mut room = Box::pin(named.reserve::<Note>());

@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::actors::{Held, Note, Notebook, held};
 use crate::remote::{PATIENCE, end, listening, pair};
 
-/// Waits until what is read of `beta` is as expected.
+/// Waits until the state of `beta` is as expected.
 async fn until(peers: &mut Peers, expected: impl Fn(&PeerState) -> bool) -> PeerState {
     let wait = async {
         loop {
@@ -58,7 +58,7 @@ async fn the_state_of_other_nodes_can_be_read_however_far_an_observer_is_behind(
     let again = listening("beta", &[&alpha]).await;
     let linked = until(&mut peers, is_linked).await;
     assert_eq!(linked.node, *again.id());
-    // One that never looked in between reads what is true now, and is not told twice.
+    // A reader that never looked in between reads the current state, and is not told twice.
     tokio::time::timeout(PATIENCE, idle.changed()).await.expect("at once");
     assert_eq!(idle.read(), [linked]);
     assert!(tokio::time::timeout(Duration::from_millis(50), idle.changed()).await.is_err());
@@ -204,7 +204,7 @@ async fn nothing_more_is_asked_of_a_node_that_leaves_and_what_it_accepted_is_ans
     assert_eq!(refused.cause, AskCause::NotSent(Cause::Leaving));
     assert!(refused.is_retryable());
     assert!(matches!(there.notes().try_send(), Err(back) if back.cause == Cause::Leaving));
-    // One that waits for the next run of the node does.
+    // An ask that waits for the next run of the node gets there.
     let patient = alpha.named::<Notebook>("beta/held").unwrap();
     let patient = tokio::spawn(async move {
         loop {

@@ -18,7 +18,7 @@ const SPAWNS: &str = "models::spawns::spawns_on_other_nodes_give_one_actor_or_sa
 /// How many trees reach all that a tree is to reach.
 const SEEDS: &str = "3000";
 
-/// How long a test may take; one that waits for ever has failed.
+/// How long a test may take; a test that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SHOWN: [(Mutant, &str); 20] = [

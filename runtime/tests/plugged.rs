@@ -111,7 +111,7 @@ async fn scene() {
         assert!(lonely.speak("too late".into()).tell().await.is_err());
     }
 
-    // What is not handled is counted.
+    // Unhandled messages are counted.
     let dead = alpha.dead_letters().count(DeadLetterCause::Stopped);
     let quiet = alpha.spawn_anonymous(fragile(&made)()).await.unwrap();
     let mut left = 0;
@@ -134,7 +134,7 @@ async fn scene() {
     alpha.shutdown(PATIENCE).await;
 }
 
-/// A subscriber, and what it hands out, all of which panics.
+/// A subscriber, and also metrics, that panic when they are used.
 struct Failing;
 
 #[rustfmt::skip]
@@ -209,7 +209,7 @@ impl Recorder for FailingRecorder {
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram { self.look_up().into() }
 }
 
-/// What fails in a process.
+/// The part of a process that fails.
 #[derive(Debug, Clone, Copy)]
 enum Plugged {
     Nothing,
@@ -217,7 +217,7 @@ enum Plugged {
     Spans,
     Recorder,
     Metrics,
-    /// The guide's subscriber as it is without `log_internal_errors(false)`: it writes to standard
+    /// The guide's subscriber, but without `log_internal_errors(false)`: it writes to standard
     /// error, and panics where that fails.
     Writer,
 }

@@ -21,7 +21,7 @@ use crate::cause;
 const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a test shares with all workers.
+/// The state that a test shares with all workers.
 #[derive(Default)]
 struct Desk {
     /// The jobs that were done, each with the address of its worker.
@@ -53,7 +53,7 @@ impl Desk {
         self.done().into_iter().filter(|(by, _)| *by == name).map(|(_, number)| number).collect()
     }
 
-    /// Waits until so many jobs are done.
+    /// Waits until `count` jobs are done.
     async fn until_done(&self, count: usize) {
         while self.done.lock().len() < count {
             tokio::time::sleep(MS).await;
@@ -124,14 +124,14 @@ fn job(number: u64) -> Job {
     Job { key: number, number }
 }
 
-/// Has a worker wait in a handler, with room for one more message.
+/// Makes a worker wait in a handler, with room for one more message.
 async fn hold(desk: &Desk, worker: &ActorRef<Worker>) -> Arc<Semaphore> {
     worker.tell(Hold).await.unwrap();
     desk.held.notified().await;
     desk.gate(&worker.address().to_string())
 }
 
-/// Has all workers wait in a handler, with their mailboxes full.
+/// Makes all workers wait in a handler, with their mailboxes full.
 async fn fill(desk: &Desk, pool: &Pool<Worker>) -> Vec<Arc<Semaphore>> {
     let mut gates = Vec::new();
     for worker in pool.workers() {
@@ -235,7 +235,7 @@ async fn a_key_has_one_worker_while_the_size_stays_and_few_change_it_with_the_si
     };
     let four = place().await;
     assert_eq!(place().await, four);
-    // Also when the worker begins anew.
+    // Also when the worker is restarted.
     let workers = pool.workers();
     assert_eq!(cause(workers[0].fail().await), Err(AskCause::Panicked));
     assert_eq!(place().await, four);
@@ -262,7 +262,7 @@ async fn what_finds_no_room_comes_back_or_goes_to_the_first_worker_that_has_some
     let late = pool.ask(job(2)).timeout(20 * MS).await;
     assert_eq!(cause(late), Err(AskCause::NotSent(Cause::Timeout)));
 
-    // One that is dropped sends nothing, and takes no room.
+    // A send that is dropped sends nothing, and takes no room.
     let mut dropped = Box::pin(pool.tell(job(3)));
     let mut tell = Box::pin(pool.tell(job(4)));
     let mut ask = Box::pin(pool.ask(job(5)).timeout(MINUTE).into_future());

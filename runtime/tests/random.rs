@@ -1,11 +1,11 @@
-//! Tests by seeds: which ones, what is random, and which states they reached.
+//! Tests by seeds: the choice of seeds, random numbers, and the states that were reached.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
 /// Returns the seeds of a test. The variable of this name in the environment says how many there
-/// are, and the one that ends with `_SEED` which one runs alone.
+/// are, and the variable that ends with `_SEED` which one runs alone.
 pub fn seeds(variable: &str, usual: u64) -> Range<u64> {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     match number(&format!("{variable}_SEED")) {
@@ -65,7 +65,7 @@ impl Reached {
         *self.0.get_mut(state).unwrap_or_else(|| panic!("an unlisted state: {state}")) += 1;
     }
 
-    /// Adds those of another seed.
+    /// Adds the counts of another seed.
     pub fn add(&mut self, other: &Reached) {
         other.0.iter().for_each(|(state, count)| *self.0.get_mut(state).unwrap() += count);
     }

@@ -1,4 +1,4 @@
-//! What an actor registers: timers, tasks and streams.
+//! Timers, tasks and streams that an actor registers.
 
 mod stash;
 
@@ -20,7 +20,7 @@ use crate::remote::pair;
 
 pub const MS: Duration = Duration::from_millis(1);
 
-/// Registers what it is told to, and notes what comes of it.
+/// Registers timers, tasks and streams on request, and notes their outcomes.
 #[derive(Default)]
 pub struct Clerk {
     pub notes: Vec<u64>,
@@ -175,7 +175,7 @@ impl Clerk {
     }
 }
 
-/// Runs something within the clerk, and returns what it returns.
+/// Runs a closure within the clerk, and returns its result.
 pub async fn within<T: Send + 'static>(
     clerk: &ActorRef<Clerk>,
     run: impl FnOnce(&mut Clerk, &mut Context<Clerk>) -> T + Send + 'static,
@@ -222,7 +222,7 @@ async fn a_timer_that_is_due_while_a_handler_runs_and_is_taken_back_tells_nothin
     // Both are due when this handler ends, which takes one back.
     clerk.tell(Linger { cancelled: "a".into() }).await.unwrap();
     tokio::time::sleep(11 * MS).await;
-    // What was missed meanwhile is left out.
+    // Ticks that were missed meanwhile are left out.
     assert_eq!(clerk.notes().await, Ok(vec![2]));
     tokio::time::sleep(2 * MS).await;
     assert_eq!(clerk.notes().await, Ok(vec![2]));
@@ -338,12 +338,12 @@ async fn a_stream_is_taken_from_as_fast_as_its_items_are_handled_and_messages_ha
         cx.attach(futures::stream::iter([7, 8]).map(|number| Note { number }));
     })
     .await;
-    // The stream always has an item; the message comes through all the same.
+    // The stream always has an item; the message still comes through.
     let (taken, handled) = within(&clerk, move |clerk, _| {
         (taken.load(std::sync::atomic::Ordering::SeqCst), clerk.notes.len() as u64)
     })
     .await;
-    // Its two streams have one item each ready at most, beside what was handled.
+    // Its two streams have one item each ready at most, beside the handled ones.
     assert!(taken >= 16 && taken <= handled + 1, "{taken} were taken, {handled} handled");
     clerk.stop().await.unwrap();
     clerk.wait_stopped().await;
@@ -451,7 +451,7 @@ impl Silent {
     }
 }
 
-/// An actor whose lane always has something comes to what other nodes sent, and to its end.
+/// An actor whose lane is never empty still handles messages of other nodes, and still ends.
 #[tokio::test]
 async fn a_lane_that_is_always_full_holds_up_neither_other_nodes_nor_a_drain() {
     let (alpha, beta) = pair().await;

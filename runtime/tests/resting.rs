@@ -1,4 +1,4 @@
-//! The judgement of an actor that ends, and of one that rests: made once, and by all alike.
+//! The judgement of an actor that ends or rests: made once, and by all alike.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ impl Actor for Slow {
 #[handlers]
 impl Slow {}
 
-/// A group begins anew without a child that was ended while it rested, also when its supervisor
-/// had not heard by then that it rests.
+/// A group is restarted without a child that was ended while it rested, even if its supervisor had
+/// not heard by then that it rests.
 #[tokio::test(start_paused = true)]
 async fn a_group_begins_anew_without_a_child_that_was_ended_before_its_supervisor_looked() {
     for is_kill in [true, false] {
@@ -61,7 +61,7 @@ async fn a_group_begins_anew_without_a_child_that_was_ended_before_its_superviso
     }
 }
 
-/// Has a timer, and takes long to stop.
+/// An actor with a timer, which takes long to stop.
 #[derive(Default)]
 struct Clock {
     told: u64,
@@ -163,7 +163,7 @@ async fn a_child_that_rests_already_is_not_killed_for_resting_too_late() {
     }
 }
 
-/// A child fails too often while its supervisor stops, and ends a younger one that takes its time:
+/// A child fails too often while its supervisor stops, and a younger child takes its time to end:
 /// the supervisor has stopped, and has not failed.
 #[tokio::test(start_paused = true)]
 async fn a_supervisor_that_stops_does_not_fail_with_a_child() {

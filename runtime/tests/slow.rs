@@ -1,4 +1,4 @@
-//! What the log says of handlers that run, or wait, for long.
+//! The log lines about handlers that run, or wait, for long.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::supervising::{Diary, MINUTE, Worker};
 const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(100);
 
-/// Waits in its handlers for what it is told to.
+/// Waits in its handlers on request.
 #[actor]
 struct Sloth {
     gate: Option<Gate>,
-    /// Has a permit for each `ask_on` that has begun.
+    /// One permit for each `ask_on` that has begun.
     begun: Gate,
 }
 
@@ -154,7 +154,7 @@ async fn a_mailbox_that_handlers_wait_for_is_in_the_log_with_their_names() {
     assert_eq!(log.count_all(&["a handler waits for long", room]), 2);
 }
 
-/// One that reserves waits for room, too, near and far.
+/// A handler that reserves waits for room, too, near and far.
 #[tokio::test]
 async fn a_handler_that_waits_to_reserve_room_is_in_the_log_with_the_mailbox() {
     let log = Log::default();

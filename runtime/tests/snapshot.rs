@@ -1,4 +1,4 @@
-//! What a node says of itself when it is asked.
+//! The state that a node reports: snapshots and metrics.
 
 mod kinds;
 mod tree;
@@ -38,7 +38,8 @@ async fn a_snapshot_shows_what_waits_in_a_mailbox_and_for_it() {
     waits.await.unwrap();
 }
 
-/// The sender's node says where its senders are stuck, and the receiver's what is in the mailbox.
+/// The sender's node says where its senders are stuck, and the receiver's node how full the mailbox
+/// is.
 #[tokio::test]
 async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
     let alpha = listening("alpha", &[]).await;
@@ -106,7 +107,7 @@ async fn a_snapshot_says_why_a_node_is_not_reached() {
 }
 
 /// Runs a test of the name `name` in a process of its own, where nothing else counts: a node has
-/// threads of its own. The test says what it counted.
+/// threads of its own. The test prints its counts.
 fn alone(name: &str, test: impl Future<Output = ()>) {
     const ALONE: &str = "RINGPOST_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -172,7 +173,7 @@ async fn counting() {
     assert_eq!(sums["ringpost_dials_total linked"], 1);
 }
 
-/// What each counter counted, by its name, and by its name and cause or outcome. All are
+/// Returns the sum of each counter, by its name, and by its name and cause or outcome. All are
 /// documented.
 fn sums(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
     let document = include_str!("../../docs/OPERATING.md");
@@ -221,7 +222,7 @@ async fn refusing() {
     ];
     let all = async {
         while !wanted.is_empty() {
-            // A look takes what was counted since the last one.
+            // A look takes the counts since the last one.
             let counts = sums(&snapshotter);
             wanted.retain(|counter| !counts.contains_key(*counter));
             tokio::task::yield_now().await;
@@ -249,7 +250,7 @@ async fn gauging() {
     let alpha = Node::builder("alpha").listen("127.0.0.1:0").metrics_by_peer(true);
     let alpha = alpha.start().await.unwrap();
     let beta = listening("beta", &[&alpha]).await;
-    // A look takes what was there since the last one: increments add up, values are set again.
+    // A look takes the changes since the last one: increments add up, values are set again.
     let (mut links, mut unproven, mut seen) = (0.0, 0.0, BTreeSet::new());
     let mut nodes = BTreeMap::new();
     let mut look = |until: &dyn Fn(f64, f64, &BTreeSet<String>) -> bool| {

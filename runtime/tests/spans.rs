@@ -63,8 +63,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 }
 
 impl Spans {
-    /// Listens on this thread until what it returns is dropped; to spans of messages only if those
-    /// are wanted.
+    /// Listens on this thread until the guards are dropped; to spans of messages only if `messages`
+    /// allows them.
     fn listen(&self, messages: LevelFilter) -> [DefaultGuard; 2] {
         // Another subscriber for the rest of the process, as each log has one.
         let before = Log::default().listen();
@@ -77,7 +77,7 @@ impl Spans {
         [here, before]
     }
 
-    /// Waits until so many messages were begun.
+    /// Waits until `count` messages were begun.
     async fn handled(&self, count: usize) {
         while self.0.lock().iter().filter(|span| span.name == "handle").count() < count {
             tokio::task::yield_now().await;
@@ -100,9 +100,8 @@ impl Spans {
         drawing(&lines)
     }
 
-    /// Returns of each span its place and its text, after those of the spans above it: of its
-    /// parent, which it names by its number here or, where that is one of another node, by its id
-    /// there, and so on.
+    /// Returns the place and the text of each span, after those of its ancestors. A span names its
+    /// parent by its number here or, if the parent is of another node, by its id there.
     fn lines(&self) -> Vec<Vec<(usize, String)>> {
         let spans = self.0.lock();
         let parent = |span: &Made| {
@@ -240,7 +239,7 @@ impl Bell {
     }
 }
 
-/// Has another actor answer.
+/// Another actor answers for it.
 #[actor(name = "app::Front")]
 struct Front {
     desk: ActorRef<Desk>,
@@ -297,8 +296,8 @@ request
     }
 }
 
-/// Whatever way a message takes to another node, also where its sender waits for that one, it is
-/// handled below what sent it.
+/// Whatever way a message takes to another node, even if its sender waits for the node, it is
+/// handled below the sender's span.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn each_way_of_sending_carries_the_span() {

@@ -87,8 +87,8 @@ impl Loss {
     }
 }
 
-/// Spawns a worker, loses the link at this moment, and looks at what is left when all time-outs
-/// have passed. Returns what the spawner got.
+/// Spawns a worker, loses the link at this moment, and checks the remains when all time-outs have
+/// passed. Returns the outcome for the spawner.
 async fn lose(cluster: Cluster, loss: Loss, moment: Duration, watched: bool) -> &'static str {
     let [alpha, beta] = [cluster.node("alpha").await, cluster.node("beta").await];
     beta.offer::<Worker>().unwrap();

@@ -116,7 +116,7 @@ fn members_join_again_when_they_were_cut_off_from_their_group() {
             }
             cluster.sleep_up_to(20 * SECOND).await;
             cluster.mend_all();
-            // The size may be that of before still: time for the end of a link.
+            // The size may still be the old one: time for the end of a link.
             cluster.sleep(10 * SECOND).await;
             members.are_told(&group, number).await;
         }

@@ -20,7 +20,7 @@ use crate::log::Log;
 pub const MINUTE: Duration = Duration::from_secs(60);
 pub const MS: Duration = Duration::from_millis(1);
 
-/// What happened to the workers of one test, in order.
+/// The events of the workers of one test, in order.
 #[derive(Clone, Default)]
 pub struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -34,7 +34,7 @@ impl Diary {
     }
 }
 
-/// Counts what it is told, and fails in every way that it is told.
+/// Counts its messages, and fails in every way on request.
 pub struct Worker {
     name: &'static str,
     diary: Diary,
@@ -107,7 +107,7 @@ impl Worker {
         self.idle.notified().await;
     }
 
-    /// Returns what has its next `stumble` panic.
+    /// Returns a notifier that makes its next `stumble` panic.
     #[handler]
     pub fn falter(&mut self) -> Local<Arc<Notify>> {
         Local(self.idle.clone())
@@ -216,7 +216,7 @@ async fn a_kill_or_a_stop_ends_an_actor_that_rests() {
         assert!(node.actor::<Worker>("w").await.is_err(), "its name is free");
         assert_eq!(diary.take(), ["w started", "w dropped"]);
     }
-    // The others of a group begin anew without it.
+    // The others of a group are restarted without it.
     let group = ["a", "b"].into_iter().fold(Supervisor::new(Strategy::OneForAll), |all, name| {
         all.child(Worker::child(name, &diary).restart(long(Restart::on_failure())))
     });
@@ -232,7 +232,7 @@ async fn a_kill_or_a_stop_ends_an_actor_that_rests() {
     assert!(node.actor::<Worker>("a").await.is_err());
 }
 
-/// What ends an actor that rests is its end; the failure before is in the log once.
+/// An actor that is ended while it rests ends in that way; the failure before is in the log once.
 #[tokio::test(start_paused = true)]
 async fn an_actor_that_is_stopped_while_it_rests_has_stopped_and_panicked_once() {
     for ends in ["stop", "shutdown", "parent"] {

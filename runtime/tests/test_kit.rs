@@ -46,7 +46,7 @@ impl Relay {
         std::future::pending().await
     }
 
-    /// Waits for one that never answers.
+    /// Waits for a relay that never answers.
     #[handler]
     async fn wait_for(&self, other: ActorRef<Relay>) {
         other.never().timeout(1000 * SECOND).await.ok();
@@ -89,7 +89,7 @@ fn logs_of(seed: u64) -> (String, String) {
     (log, cluster.log_text())
 }
 
-/// TK-1, also of what nodes do as they are given up.
+/// TK-1, also for nodes that are being given up.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_seed_gives_the_same_log_each_time_down_to_the_byte() {
@@ -108,7 +108,7 @@ fn a_seed_gives_the_same_log_each_time_down_to_the_byte() {
     }
 }
 
-/// TK-1, TK-2: each of two tasks reads and then writes what it read and one more.
+/// TK-1, TK-2: each of two tasks reads a value, and then writes one more.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_race_is_found_by_its_seed_and_replayed() {
@@ -279,7 +279,7 @@ fn what_is_cut_is_silent_until_it_is_mended() {
         cluster.mend("n1", "n2");
         cluster.settle().await;
         assert!(answers(&there).await);
-        // What it is asked arrives, and nothing of it leaves.
+        // Asks to it arrive, and nothing of it leaves.
         cluster.cut_one_way("n2", "n1");
         assert!(!answers(&there).await);
         cluster.mend_all();

@@ -1,5 +1,5 @@
-//! Random timers of one actor: set, set anew and taken back, by handlers that take time, fail and
-//! are ended, of an actor that is restarted. A judge reads what the actor wrote down.
+//! Random timers of one actor: set, replaced and cancelled, by handlers that take time, fail and
+//! are ended, of an actor that is restarted. A judge reads the actor's diary.
 //!
 //! All tasks run on one thread, whose clock stands still while any of them has something to do. So
 //! each entry of the diary has its millisecond, and the judge knows when each is to be made.
@@ -29,8 +29,7 @@ use reached::STATES;
 
 const SEEDS: u64 = 1_000;
 
-/// What the actor of one seed wrote down, in all its incarnations, and who put messages into its
-/// mailbox.
+/// The diary of the actor of one seed, in all its incarnations, and of the senders to its mailbox.
 struct Diary {
     begun: Instant,
     entries: Mutex<Vec<(u64, Event)>>,
@@ -48,7 +47,7 @@ impl Diary {
     }
 }
 
-/// Does what it is told.
+/// Does the deeds of its messages.
 struct Timekeeper {
     diary: Arc<Diary>,
     start: Deeds,
@@ -182,7 +181,7 @@ struct Trial {
     actor: ActorRef<Timekeeper>,
     diary: Arc<Diary>,
     judge: Judge,
-    /// What the judge has read.
+    /// The entries that the judge has read.
     read: Vec<(u64, Event)>,
 }
 
@@ -219,7 +218,7 @@ impl Trial {
         self.check()
     }
 
-    /// Has the judge read what was written since the last time.
+    /// Passes the entries since the last time to the judge.
     fn check(&mut self) -> Result<(), String> {
         for (at, event) in std::mem::take(&mut *self.diary.entries.lock()) {
             self.read.push((at, event));

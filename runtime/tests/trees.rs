@@ -3,13 +3,13 @@
 //!
 //! A step ends when the tree is quiet. All tasks run on one thread, whose clock stands still while
 //! any of them has something to do, and goes on to the next timer when none has. So when a sleep of
-//! the test is over, all is done that needs no timer, or one that is earlier. A tree has two kinds
-//! of timers: pauses of 0 ms, which take 1 ms at most each, and rests, which the model knows. The
-//! test sleeps for a second. Each entry of the diary says when it was made, and may be 50 ms at
-//! most later than the step, or the end of the rest, that it comes from by the model.
+//! the test is over, everything is done that needs no timer, or an earlier one. A tree has two
+//! kinds of timers: pauses of 0 ms, which take 1 ms at most each, and rests, which the model knows.
+//! The test sleeps for a second. Each entry of the diary says when it was made, and may be at most
+//! 50 ms later than the step, or the end of the rest, that it comes from by the model.
 //!
-//! The diaries agree in each entry and in their order; so do the actors that live, whether each is
-//! the one that it was, and how those that ended have ended.
+//! The diaries agree in each entry and in their order; so do the living actors, whether each is
+//! still the same actor, and how the others have ended.
 //!
 //! `RINGPOST_TREES` says how many seeds there are, and `RINGPOST_TREES_SEED` which one runs alone.
 
@@ -57,7 +57,7 @@ fn trees_of_supervisors_do_what_otp_does() {
     assert!(is_alone || reached.missing().is_empty(), "not reached: {:?}", reached.missing());
 }
 
-/// Tests the tree of a seed. An error says what it did otherwise than the model.
+/// Tests the tree of a seed. An error says how it differs from the model.
 async fn try_tree(node: &Node, seed: u64, reached: &mut Reached) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let tree = plan::tree(&mut dice);
@@ -116,7 +116,7 @@ impl<'a> Trial<'a> {
             let step = Targets { tree: self.tree, living, resting }.step(dice);
             self.step(step).await?;
         }
-        // The root may be one that is restarted however it ends.
+        // The root may be restarted however it ends.
         while self.model.living().contains(&0) {
             self.step(Step::Do(Order::StopAndKill, 0)).await?;
         }

@@ -1,5 +1,5 @@
-//! What the compiler says: each program in `ui/fail` must not compile, and what is said about it is
-//! pinned in the `.stderr` file beside it.
+//! The compiler's messages: each program in `ui/fail` must not compile, and its messages are pinned
+//! in the `.stderr` file beside it.
 //!
 //! After a change of a text: `TRYBUILD=overwrite cargo test -p ringpost ui`, then read the
 //! difference as a user would.
@@ -11,7 +11,7 @@ use std::process::Command;
 /// variables of the process.
 const INNER: &str = "RINGPOST_TEST_COMPILES";
 
-/// The compiler's flags. With those of trybuild, which differ between the dependencies and the
+/// The compiler's flags. With trybuild's own flags, which differ between the dependencies and the
 /// programs, the dependencies are built twice.
 const FLAGS: &[&str] =
     &["--cfg", "trybuild", "--verbose", "-A", "dead_code", "--diagnostic-width=140"];

@@ -46,7 +46,7 @@ async fn a_watcher_is_told_of_each_end_once_after_the_last_message() {
     assert_eq!(notes, (0..100).chain([1000]).collect::<Vec<_>>());
     let address = other.address().to_string();
     assert_eq!(clerk.downs().await.unwrap(), [(address.clone(), "it stopped".into())]);
-    // One that has ended is told of at once, and so is one that never was.
+    // The end of an actor that has ended, or never was, is told at once.
     let again = other.clone();
     within(&clerk, move |_, cx| cx.watch(&again)).await;
     assert_eq!(clerk.downs().await.unwrap(), [(address, "it stopped".into())]);
@@ -121,7 +121,7 @@ async fn a_watcher_of_another_node_learns_how_an_actor_ended_after_its_last_mess
         ended.push((here.address().to_string(), how.to_owned()));
     }
     assert_eq!(clerk.downs().await.unwrap(), ended);
-    // One that is not there, and one whose node goes.
+    // An actor that is not there, and an actor whose node goes.
     let there = beta.spawn("left", Clerk::default()).await.unwrap();
     let left = alpha.actor::<Clerk>("beta/left").await.unwrap();
     let gone = alpha.actor::<Clerk>("beta/left").await.unwrap();
@@ -158,7 +158,7 @@ async fn an_end_that_is_not_told_yet_is_taken_back_by_unwatch_and_told_once() {
         (Clerk::spawn(&node).await, Clerk::spawn(&node).await, Clerk::spawn(&node).await);
     let all = [first.clone(), second.clone()];
     within(&clerk, move |_, cx| all.iter().for_each(|actor| cx.watch(actor))).await;
-    // Both have ended before the clerk comes to what waits for it.
+    // Both have ended before the clerk comes to its waiting messages.
     let held = node.spawn_anonymous(Silent).await.unwrap();
     for number in 0..10 {
         clerk.try_tell(Note { number }).unwrap();

@@ -4,10 +4,10 @@
 //! Owned by the driver of the peer's link, and kept in its
 //! [`Unresolved`](crate::unresolved::Unresolved) between links.
 //!
-//! - **AC-1 once**: a message counts from its arrival until it is taken, also when its link has
-//!   ended; a new link begins with what is left, and the peer is not forgotten before (MS-9).
+//! - **AC-1 once**: a message counts from its arrival until it is taken, even after its link has
+//!   ended; a new link begins with the rest, and the peer is not forgotten before (MS-9).
 //! - **AC-2 nothing kept in vain**: between links there are accounts only of mailboxes in which
-//!   something waits.
+//!   messages wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Account {
 }
 
 impl Accounts {
-    /// Returns what waits in all mailboxes that no link has open.
+    /// Returns how much waits in all mailboxes that no link has open.
     pub(crate) fn waiting(&self) -> Count {
         let mut sum = Count::default();
         for (_, account) in &self.all {
@@ -44,7 +44,7 @@ impl Accounts {
         sum
     }
 
-    /// Opens the account of a mailbox. Returns its key and what waits there.
+    /// Opens the account of a mailbox. Returns its key and how much waits there.
     pub(crate) fn open(
         &mut self,
         inbox: u64,
@@ -64,8 +64,7 @@ impl Accounts {
         (key, std::mem::take(&mut account.waiting))
     }
 
-    /// Returns the counter of what is taken of the mailbox of an account that
-    /// [was opened](Self::open).
+    /// Returns the counter of messages taken from a mailbox whose account [was opened](Self::open).
     pub(crate) fn taken(&self, key: u32) -> Arc<Taken> {
         self.all[key as usize].taken.clone()
     }
@@ -88,7 +87,7 @@ impl Accounts {
         }
     }
 
-    /// Records that the link ended, and left so much in the mailbox.
+    /// Records that the link ended, and how much still waits in the mailbox.
     pub(crate) fn close(&mut self, key: u32, waiting: Count) {
         if let Some(account) = self.all.get_mut(key as usize) {
             (account.open_as, account.waiting) = (None, waiting);
@@ -105,7 +104,7 @@ impl Accounts {
         self.all.iter().map(|(key, _)| key as u32).collect()
     }
 
-    /// Brings what waits up to date, and lets go of accounts in which nothing does (AC-2).
+    /// Updates all counts, and removes the accounts of mailboxes in which nothing waits (AC-2).
     pub(crate) fn sweep(&mut self) {
         for key in self.keys() {
             let Some(account) = self.get(key) else { continue };
@@ -118,8 +117,8 @@ impl Accounts {
 }
 
 impl Account {
-    /// Returns what was taken since the last look. It comes off what waits, while the mailbox is
-    /// not open.
+    /// Returns how much was taken since the last call. While the mailbox is not open, subtracts it
+    /// from the count of waiting messages.
     pub(crate) fn harvest(&mut self) -> Count {
         let news = self.taken.harvest(&mut self.seen);
         if self.open_as.is_none() {

@@ -38,9 +38,9 @@ pub struct Config {
     pub encryption: Encryption,
     /// Sizes and windows.
     pub profile: Profile,
-    /// How long the last handle, when it is dropped without a shutdown, blocks its thread until
-    /// what was committed has arrived: up to a minute, zero not at all. It works where other
-    /// threads drive the links: not on a runtime of one thread.
+    /// How long dropping the last handle without a shutdown blocks its thread until committed
+    /// messages have arrived: up to a minute; zero does not wait. It works only where other threads
+    /// drive the links: not on a runtime of one thread.
     pub linger: Duration,
     /// Metrics of links have the label `peer`: a series for each peer.
     pub metrics_by_peer: bool,
@@ -56,8 +56,8 @@ pub struct Config {
 pub enum Encryption {
     /// All: a peer that does not encrypt is refused, on loopback and with RDMA, too.
     Required,
-    /// Those that would run over TCP to another machine. In plain stay links on loopback, and those
-    /// over RDMA, which no fabric encrypts.
+    /// Links over TCP to another machine. Links on loopback stay in plain, and so do links over
+    /// RDMA, which no fabric encrypts.
     #[default]
     Default,
     /// None, unless the peer insists: for a network that is protected in another way.
@@ -94,15 +94,14 @@ impl Network {
         !self.wire.is_simulated() && !is_loopback(address)
     }
 
-    /// Returns true if it can do what is asked of it.
+    /// Returns true unless encryption is required and no fabric encrypts.
     pub(crate) fn offers(&self, encryption: Encryption) -> bool {
         let encrypts = |fabric: &Arc<dyn Fabric>| fabric.protection() == Protection::Encrypted;
         encryption != Encryption::Required || self.fabrics.iter().any(encrypts)
     }
 
-    /// The best that this build and this machine have: RDMA, where the feature `verbs` is built in
-    /// and there is a usable device, and TCP. Says in the log what it found, or why there is only
-    /// TCP.
+    /// Returns the best network that this build and machine have: RDMA, if the feature `verbs` is
+    /// built in and there is a usable device, and TCP. Logs the devices, or why there is only TCP.
     pub fn best() -> Self {
         #[cfg(feature = "verbs")]
         match VerbsFabric::new(VerbsConfig::default(), Entropy::os()) {
@@ -122,8 +121,8 @@ impl Network {
         self
     }
 
-    /// RDMA or nothing: a peer that cannot be reached by it is refused. Nodes meet over TCP all the
-    /// same.
+    /// Returns a network of RDMA alone: a peer that cannot be reached by it is refused. Nodes still
+    /// meet over TCP.
     #[cfg(feature = "verbs")]
     pub fn verbs_only(verbs: VerbsFabric) -> Self {
         log::info!(devices = ?verbs.devices(), "links use verbs, and nothing else");
@@ -140,8 +139,8 @@ impl Network {
     }
 }
 
-/// Returns true if `address` is an IP address of loopback, with a port. A name is not, nor is a
-/// place of a simulated network: where it leads is not known.
+/// Returns true if `address` is a loopback IP address with a port. Returns false for a name or a
+/// place of a simulated network: it is not known where they lead.
 fn is_loopback(address: &str) -> bool {
     let address = address.parse::<SocketAddr>();
     address.is_ok_and(|address| address.ip().to_canonical().is_loopback())

@@ -25,13 +25,13 @@ pub enum ConnectCause {
     Unreachable,
     /// Nothing answered: the host is down, or a firewall drops packets to it.
     NoAnswer,
-    /// There is something else than a node.
+    /// The program at the address is no node.
     NotRingpost,
     /// The secrets of the two nodes differ, or only one of them has one.
     WrongSecret,
     /// Another live node has the name of this node.
     NameTaken,
-    /// This node is linked to another node of the name of the one at the address.
+    /// The node at the address has the name of another node, to which this node is linked.
     PeerNameTaken,
     /// The two nodes speak no common version of the protocol.
     Version,
@@ -86,8 +86,7 @@ impl ConnectCause {
         matches!(self, ConnectCause::Unreachable | ConnectCause::NoAnswer | ConnectCause::Failed)
     }
 
-    /// Returns true if the other side refuses this node, or is none: that stays until somebody
-    /// changes it.
+    /// Returns true if the other side refuses this node or is no node: a person has to change that.
     pub(crate) fn is_refusal(self) -> bool {
         use ConnectCause::{NameTaken, NotRingpost, Version, WrongSecret};
         matches!(self, NotRingpost | WrongSecret | NameTaken | Version)

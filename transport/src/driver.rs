@@ -1,8 +1,8 @@
 //! One task per link: the only place that knows both `proto` and `fabric`.
 //!
-//! A turn (`driver/turn.rs`) takes completions, has the protocol read what arrived, dispatches it,
-//! has the protocol write what is to be sent, posts it, and sleeps when none of this found work, or
-//! spins for a while before (`driver/spin.rs`).
+//! A turn (`driver/turn.rs`) takes completions, has the protocol read arrived frames, dispatches
+//! their events, has the protocol write frames, and posts them. If none of this found work, the
+//! driver sleeps, or spins for a while first (`driver/spin.rs`).
 //!
 //! - **DR-1 ring full**: a filled slot is replaced by a posted one before its frame is counted as
 //!   consumed, so that a credit always stands for a posted slot.
@@ -13,8 +13,8 @@
 //! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or
 //!   has had the time to), what arrived was dispatched, and each committed message has its fate.
 //! - **DR-5 nothing new**: a look that finds no completion and no wake-up since the last turn began
-//!   goes no further, but for the first one after a sleep: other tasks wake the driver for all that
-//!   they have for it, and what it left undone itself it has noted.
+//!   goes no further, except the first look after a sleep: other tasks wake the driver for all work
+//!   they give it, and the driver notes the work that it left undone itself.
 
 mod dispatch;
 mod drain;
@@ -64,7 +64,7 @@ struct Driver {
     mailboxes: Mailboxes,
     growth: Growth,
     reports: Reports,
-    /// Mailboxes that closed and are not reported yet, and what is to be written before.
+    /// Mailboxes that closed and are not reported yet, each with the fence that has to pass first.
     closing: VecDeque<(u64, CloseReason, Fence)>,
     phase: watch::Sender<Phase>,
     scratch: Scratch,
@@ -89,7 +89,7 @@ impl Driver {
 }
 
 /// A driver that is dropped before its end (its runtime shut down, or the host panicked in one of
-/// its calls) ends its link all the same, so that no sender waits for ever (LN-3).
+/// its calls) still ends its link, so that no sender waits for ever (LN-3).
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.link.has_ended() {
@@ -127,7 +127,7 @@ impl Running {
         }
     }
 
-    /// Waits for the end of the link: its queue pair is drained, what was pending has its fate.
+    /// Waits for the end of the link: its queue pair is drained, and each message has its fate.
     ///
     /// # Cancel safety
     /// May be called again.

@@ -1,16 +1,16 @@
-//! Signals to the driver of the link to a peer: what was taken from mailboxes, and which mailboxes
-//! closed. Created with the peer; it outlives each of its links, as what waits in mailboxes does.
+//! Signals to the driver of the link to a peer: messages taken from mailboxes, and mailboxes that
+//! closed. Created with the peer; outlives each of its links, as messages in mailboxes do.
 //!
-//! - **LN-4 no mark is lost**: what was taken and is due is reported, in whatever order the takers'
-//!   threads and the driver's run, and the driver is awake for it. [`model`] tries all orders.
+//! - **LN-4 no mark is lost**: a report that is due is made, in whatever order the threads of
+//!   takers and driver run, and the driver is awake for it. [`model`] tries all orders.
 //!
 //! Takers share a counter and three flags with the driver, without a lock. A taker adds to the
 //! counter first, and then looks whether a report is due: at half the window, or because the peer
-//! waits (`blocked`, `peer_blocked`). The driver sets such a flag first and then adds nothing to
-//! the counter. One of the two additions is the second, and its thread sees what the other did
-//! before the first: the taker the flag, or the driver the message. `marked` keeps a mailbox from
-//! being listed twice: a taker sets it after it counted, the driver takes it off before it looks at
-//! the counter, so what it does not find there is marked again.
+//! waits (`blocked`, `peer_blocked`). The driver sets such a flag first, and then adds zero to the
+//! counter. One of the two additions is the second, and its thread sees what the other did before
+//! the first: the taker the flag, or the driver the message. `marked` keeps a mailbox from being
+//! listed twice: a taker sets it after it counted, and the driver clears it before it reads the
+//! counter, so a message that the driver misses is marked again.
 
 #[cfg(test)]
 mod model;
@@ -69,8 +69,8 @@ impl<P: Primitives> DriverSignals<P> {
         self.driver.ring();
     }
 
-    /// Returns how often the driver was woken. While this is what it was before the last look,
-    /// there is nothing that a look would find (DR-5).
+    /// Returns how often the driver was woken. If it has not changed since the last look, another
+    /// look would find nothing (DR-5).
     #[inline]
     pub(crate) fn wakes(&self) -> u64 {
         self.wakes.get()
@@ -100,7 +100,7 @@ impl<P: Primitives> DriverSignals<P> {
 }
 
 /// The count of one peer's messages that were taken from one mailbox. Shared by the driver and the
-/// receipts of what waits there.
+/// receipts of messages that wait there.
 pub(crate) struct Taken<P: Primitives = Native> {
     signals: Arc<DriverSignals<P>>,
     /// The account's key, under which it is listed.
@@ -173,7 +173,7 @@ impl<P: Primitives> Taken<P> {
         self.signals.peer_number()
     }
 
-    /// Takes the mark off and gives what was taken since `seen`, which it brings up to date.
+    /// Clears the mark and returns how much was taken since `seen`, which it updates.
     pub(crate) fn harvest(&self, seen: &mut Packed) -> Count {
         self.marked.set(false);
         // Not a mere load: whichever of this and a taker's addition comes second sees all that was

@@ -51,7 +51,7 @@ impl Endpoint {
     /// Checks a configuration, as [`start`](Self::start) does first.
     ///
     /// # Errors
-    /// [`StartError`], which names what is wrong.
+    /// [`StartError`], which names the problem.
     pub fn check(config: &Config) -> Result<(), StartError> {
         crate::mesh::check(config)
     }

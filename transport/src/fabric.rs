@@ -14,23 +14,23 @@
 //!   is dropped with the queue pair. Nothing else reads or writes it in between.
 //! - **PV-3 order**: frames arrive whole, once, in the order they were posted, each in the oldest
 //!   posted receive. Completions of one queue (send or receive) come in posting order.
-//! - **PV-4 signals**: the slot of an unsignaled send that went through comes back, as a success,
-//!   just before the next completion of the send queue that is signaled or an error, not earlier.
-//!   A signaled send may complete as late as the peer next sends, unless half of the send queue is
-//!   out or the owner is armed for any completion (PV-8): only then is the completion of use, and
-//!   an acknowledgement of each frame by itself would wake its sender for nothing.
-//!   An unsignaled send that fails completes like any other. In the error state all come back;
-//!   those of which no side can tell any more whether they went through are `Flushed`.
+//! - **PV-4 signals**: an unsignaled send that succeeded gives its slot back, as a success, just
+//!   before the next completion of the send queue that is signaled or an error, and not earlier. A
+//!   signaled send may complete only when the peer next sends, unless half of the send queue is
+//!   outstanding or the owner is armed for any completion (PV-8): otherwise the completion is not
+//!   needed, and acknowledging each frame separately would wake the sender for nothing. An
+//!   unsignaled send that fails completes like any other. In the error state all slots come back;
+//!   sends whose outcome neither side can tell are `Flushed`.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
 //!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` more tries; with 0 at once. It is never
 //!   dropped silently and never waits. The receiver sees nothing of it.
 //! - **PV-6 length**: a frame longer than the receive it meets ends both queue pairs: the receive
 //!   completes with [`Status::LocalLength`], the send with [`Status::RemoteInvalidRequest`].
-//! - **PV-7 errors**: the first error moves the queue pair to the error state; every outstanding
-//!   work request of both queues then completes with an error, [`Status::Flushed`] for those that
-//!   did not cause it; where no work request did (closed, or the peer is gone and nothing was being
-//!   sent) all are `Flushed`. Posting in that state is accepted, up to PV-9, and flushed. An error
-//!   completion carries slot and status; nothing else of it means anything.
+//! - **PV-7 errors**: the first error moves the queue pair to the error state. Every outstanding
+//!   work request of both queues then completes with an error, [`Status::Flushed`] unless it is the
+//!   cause. If no work request is (the queue pair was closed, or the peer is gone and nothing was
+//!   being sent), all are `Flushed`. Posting in that state is accepted, up to PV-9, and flushed. An
+//!   error completion carries slot and status; nothing else in it is meaningful.
 //! - **PV-8 arming**: [`QueuePair::arm`] asks for one notification of a completion that is
 //!   added *after* it. Arm, poll *until nothing comes*, then wait: a completion from before the
 //!   arming notifies no task, and only a poll that returns 0 says that none is there. An error
@@ -39,18 +39,18 @@
 //!   [`QueuePair::poll_ready`] is woken whatever causes the notification: a post by another task
 //!   wakes it, too, when the post adds a completion that was armed for, or when it leaves work that
 //!   only another `poll_ready` can carry on (a stream that did not take the whole frame).
-//! - **PV-9 bounds**: each queue holds what was asked for at [`Fabric::open`]; a full send or
-//!   receive queue refuses ([`PostError::Full`]) and keeps nothing of what it refused. A work
-//!   request counts against its queue until its completion was polled, so the completion queue,
-//!   which holds the sum of both, never overruns.
+//! - **PV-9 bounds**: each queue holds as many work requests as [`Fabric::open`] was asked for; a
+//!   full send or receive queue refuses a post ([`PostError::Full`]) and keeps none of the refused
+//!   requests. A work request counts against its queue until its completion was polled, so the
+//!   completion queue, which holds the sum of both, never overruns.
 //! - **PV-10 close**: [`QueuePair::close`] moves to the error state, from any state, and may
 //!   be called twice. The peer finds out by an error, perhaps late, perhaps only when it sends.
 //!   Dropping the [`QueuePair`] closes, too.
 //! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
 //!   whole ring is there before the first frame can arrive.
-//! - **PV-12 splices**: where [`Limits::splices`] says so, a send may carry bytes that lie outside
-//!   of its slot ([`SendRequest::splice`]). The peer cannot tell: they are a part of the frame like
-//!   any other. Their buffer is let go of when the slot comes back, or before.
+//! - **PV-12 splices**: where [`Limits::splices`] says so, a send may carry bytes from outside its
+//!   slot ([`SendRequest::splice`]). The peer cannot tell: they are a part of the frame like any
+//!   other. Their buffer is released when the slot comes back, or before.
 //!
 //! PV-1 and PV-2 hold by ownership: posting takes the slot by value, a slot is the only way to its
 //! bytes, and its holder keeps the region alive. Programs that break them do not compile: see
@@ -99,35 +99,35 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// Returns the name both sides know it by: `tcp`, `tcps`, `sim`, `verbs`.
     fn name(&self) -> &'static str;
 
-    /// Returns what keeps frames from a stranger between the nodes. A fabric that does not say is
-    /// taken for one that anyone on the way can read and write.
+    /// Returns how frames are protected from a third party between the nodes. By default anyone on
+    /// the way is assumed to be able to read and change them.
     fn protection(&self) -> Protection {
         Protection::None
     }
 
-    /// Returns what its queue pairs can do at most.
+    /// Returns the limits of its queue pairs.
     fn limits(&self) -> Limits;
 
-    /// Returns a number that changes when the fabric may carry what it could not before, or not any
-    /// more: a port went up or down, or has another address.
+    /// Returns a number that changes when the fabric may have gained or lost a way to a peer: a
+    /// port went up or down, or has another address.
     fn changes(&self) -> u64 {
         0
     }
 
-    /// Returns true if queue pairs are made, and one-sided ones connected, by threads that block.
+    /// Returns true if opening a queue pair, or connecting one for one-sided access, may block.
     fn blocks(&self) -> bool {
         false
     }
 
-    /// Returns how an owner may wait for completions without sleeping: by default in no way.
+    /// Returns how an owner may wait for completions without sleeping; by default it may not.
     fn spins(&self) -> Spins {
         Spins::Never
     }
 
-    /// Memory for work requests.
+    /// Allocates memory for work requests.
     ///
     /// # Errors
-    /// [`FabricError`] when there is not that much, naming the limit that was met.
+    /// [`FabricError`] when there is not enough memory, naming the limit that was met.
     fn alloc(&self, bytes: usize) -> Result<Region, FabricError>;
 
     /// Returns a new queue pair that is not yet connected.
@@ -137,11 +137,11 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// refuses.
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError>;
 
-    /// Returns a new queue pair for [one-sided access](one_sided) that is not yet connected. Both
-    /// sides' fabrics do it in the same way.
+    /// Returns a new queue pair for [one-sided access](one_sided) that is not yet connected. The
+    /// fabrics of both sides implement it in the same way.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// See [`open`](Self::open).
     fn open_one_sided(
         &self,
         config: OneSidedConfig,
@@ -150,23 +150,23 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// The protection of frames from a stranger between the nodes.
+/// The protection of frames from a third party between the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
     /// Nothing: links to other machines use the fabric only where encryption is off.
     None,
-    /// The network, which the operator has to guard: frames go in plain, as RDMA has it.
+    /// The network, which the operator has to guard: frames are sent in plain, as usual with RDMA.
     Network,
-    /// Encryption and authentication: no stranger between the nodes can read or change a frame.
+    /// Encryption and authentication: no third party between the nodes can read or change a frame.
     Encrypted,
 }
 
 /// How the owner of a queue pair may wait for a short while without sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spins {
-    /// Not at all: completions come when the tasks of the process sleep (a simulated clock).
+    /// Not at all: completions come only while all tasks of the process sleep (a simulated clock).
     Never,
-    /// By turns of its runtime: only those find out what came.
+    /// By yielding to its runtime: only the runtime notices that data has arrived.
     ByTurns,
     /// In place: [`QueuePair::poll`] finds a completion as soon as it is there.
     InPlace,
@@ -229,8 +229,8 @@ pub trait Opening: Send {
     /// They may hold a part of a key, and are wiped from memory when they are dropped.
     fn offer(&self) -> Zeroizing<Vec<u8>>;
 
-    /// Posts receives before the connection is made (PV-11). Takes what it accepts from the front
-    /// of `slots`.
+    /// Posts receives before the connection is made (PV-11). Removes the accepted slots from the
+    /// front of `slots`.
     ///
     /// # Errors
     /// [`PostError::Full`] leaves the rest in `slots`.
@@ -262,11 +262,11 @@ pub trait Opening: Send {
 /// One send.
 #[derive(Debug)]
 pub struct SendRequest {
-    /// The frame lies in its first `bytes` bytes, but for what is spliced into it.
+    /// Its first `bytes` bytes are the frame without the splice.
     pub slot: Slot,
     /// Bytes of the frame that lie in the slot.
     pub bytes: u32,
-    /// Bytes of the frame that lie elsewhere, between two of the slot (PV-12).
+    /// Bytes of the frame that lie elsewhere, inserted into the bytes of the slot (PV-12).
     pub splice: Option<Splice>,
     /// Completes visibly (PV-4).
     pub signaled: bool,
@@ -282,14 +282,14 @@ impl SendRequest {
         self.bytes as usize + self.splice.as_ref().map_or(0, |splice| splice.len())
     }
 
-    /// Returns true if what is meant to lie in the slot does.
+    /// Returns true if `bytes` fits the slot, and the splice is inserted within those bytes.
     fn lies_in_slot(&self) -> bool {
         let bytes = self.bytes as usize;
         bytes <= self.slot.len() && self.splice.as_ref().is_none_or(|splice| splice.at() <= bytes)
     }
 
-    /// Returns the frame in three pieces, of which some may be empty. The request was checked: what
-    /// is meant to lie in the slot does.
+    /// Returns the frame in three pieces, some of which may be empty. The request must lie in its
+    /// slot (`lies_in_slot`).
     fn pieces(&self) -> [&[u8]; 3] {
         let frame = &self.slot[..self.bytes as usize];
         match &self.splice {
@@ -308,22 +308,22 @@ impl SendRequest {
 /// It has one owner and no lock of its own. An owner that posts from several tasks keeps it under a
 /// lock; one task then calls `poll`, `arm` and `poll_ready`, any task may call `post_send` and
 /// `post_recv` (PV-8 says which task wakes). The waker is called inside these calls, so under the
-/// owner's lock: it must be one that only schedules its task, as every waker of tokio does.
+/// owner's lock: it must only schedule its task, as every waker of tokio does.
 pub trait QueuePair: Send {
-    /// Posts a batch of sends with one doorbell. Takes what it accepts from the front of `batch`.
+    /// Posts sends with one doorbell. Removes the accepted requests from the front of `batch`.
     ///
     /// # Errors
     /// [`PostError`] about the first request that is left in `batch`.
     fn post_send(&mut self, batch: &mut Vec<SendRequest>) -> Result<(), PostError>;
 
-    /// Posts receives. Takes what it accepts from the front of `slots`.
+    /// Posts receives. Removes the accepted slots from the front of `slots`.
     ///
     /// # Errors
     /// [`PostError`] about the first slot that is left in `slots`.
     fn post_recv(&mut self, slots: &mut Vec<Slot>) -> Result<(), PostError>;
 
-    /// Makes the memory of a slot ready, so that posting it does not fail for want of what that
-    /// takes. A device that has little memory to lock may refuse the first slot of a region.
+    /// Prepares the memory of a slot, so that posting it cannot fail for lack of resources. A
+    /// device that has little memory to lock may refuse the first slot of a region.
     ///
     /// # Errors
     /// [`PostError::Foreign`] or [`PostError::Device`].
@@ -332,15 +332,15 @@ pub trait QueuePair: Send {
         Ok(())
     }
 
-    /// Takes up to `max` completions that are there now, appends them to `out` and says how many:
-    /// 0 only when there are none (PV-8) or `max` is 0.
+    /// Appends up to `max` completions that are there now to `out` and returns their number: 0 only
+    /// when there are none (PV-8) or `max` is 0.
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize;
 
     /// Asks for one notification (PV-8).
     fn arm(&mut self, on: Notify);
 
-    /// Ready when the notification that was armed for has come (perhaps spuriously). Keeps the
-    /// waker of the last call.
+    /// Returns ready when the notification that was armed for has come (perhaps spuriously). Keeps
+    /// the waker of the last call.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Moves the queue pair to the error state (PV-10).
@@ -363,7 +363,7 @@ pub struct Completion {
     pub work: Work,
     /// The slot that was posted.
     pub slot: Slot,
-    /// How it ended. Anything but [`Status::Success`] is terminal for the queue pair.
+    /// The outcome. Any status but [`Status::Success`] is terminal for the queue pair.
     pub status: Status,
 }
 
@@ -383,10 +383,10 @@ pub enum Work {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Status {
-    /// It did what it should.
+    /// The work request succeeded.
     #[error("success")]
     Success,
-    /// The queue pair was in the error state before it was its turn.
+    /// The queue pair entered the error state before the work request had its turn.
     #[error("flushed")]
     Flushed,
     /// The peer had no receive posted (PV-5).
@@ -395,7 +395,7 @@ pub enum Status {
     /// The peer or the path to it is gone.
     #[error("the peer does not answer")]
     RetryExceeded,
-    /// The peer has not granted what an operation wanted of its memory (PV-18).
+    /// The peer has not granted the access that an operation needs (PV-18).
     #[error("the peer has not granted access to that memory")]
     RemoteAccess,
     /// A frame did not fit the receive (PV-6).
@@ -434,10 +434,10 @@ pub enum PostError {
     /// The frame is too long to be sent inline.
     #[error("the frame is too long to be sent inline")]
     InlineTooLong,
-    /// What is atomic acts on one aligned word of 8 bytes (PV-16).
+    /// An atomic operation acts on one aligned word of 8 bytes (PV-16).
     #[error("an atomic operation acts on one aligned word of 8 bytes")]
     Unaligned,
-    /// The fabric sends only what lies in a slot (PV-12).
+    /// The fabric sends only bytes that lie in a slot (PV-12).
     #[error("the fabric sends only what lies in a slot")]
     Splice,
     /// The slot is not of this fabric's memory (PV-1).
@@ -479,18 +479,18 @@ pub enum FabricError {
     Device {
         /// The call that it refused.
         call: &'static str,
-        /// Which it is.
+        /// The device, by name.
         device: String,
         /// Why it refused.
         source: io::Error,
     },
-    /// Memory is granted from the beginning of a word on.
+    /// The granted memory does not begin at a word.
     #[error("no word begins at byte {at} of the memory to be granted; give a multiple of 8")]
     Unaligned {
         /// The first byte.
         at: u64,
     },
-    /// It is not of this fabric.
+    /// The peer's offer cannot be used.
     #[error("the peer's offer cannot be used: {0}")]
     Offer(&'static str),
     /// The connection could not be made.

@@ -1,4 +1,4 @@
-//! The interface to the layer above: what the transport asks of it, and what it tells it.
+//! The interface to the layer above: the requests of the transport, and the events it reports.
 //!
 //! All calls come from a link's driver task, or from the node's own thread, on which the heartbeats
 //! of all its links wait for them: they must not block.

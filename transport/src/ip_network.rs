@@ -19,8 +19,8 @@ pub struct InvalidNetwork(pub String);
 crate::debug_by_display!(InvalidNetwork);
 
 impl IpNetwork {
-    /// Returns true if `ip` is in the range. An IPv4 address that is written as an IPv6 one is
-    /// what it stands for.
+    /// Returns true if `ip` is in the range. An IPv4-mapped IPv6 address counts as the IPv4
+    /// address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let (one, other, bits) = match (self.address, ip.to_canonical()) {
             (IpAddr::V4(one), IpAddr::V4(other)) => {

@@ -1,6 +1,6 @@
 //! Links between nodes.
 //!
-//! Knows nodes, links, mailbox numbers and bytes, and nothing of what is sent. In reading order:
+//! Knows nodes, links, mailbox numbers and bytes, but not the types of messages. In reading order:
 //!
 //! - [`endpoint`]: the public face. Start a node's endpoint, get a [`RemoteSender`] to a mailbox of
 //!   another node, commit messages to it.
@@ -17,7 +17,7 @@
 //! - `config`, `ip_network` and `profile`: what a node is started with; [`open_request`],
 //!   [`note`], [`cause`] and `connect_error`: plain values.
 //! - [`limits`], [`id`], [`entropy`], `noise`, `sync`; for the tests only: `mutants`, planted bugs,
-//!   `steps`, at which a process can be made to die, and `fuzz`, what reads bytes of a peer, as
+//!   `steps`, at which a process can be made to die, and `fuzz`, the readers of a peer's bytes as
 //!   functions of any bytes.
 
 mod accounts;

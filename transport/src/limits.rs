@@ -1,5 +1,5 @@
 //! Every bound and time-out of the transport that a peer or an operator can notice, with its
-//! reason; what only tunes one file is a constant there.
+//! reason. Constants that only tune one file are in that file.
 //!
 //! No time-out decides whether something is correct: each only bounds a wait.
 
@@ -22,8 +22,8 @@ pub const ARCHIVE_DEPTH_MAX: usize = 128;
 /// Largest offer of a fabric, in bytes.
 pub const OFFER_BYTES_MAX: usize = 256;
 
-/// Secrets that a node accepts besides its own: of the last change and of one that was broken off.
-/// Each is tried on a stranger's first message.
+/// Secrets that a node accepts besides its own: enough for the last change of the secret and for a
+/// change that was broken off. Each is tried on a stranger's first message.
 pub const SECRETS_ACCEPTED_MAX: usize = 4;
 /// Plain bytes read from a connection before its peer proved that it knows the secret.
 pub const UNPROVEN_BYTES_MAX: usize = 4 * 1024;
@@ -42,8 +42,8 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the lower-named node may take to choose a connection: it may have to ask an older one
 /// whether it lives, and to drain it.
 pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long two nodes may take to tell each other what they consumed of their last link: each may
-/// have to drain it first.
+/// How long two nodes may take to tell each other how much they consumed of their last link: each
+/// may have to drain it first.
 pub const RESYNC_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most refusals in one message about the last link.
 pub const RESYNC_REFUSALS_MAX: usize = 500;
@@ -59,8 +59,8 @@ pub const WAYS_MAX: usize = 4;
 pub const WAYS_AVOIDED_MAX: usize = 8;
 /// How long a way that failed is tried after the others.
 pub const WAY_AVOIDED_FOR: Duration = Duration::from_secs(5 * 60);
-/// How long a link lives at least that could not have the best fabric, before that is tried again:
-/// as long as a change of the fabric may take to settle.
+/// Minimum life of a link without the best fabric before that fabric is tried again: as long as a
+/// change of the fabric may take to settle.
 pub const BETTER_FABRIC_AFTER: Duration = Duration::from_secs(5);
 /// First time after which the best fabric is tried again without a change that is known, where no
 /// link had it before; where one had it, [`BETTER_FABRIC_AFTER`]. Each time senders wait while it
@@ -72,7 +72,7 @@ pub const BETTER_FABRIC_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a dial may take to connect.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the look-up of a name may take, so that what took so long has a name.
+/// How long the look-up of a name may take: shorter than a dial, so that the error names the cause.
 pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Addresses that are tried in one round of dials.
 pub const ROUND_ADDRESSES_MAX: usize = 64;
@@ -100,7 +100,7 @@ pub const REDIAL_BACKOFF_MIN: Duration = Duration::from_millis(10);
 pub const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Longest pause while a sender waits for the link, or while the node has no link at all.
 pub const WANTED_BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// How long a link has to live for the pauses to begin anew.
+/// How long a link has to live before the pauses start over.
 pub const LINK_SETTLED: Duration = Duration::from_secs(10);
 /// How long a node that was linked and is silent is dialled without being wanted: longer than most
 /// partitions last.
@@ -129,10 +129,10 @@ pub const HEARTBEATS_MISSED_MAX: u32 = 3;
 /// A wait of senders that lasts this long is in the log, once when it is found and once when it is
 /// over.
 pub const STALL_REPORTED: Duration = Duration::from_secs(10);
-/// Most such waits of one link that are in the log at the same time.
+/// Most such waits of one link in the log at the same time.
 pub const STALLS_REPORTED_MAX: usize = 8;
-/// A node that could not run for so long stood still: it says so, and does not count that time as
-/// silence of its peers. Shorter delays are those of a busy machine.
+/// A node that could not run for this long stood still: it says so, and does not count that time as
+/// silence of its peers. Shorter delays are normal on a busy machine.
 pub const PAUSE_NOTICED: Duration = Duration::from_secs(2);
 /// Time between two probes of the runtime of a node's links by the node's own thread.
 pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -147,10 +147,10 @@ pub const DOWN_AFTER_MIN: Duration = Duration::from_secs(3);
 pub const DOWN_AFTER_MAX: Duration = DEADLINE_MAX;
 /// Idle nodes that are linked at once to ask them where another node is.
 pub const IDLE_ASKED_MAX: usize = 8;
-/// How often that is done for senders that wait on though the node is down.
+/// How often this is done for senders that still wait when the node is down.
 pub const IDLE_ASKED_INTERVAL: Duration = Duration::from_secs(30);
-/// Linked nodes that are asked after a round of dials which no sender waits for, or only such as
-/// wait on though the node is down: that may go on for long.
+/// Linked nodes that are asked after a round of dials, if no sender waits for it, or only senders
+/// that still wait when the node is down: that may go on for long.
 pub const LINKED_ASKED_MAX: usize = 8;
 /// Time after which a linked node is asked for the same node again, and other idle ones are linked
 /// to be asked, while a sender waits that fails when the node is down.
@@ -176,9 +176,9 @@ pub const SPIN_MAX: Duration = Duration::from_millis(1);
 
 /// Default ring: receive slots posted for one peer from the start, so that an idle one is cheap.
 pub const RING_SLOTS: u32 = 16;
-/// Default of what a ring may grow to: 8 MiB are under way at once.
+/// Default size that a ring may grow to: 8 MiB are under way at once.
 pub const RING_SLOTS_GROWN: u32 = 1024;
-/// Bytes up to which a ring grows whenever its peer is short of slots: so much is worth a doubt.
+/// Size below which a ring grows whenever its peer is short of slots, without proof that it helps.
 pub const RING_BYTES_SMALL: usize = 1024 * 1024;
 /// Default of the bytes by which all rings of a node together may grow.
 pub const RING_GROWTH_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -203,9 +203,8 @@ pub const CREDIT_RESERVE: u32 = 4;
 pub const MESSAGE_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Largest size limit of one message that a profile may set.
 pub const MESSAGE_BYTES_MOST: u32 = 1024 * 1024 * 1024;
-/// Returns the most bytes that the archive of a message may have whose size is limited to so many
-/// of the user's own: lengths, pointers and padding come on top of those, 256 and a thousandth of
-/// them.
+/// Returns the most bytes that the archive of a message may have whose user data is limited to
+/// `message_bytes_max` bytes: lengths, pointers and padding may add 256 bytes and a thousandth.
 pub const fn archive_bytes_max(message_bytes_max: u32) -> u32 {
     message_bytes_max.saturating_add(256 + message_bytes_max / 1024)
 }
@@ -227,7 +226,7 @@ pub const PENDING_ASKS_MAX: usize = 64 * 1024;
 /// Bytes of answers to one peer that may wait to be sent; with more, no further ask of that peer is
 /// begun. Those being made when the bound is reached come on top: one for each handler that runs.
 pub const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How long the last handle of a node, when it is dropped, waits until what was committed has left.
+/// How long dropping the last handle of a node waits until committed messages have left.
 pub const LINGER: Duration = Duration::from_secs(1);
 /// Longest such time: a program that ends is not to stand still.
 pub const LINGER_MAX: Duration = Duration::from_secs(60);
@@ -272,13 +271,13 @@ pub const TCP_INLINE_BYTES_MAX: u32 = 1024;
 pub const TCP_REGION_BYTES_MAX: usize = 16 * 1024 * 1024 * 1024;
 /// The bytes that one read of a data connection takes beyond the frame it is in.
 pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
-/// The bytes that one read of a data connection takes of frames that are expected beyond the one it
-/// is in: so much may have to be moved.
+/// The bytes that one read of a data connection takes of expected frames beyond the current one: at
+/// most this many may have to be moved.
 pub const TCP_EXPECTED_BYTES: usize = 264 * 1024;
 /// A larger buffer of which a part is spliced into a frame is not kept for an acknowledgement that
 /// comes with the next frame: its last part asks for one at once.
 pub const TCP_SPLICED_BYTES_KEPT: usize = 256 * 1024;
-/// After a frame of so many bytes the tcp fabric expects another one of its length.
+/// Length from which the tcp fabric expects the next frame to have the same length.
 pub const TCP_LONG_FRAME_BYTES: usize = 2 * 1024;
 /// Accepted frames that are acknowledged at once, even when nothing else is written. Each such
 /// acknowledgement wakes the sender, and a sender that needs one earlier asks for it.
@@ -357,45 +356,45 @@ pub const ONE_SIDED_PATIENCE: Duration = DOWN_AFTER;
 /// The time for which one look at such a queue pair counts at most: looks come once a second, or
 /// with each heartbeat where these are rarer.
 pub const PATIENCE_LOOK_MAX: Duration = Duration::from_secs(ONE_SIDED_PATIENCE.as_secs() / 4);
-/// Heartbeats after which a driver that has come to stand still is known to at the latest: in the
-/// first one it has just run, in the second it is asked, the third says that it does not answer;
-/// and it takes its time on the way.
+/// Heartbeats after which a peer knows at the latest that a driver stands still: at the first the
+/// driver has just run, at the second it is asked, the third says that it does not answer, and
+/// takes its time on the way.
 pub const STALL_KNOWN_BEATS: u32 = 4;
-/// Time after which a message that is lent, and that the peer says nothing of, is taken back: the
-/// queue pair by which it was to be read is given up. Longer than the peer needs to find out that a
-/// read of it brings nothing, and to read all that may be lent at some MB/s.
+/// Time after which a lent message that the peer does not answer is taken back: the queue pair by
+/// which it was to be read is given up. Longer than the peer needs to find out that a read does not
+/// complete, and to read all that may be lent at some MB/s.
 pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
-/// Time after which a queue pair for one-sided access is given up by which the peer has not let go
-/// of what it is to let go of. 1 MiB may be under way on that, over a path of some 40 KB/s.
+/// Time after which a queue pair for one-sided access is given up if its peer has not let go of the
+/// shares it was asked to. 1 MiB may be under way on them, over a path of some 40 KB/s.
 pub const DRAINING_PATIENCE: Duration = LOAN_PATIENCE;
-/// Bytes that a device sends in one packet at least: the least path MTU that there is.
+/// Least bytes that a device sends in one full packet: the smallest path MTU that there is.
 pub const PACKET_BYTES_MIN: usize = 256;
-/// Time after which a queue pair for one-sided access is given up that this side's device, or the
-/// peer's, has not made, or not connected. Longer than a slow device takes that works.
+/// Time after which a queue pair for one-sided access is given up if the device of this side or of
+/// the peer has not made or connected it. Longer than a slow device takes that works.
 pub const OPENING_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
-/// Time after which no queue pair for one-sided access is made since the one before it has not
-/// gone: less than that, so that the reason is known.
+/// Time after which no queue pair for one-sided access is made because the previous one has not
+/// gone. Less than [`OPENING_PATIENCE`], so that the reason is known.
 pub const PLACE_PATIENCE: Duration = Duration::from_secs(OPENING_PATIENCE.as_secs() / 2);
-/// Questions about shared memory of one node to another one that have no answer; more wait. So few
-/// answers have room on the connection, whatever else it carries: neither side waits for the other
+/// Unanswered questions about shared memory of one node to another; more wait. So few answers
+/// always have room on the connection, whatever else it carries: neither side waits for the other
 /// to read.
 pub const SHARING_UNANSWERED_MAX: usize = 256;
-/// Shares that one peer is to let go of, and has not, beyond which it is granted no others.
+/// Shares that one peer was asked to let go of and has not, beyond which it is granted no others.
 pub const ENDS_UNHEARD_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
-/// Time after which a peer that does not say that it has no operation under way on a share that has
-/// ended is waited for no more. What it still begins ends its own queue pair.
+/// How long a node waits for a peer to say that it has no operation under way on a share that has
+/// ended. An operation that the peer begins later ends the peer's own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long an executor of what is atomic on a memory keeps it at least, though another one is
-/// asked for: two that count on it in turn do not take it from each other all the time.
+/// How long an executor keeps the atomic operations of a memory at least, even if another executor
+/// is asked for: two that count on it in turn do not take it from each other all the time.
 pub const EXECUTOR_KEPT: Duration = Duration::from_millis(500);
-/// How long one keeps it at least, in times of what a device took to register the memory for it: so
-/// much of the time it counts, and does not wait.
+/// The same, as a multiple of the time that a device took to register the memory for the executor:
+/// so it works most of the time, and waits little.
 pub const EXECUTOR_KEPT_TIMES: u32 = 8;
-/// How long what is atomic on a memory is kept for an executor that was refused it, once the last
-/// one has let go; and how long after its last refusal it has a place among those that wait. Its
-/// peer is told to try again within half a second, in which others of the same executor may join
-/// its turn ([`EXECUTOR_KEPT`]); what that takes on the way is less than the rest.
+/// How long the atomic operations of a memory are reserved for an executor that was refused them,
+/// once the last executor has let go; also how long after its last refusal it keeps its place in
+/// the queue. Its peer is told to try again within half a second, in which others of the same
+/// executor may join its turn ([`EXECUTOR_KEPT`]); the rest is more than enough for the way.
 pub const EXECUTOR_RESERVED: Duration = Duration::from_secs(2);
 
 /// Bytes from which a message stays with its sender until its receiver has fetched it, on fabrics
@@ -412,8 +411,8 @@ pub const LEND_FROM_MIN: u32 = 4096;
 /// those before them and the LENDs of the next are on their way: a device may serve all reads that
 /// it has before its peer hears of one (SoftRoCE does).
 pub const LOANS_MAX: usize = 16;
-/// Bytes of them. A longer message goes in parts: its peer would have to have so much memory for it
-/// at once.
+/// Bytes of messages and answers of one side that are lent at one time. A longer message goes in
+/// parts: its peer would need that much memory for it at once.
 pub const LENT_BYTES_MAX: usize = 72 * 1024 * 1024;
 /// Bytes in which the messages land that a node fetches from one peer, until they are handled, and
 /// that are kept for the next ones. Where they do not suffice messages come in parts.
@@ -424,16 +423,16 @@ pub const VIEWED_BYTES_MAX: usize = LANDING_BYTES_MAX / 2;
 pub const LENT_BY_NODE_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes of memory in which messages land on a node by default, over all links.
 pub const LANDING_OF_NODE_MAX: u64 = 256 * 1024 * 1024;
-/// Bytes of a message that are registered by the thread that wants to send it: the archive of 1
-/// MiB. That is sooner done than another thread is woken. What is longer is registered by a thread
-/// that may block.
+/// Size up to which a message is registered by the thread that wants to send it: the archive of 1
+/// MiB. That takes less time than to wake another thread. Longer messages are registered by a
+/// thread that may block.
 pub const REGISTERED_AT_ONCE_MAX: usize = archive_bytes_max(1024 * 1024) as usize;
 /// Reads of fetches that are under way from one peer. They have room of their own, so that no
 /// message waits for a task that uses memory of the peer.
 pub const FETCH_OPERATIONS: u32 = LOANS_MAX as u32;
 /// Bytes of a part of a share from which it is worth to fetch it: a fetch takes a task of its own.
 pub const FETCH_FROM: usize = 64 * 1024;
-/// Bytes that one read of a part of a share moves: half of those that are under way at one time.
+/// Bytes that one read of a part of a share moves: half of the bytes under way at one time.
 pub const FETCH_SHARED_BYTES: usize = ONE_SIDED_OPERATIONS as usize * ONE_SIDED_SLOT_BYTES / 2;
 /// Bytes that one read of a fetch moves: the archive of 1 MiB goes as a whole. Every device that
 /// has reads takes as many.

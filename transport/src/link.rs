@@ -4,7 +4,7 @@
 //!   user's value and no log line.
 //! - **LN-2 in turn**: senders to one mailbox that find no room wait in one line, and are granted
 //!   room in its order, but for bursts (WQ-4). A sender that leaves (by commit, error or drop)
-//!   gives what it was granted to the next, unless it used it.
+//!   gives granted room that it did not use to the next.
 //! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
 //!   ask fails and every message has its fate.
 //!
@@ -75,7 +75,7 @@ pub use wait_queue::WaitsFor;
 
 /// One link, as its senders and its session see it.
 pub(crate) struct LinkHandle {
-    /// This one, for what is done later.
+    /// This handle, for callbacks.
     me: Weak<LinkHandle>,
     peer: NodeId,
     fabric: &'static str,
@@ -95,8 +95,8 @@ pub(crate) struct LinkHandle {
 
 /// The driver's queue pair, as senders may use it between its turns.
 pub(crate) trait Poster: Send + Sync {
-    /// Writes what waits into frames and posts them, if that is possible at once. Returns false
-    /// when the driver has to be woken.
+    /// Writes waiting messages into frames and posts them, if that is possible at once. Returns
+    /// false when the driver has to be woken.
     fn try_post(&self, link: &LinkHandle) -> bool;
 }
 
@@ -125,7 +125,7 @@ struct State {
     awake: bool,
     /// The driver waits for credits for messages; everything else can be sent.
     starved: bool,
-    /// All frames that were sent are consumed: what is committed next may be posted by its sender.
+    /// All frames that were sent are consumed: the sender of the next message may post it.
     quiet: bool,
 }
 
@@ -193,7 +193,7 @@ impl LinkHandle {
         &self.peer
     }
 
-    /// Has senders post by `poster`. Called once.
+    /// Sets the `poster` by which senders post. Called once.
     pub(crate) fn set_poster(&self, poster: Weak<dyn Poster>) {
         self.poster.get_or_init(|| poster);
     }
@@ -219,13 +219,13 @@ impl LinkHandle {
         self.request(|requests| requests.close = Some(requests.close.take().unwrap_or(cause)));
     }
 
-    /// Starts the goodbye exchange: nothing new is committed, what was committed is sent, then both
-    /// sides acknowledge everything and the link ends as [`LinkCause::Left`].
+    /// Starts the goodbye exchange: nothing new is committed, committed messages are sent, then
+    /// both sides acknowledge everything and the link ends as [`LinkCause::Left`].
     pub(crate) fn goodbye(&self) {
         self.request(|requests| requests.leave = true);
     }
 
-    /// Commits no further ask, because the peer's node is shutting down; what was committed is
+    /// Commits no further ask, because the peer's node is shutting down; committed asks are
     /// answered. Wakes all that wait. Returns false when this was known.
     pub(crate) fn peer_leaves(&self) -> bool {
         let mut state = self.state.lock();
@@ -252,13 +252,13 @@ impl LinkHandle {
         answer
     }
 
-    /// Returns what it has carried.
+    /// Returns the statistics of the link.
     pub(crate) fn stats(&self) -> LinkStats {
         self.counters.read()
     }
 
-    /// Ends a use of the state: acts on what it made possible, frees the lock, and then does what
-    /// must not be done under it (LN-1).
+    /// Ends a use of the state: acts on its consequences, releases the lock, and then does the work
+    /// that must not be done under it (LN-1).
     #[inline]
     fn finish(&self, state: MutexGuard<'_, State>) {
         // Most messages: the driver is awake already and no sender is to be told.
@@ -284,7 +284,7 @@ impl LinkHandle {
         let wake = rouse && (idle || (state.starved && state.send_queue.has_urgent()));
         state.awake |= wake;
         state.starved &= !wake;
-        // Later senders find the driver awake, and what they commit goes with the next frames.
+        // Later senders find the driver awake, and their messages go with the next frames.
         let post = wake && std::mem::take(&mut state.quiet);
         let mut wakers = (Vec::new(), Vec::new());
         if state.waiting.has_news() {
@@ -310,7 +310,7 @@ impl LinkHandle {
         self.poster.get().is_some_and(|poster| poster.strong_count() > 0)
     }
 
-    /// Posts what waits in the driver's place. Returns false when the driver has to be woken.
+    /// Posts waiting messages in the driver's place. Returns false when the driver has to be woken.
     fn try_post(&self) -> bool {
         let poster = self.poster.get().and_then(Weak::upgrade);
         poster.is_some_and(|poster| poster.try_post(self))

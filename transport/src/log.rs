@@ -1,4 +1,4 @@
-//! The macros that write lines to the log: those of `tracing`, behind the shield (SD-1). A
+//! The macros that write lines to the log: the macros of `tracing`, behind the shield (SD-1). A
 //! subscriber that panics loses its line, and nothing else. A line of a level that no subscriber
 //! takes costs one comparison.
 

@@ -1,11 +1,11 @@
 //! The limit on lines of the log that peers, strangers or devices can cause again and again.
 //!
 //! - **MS-13 a stranger cannot fill the log**: of each cause there is at most one warning in
-//!   `LOG_PERIOD`, which says how many went before it without one; the others are for debugging.
-//!   The same holds for a node that knows the secret and comes under ever new names, which has a
-//!   limiter of its own: a stranger does not suppress what is said of it. The causes are the labels
+//!   `LOG_PERIOD`, which says how many were suppressed before it; the others are for debugging. The
+//!   same holds for a node that knows the secret and comes under ever new names. Such nodes have a
+//!   limiter of their own, so a stranger does not suppress their lines. The causes are the labels
 //!   of failures and a few more, so the memory is fixed. Of lines about links and nodes that come
-//!   and go, or are not reached, there are `PEER_LINES_MAX` of each kind in that time, and one that
+//!   and go, or are not reached, there are `PEER_LINES_MAX` of each kind in that time, and one line
 //!   counts the others. Without this each connection of a stranger wrote a line, and a log that
 //!   blocks its writers stopped the drivers of honest links, which run on the same threads.
 
@@ -16,9 +16,9 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// Limits the lines of each cause in a period of `LOG_PERIOD`, and counts those that are
-/// suppressed. Owned by what writes the lines, and shared by its tasks. The causes are few and
-/// fixed, and so is the memory.
+/// Limits the lines of each cause in a period of `LOG_PERIOD`, and counts the suppressed lines.
+/// Owned by the writer of the lines, and shared by its tasks. The causes are few and fixed, and so
+/// is the memory.
 #[derive(Debug)]
 pub(crate) struct LogLimiter {
     /// Lines of one cause in one period.
@@ -36,13 +36,13 @@ struct Period {
 }
 
 impl LogLimiter {
-    /// Returns a limiter that admits so many lines of each cause in a period.
+    /// Returns a limiter that admits `lines_max` lines of each cause in a period.
     pub(crate) fn new(lines_max: u32) -> Self {
         LogLimiter { lines_max, periods: Mutex::default() }
     }
 
-    /// Returns how many lines of this cause were suppressed since the last one that was admitted,
-    /// if there is to be one `now`; counts it as suppressed if not.
+    /// Returns how many lines of this cause were suppressed since the last admitted line, if a line
+    /// is admitted `now`. If not, counts it as suppressed.
     pub(crate) fn admit(&self, cause: &'static str, now: Instant) -> Option<u64> {
         let mut periods = self.periods.lock();
         let fresh = || Period { began: now, written: 0, suppressed: 0 };

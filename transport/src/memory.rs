@@ -15,8 +15,8 @@
 //!   aligned for it in a buffer that is aligned to 16 bytes.
 //! - **ME-10 shared words**: memory that a peer may write has no reference to its bytes; it is read
 //!   and written by copies of whole words, each of them atomic.
-//! - **ME-12 still buffers**: the bytes of a [`Buffer`] that is shared stay as they are and where
-//!   they are until its last owner is gone: a device may read them meanwhile.
+//! - **ME-12 still buffers**: the bytes of a shared [`Buffer`] neither change nor move until its
+//!   last owner is gone: a device may read them meanwhile.
 
 mod archiver;
 mod budget;

@@ -4,12 +4,12 @@
 //! on which two nodes prove themselves; [`join`] makes one of them a link, carried by the fabric
 //! that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in its [`Peer`],
 //! and all peers are in the [`table`]; their events go through the [`event_queue`].
-//! The invariants `MS-1` to `MS-18` stand at the modules that keep them:
+//! The invariants `MS-1` to `MS-19` stand at the modules that keep them:
 //!
 //! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
 //! - MS-3 same choice, MS-8 no frame too early: [`choice`]
 //! - MS-4 down, MS-14 healed, MS-15 asked for: [`dial`]
-//! - MS-5 one owner, MS-18 idle: [`session`]
+//! - MS-5 one owner, MS-18 idle, MS-19 back to the best: [`session`]
 //! - MS-6 bounded: [`accept`]
 //! - MS-9 forgotten: [`table`]
 //! - MS-10 own thread: [`tasks`]
@@ -243,8 +243,8 @@ impl Mesh {
         self.table.peer(name)
     }
 
-    /// Ends the node's part in the network, in this order: no new links; a goodbye on every link;
-    /// their ends, until `deadline`; what is left is closed; the end of all tasks.
+    /// Takes this node off the network: allows no new links, says goodbye on every link, waits for
+    /// the links to end until `deadline`, closes the remaining ones, and ends all tasks.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         say_goodbye(&self.table, deadline).await;
         self.abort(LinkCause::Shutdown);

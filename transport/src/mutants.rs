@@ -98,9 +98,9 @@ mod switch {
         ArchivedAgain,
         /// A large answer waits until the large message is sent that was begun before it.
         OneStream,
-        /// An ask whose asker is gone is handled all the same.
+        /// An ask whose asker is gone is handled nevertheless.
         HandledAbandoned,
-        /// An ask's deadline starts anew where it arrives.
+        /// An ask's deadline starts over where it arrives.
         FreshDeadline,
         /// A sender of a large message lets all others pass, as if each reference to a mailbox had
         /// a line of its own.
@@ -134,7 +134,7 @@ mod switch {
         RestlessLink,
         /// A node whose link was closed because neither side used it is missed.
         MissedIdle,
-        /// A node that is linked to be asked for another counts as one that a sender wants.
+        /// A node that is linked to be asked for another counts as wanted by a sender.
         AskedIsWanted,
         /// An address that was met at a seed is forgotten where an answer leaves it out.
         ForgottenSeed,
@@ -146,7 +146,7 @@ mod switch {
         /// A chunk that does not open is left out, and its data connection goes on. That, too, is
         /// for the fuzzer to find.
         SkippedForgery,
-        /// The fence of any queue pair is taken for that of the one that wrote.
+        /// The fence of any queue pair is taken for the fence of the queue pair that wrote.
         FenceOfAnyPair,
         /// A write is done without its fence.
         UnfencedWrite,
@@ -189,7 +189,7 @@ mod switch {
         Mutant::NoPlace,
     ];
 
-    /// All that a network of honest nodes can show.
+    /// All planted bugs that a network of honest nodes can show.
     pub const ALL: [Mutant; 51] = [
         Mutant::NoReserve,
         Mutant::SkippedWake,

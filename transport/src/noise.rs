@@ -1,8 +1,8 @@
 //! The Noise protocol, by the `snow` crate, with random numbers from the node's [`Entropy`]: for
 //! bootstrap connections and for sealed data connections.
 //!
-//! The ciphers are those of the crate `ring`. A data connection takes AES-GCM, which processors
-//! have instructions for; a bootstrap connection, that carries little, takes ChaChaPoly.
+//! The ciphers are from the crate `ring`. A data connection takes AES-GCM, which processors have
+//! instructions for; a bootstrap connection, that carries little, takes ChaChaPoly.
 
 use std::ops::{Deref, DerefMut};
 
@@ -31,8 +31,7 @@ pub(crate) fn responder(key: &[u8; 32], prologue: &[u8], entropy: &Entropy) -> H
     handshake(BOOTSTRAP_PATTERN, false, (key, prologue, entropy))
 }
 
-/// Returns one side of the handshake of a sealed data connection: that of the dialler if it
-/// `begins`.
+/// Returns one side of the handshake of a sealed data connection: the dialler's if it `begins`.
 pub(crate) fn data_connection(
     begins: bool,
     key: &[u8; 32],

@@ -6,7 +6,7 @@ use crate::limits;
 use crate::mutants::planted;
 
 /// Sizes and windows of a node's links. Start from [`Profile::default`] or [`Profile::small`] and
-/// change what is needed; it is checked when the node starts.
+/// change single fields; the profile is checked when the node starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// Receive slots posted for each peer from the start: 8 to 4,096; 16 by default.
@@ -38,8 +38,8 @@ pub struct Profile {
     /// both nodes run but the path carries no frames, in one direction or both.
     pub heartbeat_interval: Duration,
     /// Silence after which a node is reported down: at least 3 s and three heartbeats, at most a
-    /// year; 8 s by default. Peers are told: of two nodes the longer one counts, as far as it is no
-    /// longer than 10 minutes or the node's own.
+    /// year; 8 s by default. Peers are told: of two nodes' values the longer one counts, but a
+    /// peer's value as 10 minutes at most.
     pub down_after: Duration,
     /// True, the default: a node is down at once when its connection was closed without a goodbye
     /// and its host then refuses a new one at each address of the node. False: after `down_after`.
@@ -54,14 +54,14 @@ pub struct Profile {
     /// when something is sent to it, so each must be able to dial the others. If it shuts down
     /// after the link has closed, this node is not told, and another node may take its name.
     pub idle_close: Option<Duration>,
-    /// How long the driver of a link looks for what comes next, after messages were carried, before
-    /// it sleeps and has to be woken: up to 1 ms; zero, the default, never. Meanwhile other tasks
-    /// of its runtime run, but the processor takes no rest; a link on which nothing is sent takes
-    /// none of it. Links over RDMA look at their device; those over TCP have the runtime look at
-    /// its sockets. With fewer cores than threads that want them it makes messages slower. The peer
-    /// need not do the same.
+    /// How long the driver of a link polls for more after messages were carried, before it sleeps
+    /// and has to be woken: up to 1 ms; zero, the default, never. Meanwhile other tasks of its
+    /// runtime run, but the processor takes no rest; a link on which nothing is sent does not poll.
+    /// Links over RDMA poll their device; links over TCP have the runtime poll its sockets. With
+    /// fewer cores than threads that want them it makes messages slower. The peer need not do the
+    /// same.
     pub spin: Duration,
-    /// What this node lends to others of large messages, and reads from them.
+    /// The large messages that this node lends to others, and reads from them.
     pub lending: Lending,
     /// The core, as the system counts from 0, on which the drivers of all links run, on a thread of
     /// their own that stays on it; `None`, the default: they run on the runtime that the node was
@@ -88,8 +88,8 @@ impl Default for RingGrowth {
     }
 }
 
-/// What a node lends of large messages, and reads from others instead of having it sent in parts;
-/// part of [`Profile`]. Peers need not have the same.
+/// The large messages that a node lends, and that it reads from others instead of having them sent
+/// in parts; part of [`Profile`]. Peers need not have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lending {
     /// Bytes from which a message stays in the memory of its sender, registered with the device,
@@ -179,7 +179,7 @@ impl Profile {
     /// Checks every setting and how they go together.
     ///
     /// # Errors
-    /// [`InvalidProfile`] about the first one that cannot work.
+    /// [`InvalidProfile`] about the first setting that cannot work.
     pub fn validate(&self) -> Result<(), InvalidProfile> {
         let between = |what, value: u32, low: u32, high: u32| {
             if (low..=high).contains(&value) {

@@ -1,12 +1,12 @@
-//! The link protocol, sans I/O: no sockets, no clock, no tasks. `handle_*` takes what arrived or
-//! happened in, `poll_*` gives out what is to be sent; the driver owns the memory.
+//! The link protocol, sans I/O: no sockets, no clock, no tasks. `handle_*` takes frames and events
+//! in, `poll_*` gives out frames to send; the driver owns the memory.
 //!
 //! In reading order: [`header`] is the bytes, [`frame`] reads and writes them, [`credit`] says when
 //! a frame may be sent and [`trip`] when more slots would help, [`window`] when a message may be
 //! committed, [`remote_mailbox`] and [`inlet`] are the two ends of an opened mailbox, [`asks`]
 //! counts asks and [`age`] their deadlines, [`fragment`] is about messages larger than a slot,
-//! [`loans`] and [`fetches`] about those that the peer fetches, [`lanes`] about the order of
-//! service, [`fate`] about what became of what was sent; [`error`] is what can go wrong;
+//! [`loans`] and [`fetches`] about messages that the receiver fetches, [`lanes`] about the order of
+//! service, [`fate`] about the fates of sent messages; [`error`] is what can go wrong;
 //! [`send_queue`] and [`link`] put them together.
 
 pub(crate) mod age;

@@ -16,12 +16,12 @@
 //! - **RE-4 owned**: the slot of an operation is the queue pair's until its outcome, whether or not
 //!   a task still waits for that.
 //! - **RE-5 at rest**: while the link rests (LN-5) no operation is posted; it does not rest while
-//!   one is under way, nor before a task has made sure of what it has written.
+//!   one is under way, or before a task has made sure of its writes.
 //! - **RE-6 never stuck**: a queue pair on which operations wait and none ends, while the link
-//!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE); so is one for
-//!   which the peer does not answer. What takes a device longer has more: one that is being made
-//!   [`OPENING_PATIENCE`](limits::OPENING_PATIENCE), and what is under way on a share that is taken
-//!   back [`DRAINING_PATIENCE`](limits::DRAINING_PATIENCE).
+//!   lives, is given up after [`ONE_SIDED_PATIENCE`](limits::ONE_SIDED_PATIENCE), and likewise if
+//!   the peer answers no ASK. Slower work has more time: a queue pair that is being made
+//!   [`OPENING_PATIENCE`](limits::OPENING_PATIENCE), and operations under way on a share that is
+//!   taken back [`DRAINING_PATIENCE`](limits::DRAINING_PATIENCE).
 //! - **RE-7 not in the way**: memory that is shared, lent or landed in is registered with a device,
 //!   and given back to it, by a thread that may block, without the lock: neither the session nor a
 //!   driver waits for it. (A message of [`REGISTERED_AT_ONCE_MAX`](limits::REGISTERED_AT_ONCE_MAX)
@@ -31,19 +31,19 @@
 //!   back by one thread, however many grants there were.
 //! - **RE-8 written**: where a device executes writes, each side grants the other one a word to
 //!   read, its *fence*. A write is done when a read of the fence that was posted after it has its
-//!   outcome: then the owner's threads find what was written, whatever tells them to look. Where
-//!   there is no fence a write is done with its outcome. A task that has given up the wait for that
-//!   makes sure of it by the outcome of an operation that does nothing, posted after it (PV-14).
+//!   outcome: then the owner's threads find the written bytes, whatever tells them to look. Without
+//!   a fence a write is done with its outcome. A task that has given up the wait for that makes
+//!   sure of the write by the outcome of an empty operation, posted after it (PV-14).
 //! - **RE-9 lent only where it is there**: a message is lent over a queue pair that both sides have
 //!   connected, and none waits for one to be opened. A fetch that does not succeed costs its
 //!   message nothing but that it comes in parts, and a task that it reads by copies.
-//! - **RE-10 one at a time**: a queue pair is made when it has its place: so a peer that offers one
+//! - **RE-10 one at a time**: a queue pair is made when it has its place. So a peer that offers one
 //!   after the other has one, and one thread of this node that may block to make, to connect or to
-//!   destroy it. What the peer says meanwhile replaces what waits for the place. Nor does it fill
-//!   the outbox: what was said of a queue pair and not sent goes with it.
+//!   destroy it. A later message of the peer replaces the queue pair that waits for the place. It
+//!   does not fill the outbox either: unsent messages about a queue pair are dropped with it.
 //! - **RE-13 one after the other**: a side has one place for each peer, which a queue pair takes
-//!   before it is made and gives back when it is gone, be it of an earlier link. So what was under
-//!   way there is done before anything of the next one is, or never.
+//!   before it is made and gives back when it is gone, even across links. So operations under way
+//!   on a queue pair are done before any operation of the next one, or never.
 //!
 //! RE-11 is [`slots`]', RE-12 [`patience`]'s.
 
@@ -101,7 +101,7 @@ pub(crate) struct Reach {
     state: Mutex<State>,
     /// Wakes the tasks that wait for another stage.
     changed: Notify,
-    /// Wakes the session, which sends what is in the outbox.
+    /// Wakes the session, which sends the waiting messages.
     outgoing: Notify,
 }
 
@@ -113,17 +113,16 @@ pub(crate) struct Means {
     /// The number of the link's way to the peer, which leads there: another one may not.
     pub(crate) way: Option<u32>,
     pub(crate) side: Side,
-    /// What both sides know of this link, and no other link has.
+    /// Bytes that both sides of this link know, and no other link has.
     pub(crate) binding: Vec<u8>,
     pub(crate) shares: Arc<Shares>,
     /// The bytes that the links to this peer lend and land, one after the other.
     pub(crate) room: PeerRoom,
     /// Where queue pairs are driven, beside the program's tasks.
     pub(crate) runtime: Handle,
-    /// The runtime of this node alone, where queue pairs are made: what its program does, and how
-    /// long a driver works at large messages that go in parts, keeps none from coming up. Its
-    /// threads that may block are the node's, too: those of the program may all wait for what is
-    /// done here.
+    /// The runtime of this node alone, where queue pairs are made: neither the program's work nor a
+    /// driver that works long at large messages in parts delays them. Its blocking threads are the
+    /// node's, too: the program's may all wait for work that is done here.
     pub(crate) own: Handle,
 }
 
@@ -151,8 +150,7 @@ struct State {
     keys: BTreeMap<ShareId, Known>,
     /// Shares of this node.
     grants: Grants,
-    /// Shares on which the peer wants to do what is atomic, by its executor: to be recalled without
-    /// the lock.
+    /// Shares on which the peer wants atomics, by its executor: to be recalled without the lock.
     recalls: Vec<(ShareId, Executor)>,
     /// ASKs and REVOKEs that have no answer.
     unanswered: [Unanswered; 2],
@@ -192,7 +190,7 @@ impl Drop for Task {
     }
 }
 
-/// What is known of a share of the peer.
+/// A share of the peer, to this side's knowledge.
 enum Known {
     /// It was asked for; these tasks wait.
     Asked(Askers),
@@ -202,7 +200,7 @@ enum Known {
         running: usize,
         /// The owner has revoked it.
         is_ending: bool,
-        /// It was asked for again, to do what is atomic; these tasks wait.
+        /// It was asked for again, for atomics; these tasks wait.
         again: Option<Askers>,
     },
 }
@@ -231,24 +229,23 @@ pub(crate) struct Terms {
     /// Its size in bytes.
     pub(crate) bytes: u64,
     pub(crate) access: Access,
-    /// It is shared for what is atomic, which another executor does.
+    /// It is shared for atomics, which another executor does.
     pub(crate) is_elsewhere: bool,
 }
 
 /// Tasks that wait for a share.
 type Askers = Vec<oneshot::Sender<Result<(), Denied>>>;
 
-/// The peer does not share what was asked for, or not any more; or its fabric cannot give it, for
-/// this reason.
+/// The peer does not share the memory (any more), or its fabric cannot grant it, for this reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Denied(String);
 
-/// What a queue pair leaves: dropped when the state's lock is free. What takes a device its time
-/// is given back by one thread that may block (RE-7).
+/// The remains of a queue pair: dropped when the state's lock is free. The parts that a device is
+/// slow to give back are dropped by one thread that may block (RE-7).
 struct Leftovers {
     stage: Stage,
     granted: BTreeMap<ShareId, Granted>,
-    /// Their tasks hear at once, those of operations when the queue pair is gone.
+    /// Tasks that wait for these hear at once, tasks of operations when the queue pair is gone.
     _keys: BTreeMap<ShareId, Known>,
     means: Option<Arc<Means>>,
 }
@@ -298,15 +295,15 @@ impl State {
         (self.peer_connected, self.fence) = (false, None);
         self.unanswered = Default::default();
         self.patience.forget_driver();
-        // What else was to be said is about what ends here.
+        // All other messages are about the queue pair that ends here.
         self.outbox.retain(Sharing::is_unable);
         let (stage, granted) = (replace(&mut self.stage, stage), self.grants.leave());
         Leftovers { stage, granted, _keys: take(&mut self.keys), means: self.means.clone() }
     }
 
-    /// Ends the queue pair for a reason of this side, which the peer is told (RE-1). One that was
-    /// never usable counts as one that did not come up, so that tasks that wait for it have an
-    /// error; so does one that `was_silent`, for the next one may be, too.
+    /// Ends the queue pair for a reason of this side, and tells the peer (RE-1). A queue pair that
+    /// was never usable counts as a failure to come up, so that tasks that wait for it have an
+    /// error; so does a queue pair that `was_silent`, for the next one may be, too.
     fn give_up(&mut self, reason: String, was_silent: bool) -> Leftovers {
         if was_silent || !self.is_usable() {
             self.note_failure(reason.clone());
@@ -317,9 +314,9 @@ impl State {
         leftovers
     }
 
-    /// Tells the peer that there is no queue pair of this number. Of those that the peer has not
-    /// heard of yet it has to know the first one, which it may have itself, and the last one, for
-    /// which it may wait (RE-10).
+    /// Tells the peer that there is no queue pair of this number. Of the unsent messages of this
+    /// kind only the first and the newest are kept: the peer may have the first one's queue pair,
+    /// and may wait for the last one's (RE-10).
     fn say_unable(&mut self, number: u32, reason: String) {
         let mut unable = self.outbox.iter().enumerate().filter(|(_, said)| said.is_unable());
         if let (Some(_), Some((last, _))) = (unable.next(), unable.next_back()) {
@@ -409,7 +406,7 @@ impl Reach {
         ended_before
     }
 
-    /// Has the session send what is to be said, and the tasks look again that wait.
+    /// Wakes the session to send the messages, and the waiting tasks to look again.
     fn tell_change(&self) {
         self.outgoing.notify_one();
         self.changed.notify_waiters();
@@ -434,14 +431,14 @@ impl Reach {
         }
     }
 
-    /// Has it rest, if nothing is under way (RE-5). Returns true if it does.
+    /// Begins a rest, if nothing is under way (RE-5). Returns true if it rests.
     pub(crate) fn rest(&self) -> bool {
         let mut state = self.state.lock();
         state.resting |= state.is_unused();
         state.resting
     }
 
-    /// Has it go on after a rest.
+    /// Ends a rest.
     pub(crate) fn end_rest(&self) {
         self.state.lock().resting = false;
         self.changed.notify_waiters();
@@ -453,7 +450,7 @@ impl Reach {
         take(&mut state.used) || !state.is_unused()
     }
 
-    /// Returns the executor of what is atomic that the peer may do on memory of this node, if any.
+    /// Returns the executor of the atomics that the peer may do on memory of this node, if any.
     #[cfg(test)]
     pub(crate) fn atomic_executor(&self) -> Option<Executor> {
         let state = self.state.lock();

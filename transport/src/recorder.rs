@@ -18,7 +18,7 @@ impl Recorder {
         Recorder { level, events: Arc::default() }
     }
 
-    /// Returns what came since the last call.
+    /// Returns the lines recorded since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.events.lock())
     }

@@ -5,18 +5,18 @@
 //! - **SM-2 ended**: each queue pair that was granted a share is told of its end, and
 //!   [`Share::end`] returns when none of them reaches the memory any more. A share ends once, when
 //!   its [`Share`] is dropped at the latest.
-//! - **SM-3 one executor**: what is atomic on a memory is executed by one [`Executor`] at a time,
-//!   however many shares of it there are: it belongs to the first one whose queue pair is granted
-//!   it, until no queue pair of that one is granted it any more. When another one is asked for, it
-//!   is [recalled](Grantee::recall): those that were granted it let go of it when they have no
-//!   operation under way. Executors that were refused it, and asked again within
+//! - **SM-3 one executor**: atomics on a memory are executed by one [`Executor`] at a time, however
+//!   many shares of it there are. They belong to the first executor whose queue pair is granted
+//!   them, until none of its queue pairs is granted them any more. When another executor asks for
+//!   them, the first one is [recalled](Grantee::recall): its queue pairs let go of them when they
+//!   have no operation under way. Executors that were refused, and asked again within
 //!   [`EXECUTOR_RESERVED`](limits::EXECUTOR_RESERVED), have their turns in the order of their first
-//!   refusals; a turn begins with one's first queue pair, and is kept for it that long. A place and
-//!   a turn are kept also while an ASK of such a one waits for a device of this node. While another
-//!   one waits, queue pairs join a turn within [`EXECUTOR_KEPT`](limits::EXECUTOR_KEPT) of its
-//!   beginning, and none later: those that go on without a pause, however many, do not get it back
-//!   before the others had their turns. What this node does itself takes its turn with the
-//!   processor's.
+//!   refusals; a turn begins with the executor's first queue pair, and is kept for it that long. A
+//!   place and a turn are also kept while an ASK of the executor waits for a device of this node.
+//!   While another executor waits, queue pairs join a turn only within
+//!   [`EXECUTOR_KEPT`](limits::EXECUTOR_KEPT) of its beginning: executors that go on without a
+//!   pause do not get the atomics back before the others had their turns. This node's own
+//!   operations take their turn with the processor's.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -48,11 +48,11 @@ pub struct Share {
 #[derive(Default)]
 struct Holders {
     count: Mutex<usize>,
-    /// Wakes those that wait until there is none, in their order.
+    /// Wakes the tasks that wait until there is none, in their order.
     none: Notify,
 }
 
-/// What a node shares.
+/// The shares of a node.
 pub(crate) struct Shares {
     state: Mutex<State>,
     entropy: Entropy,
@@ -69,8 +69,7 @@ struct State {
 #[derive(Default)]
 struct Memory {
     shares: usize,
-    /// The executor of what is atomic on it (SM-3), as of the last look
-    /// ([`settle`](Bound::settle)).
+    /// The executor of its atomics (SM-3), by the last [`settle`](Bound::settle).
     bound: Option<Bound>,
 }
 
@@ -96,8 +95,8 @@ struct Waiting {
     asking: Asking,
 }
 
-/// Stands for an ASK that has no answer yet: as long as it is kept the executor that was refused,
-/// or whose turn it is, is waited for.
+/// Stands for an ASK that has no answer yet: while it is kept, the executor that was refused, or
+/// whose turn it is, is waited for.
 #[derive(Clone)]
 pub(crate) struct Asking(Arc<()>);
 
@@ -119,8 +118,8 @@ impl Bound {
         Bound { executor, holders: BTreeMap::new(), begun, kept: None, waiting }
     }
 
-    /// Gives it to the next one that waits, if no queue pair has it and it is kept for none.
-    /// Returns false where it is of no executor then.
+    /// Gives the atomics to the next waiting executor, if no queue pair has them and they are kept
+    /// for none. Returns false if no executor has them then.
     fn settle(&mut self) -> bool {
         if !self.holders.is_empty() || self.kept.as_ref().is_some_and(Waiting::asks_still) {
             return true;
@@ -169,7 +168,7 @@ pub(crate) struct Piece {
     pub(crate) at: u64,
     pub(crate) bytes: u64,
     pub(crate) access: Access,
-    /// What is atomic is taken from the access, since another executor does it (SM-3).
+    /// Atomics are taken from the access, since another executor does them (SM-3).
     pub(crate) is_elsewhere: bool,
 }
 
@@ -181,19 +180,18 @@ impl Piece {
 
 struct Shared {
     piece: Piece,
-    /// Those that were granted it.
+    /// The grantees that were granted it.
     granted: Vec<Weak<dyn Grantee>>,
     holders: Arc<Holders>,
 }
 
-/// What gives peers access to shares, and is told of their end.
+/// The side of a link that gives a peer access to shares, and is told of their end.
 pub(crate) trait Grantee: Send + Sync {
-    /// This share has ended: has those let go of it that were granted it, and takes it back from
-    /// those that do not in time (RE-3).
+    /// This share has ended: makes the peer let go of it, and takes it back if it is late (RE-3).
     fn revoke(&self, share: ShareId);
 
-    /// Has those let go of it that were granted what is atomic on it, unless `executor` does it for
-    /// them, or they have had it for a short while only. They may ask for it again (SM-3).
+    /// Makes a peer that was granted atomics on it let go of it, unless `executor` does them for
+    /// this peer, or it has had them for a short while only. It may ask for it again (SM-3).
     fn recall(&self, share: ShareId, executor: &Executor);
 }
 
@@ -228,15 +226,15 @@ impl Drop for Holder {
 }
 
 impl State {
-    /// Returns the executor of what is atomic on a memory, if there is one.
+    /// Returns the executor of the atomics on a memory, if there is one.
     fn bound(&mut self, number: u64) -> Option<&mut Bound> {
         let memory = self.memories.get_mut(&number)?;
         memory.bound.take_if(|bound| !bound.settle());
         memory.bound.as_mut()
     }
 
-    /// Has this executor do what is atomic on a memory, for one queue pair more that has it by this
-    /// share. Returns false if another one does it, or has its turn next.
+    /// Gives the atomics on a memory to this executor, for one more queue pair, which has them by
+    /// this share. Returns false if another executor has them, or has its turn next.
     fn bind(&mut self, number: u64, share: ShareId, executor: &Executor) -> bool {
         let memory = self.memories.entry(number).or_default();
         memory.bound.take_if(|bound| !bound.settle());
@@ -330,8 +328,8 @@ impl Shares {
         Some((shared.piece.clone(), Holder::new(&shared.holders)))
     }
 
-    /// Does on shared memory, for this node, what is atomic with what peers do by its processor.
-    /// `act` has to be short: no queue pair is granted anything meanwhile.
+    /// Acts on shared memory for this node, atomically with the operations of peers by its
+    /// processor. `act` has to be short: no queue pair is granted anything meanwhile.
     ///
     /// # Errors
     /// [`NotDone`].
@@ -349,7 +347,7 @@ impl Shares {
         Ok(act(&shared.piece))
     }
 
-    /// Has the executor of what is atomic on shared memory let go of it, for another one (SM-3).
+    /// Makes the executor of the atomics on shared memory let go of them, for another one (SM-3).
     pub(crate) fn recall(&self, id: ShareId, executor: &Executor) {
         let granted: Vec<_> = {
             let state = &mut *self.state.lock();
@@ -368,8 +366,8 @@ impl Shares {
         granted.into_iter().for_each(|(id, grantee)| grantee.recall(id, executor));
     }
 
-    /// Keeps the turn of an executor for an ASK that waits, as long as what is returned is kept;
-    /// and its place, if another one keeps it from what is atomic, where the ASK `is_again`.
+    /// Keeps the turn of an executor for an ASK that waits, as long as the returned value is kept.
+    /// If the ASK `is_again`, it also keeps the executor's place while another one has the atomics.
     pub(crate) fn wait_for(
         &self,
         id: ShareId,
@@ -384,15 +382,15 @@ impl Shares {
         may_ask.then(|| bound.note_asked(executor))?.map(|place| place.asking.clone())
     }
 
-    /// Returns true if this executor would be the one of what is atomic on shared memory (SM-3).
+    /// Returns true if this executor could have the atomics on shared memory now (SM-3).
     pub(crate) fn is_free_for(&self, id: ShareId, executor: &Executor) -> bool {
         let mut state = self.state.lock();
         let number = state.by_id.get(&id).map(|shared| shared.piece.number());
         number.is_some_and(|it| state.bound(it).is_none_or(|bound| bound.is_for(executor)))
     }
 
-    /// Returns shared memory for a peer whose operations `executor` executes, by way of one that is
-    /// told of the end.
+    /// Returns shared memory for a peer whose operations `executor` executes; `grantee` hears of
+    /// its end.
     pub(crate) fn open_for(
         self: &Arc<Self>,
         id: ShareId,
@@ -449,7 +447,7 @@ impl Share {
         async move {
             let mut none = pin!(holders.none.notified());
             none.as_mut().enable();
-            // Nothing holds a share anew that has ended.
+            // No new holder comes to an ended share.
             if *holders.count.lock() > 0 {
                 none.await;
             }

@@ -1,4 +1,4 @@
-//! Runs code of users, whose panics end nothing of what runs it.
+//! Runs code of users, whose panics do not end the code that runs it.
 //!
 //! - **SD-1 one shield**: a subscriber of the log, a recorder of metrics, a `Drop`, a handler, a
 //!   recipe, a key function and the payload of a panic are code of the user, and may panic. This

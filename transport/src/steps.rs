@@ -3,7 +3,7 @@
 //!
 //! A process that was started with `RINGPOST_STOP_AT=NAME` in its environment kills itself with
 //! SIGKILL when it comes to that step for the first time, with `NAME:3` for the third time. So it
-//! leaves everything as it is at that moment: no goodbye, no flush, no drop.
+//! leaves everything as it was at that moment: no goodbye, no flush, no drop.
 
 #[cfg(feature = "steps")]
 pub use stop::{ALL, Step};
@@ -16,8 +16,8 @@ macro_rules! step {
     ($($step:tt)*) => {{}};
 }
 
-/// A step of the protocol. One that a frame makes is `written` when the frame is, and done when
-/// the frame is `posted`; of a step that depends on a value `any` gives one or none.
+/// A step of the protocol. A step that a frame makes is `written` when the frame is, and done when
+/// the frame is `posted`; for a step that depends on a value, `any` gives one or none.
 #[cfg(feature = "steps")]
 macro_rules! step {
     (posted) => {

@@ -1,5 +1,5 @@
-//! The primitives of shared state: those of the machine, or in a model those of loom, which tries
-//! every order of events. So a model runs the very code that runs in a node.
+//! The primitives of shared state: the machine's, or in a model loom's, which tries every order of
+//! events. So a model runs the very code that runs in a node.
 
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -7,8 +7,8 @@ pub(crate) fn is_control(c: char) -> bool {
     c.is_control() || reorders || matches!(c, '\u{2028}'..='\u{202e}')
 }
 
-/// Returns a text of a peer as logs and errors may show it: its first bytes, so many at most, on
-/// one line and without control characters. Each text of a peer goes through here.
+/// Returns a text of a peer as logs and errors may show it: its first bytes, at most `bytes_max`,
+/// on one line and without control characters. Each text of a peer goes through here.
 pub fn of_peer(text: &str, bytes_max: usize) -> String {
     text[..text.floor_char_boundary(bytes_max)].replace(is_control, " ")
 }

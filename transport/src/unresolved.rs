@@ -1,6 +1,6 @@
 //! Everything that is left of the last link to a peer: messages that this node sent on it and does
-//! not know the fate of, its report of what it consumed of the peer's, and what of the peer's waits
-//! in mailboxes.
+//! not know the fate of, its report of the peer's messages that it consumed, and the accounts of
+//! the peer's messages that wait in mailboxes.
 //!
 //! - **PA-1 one fate**: each message in doubt gets one: refused, delivered or not sent, by the
 //!   peer's report on the same link; or unknown, when the node is down or this one is closing
@@ -110,13 +110,13 @@ impl Unresolved {
         accounts.is_empty()
     }
 
-    /// Keeps what waits here of the peer for its next link.
+    /// Keeps the accounts of the peer's messages that wait here, for its next link.
     pub(crate) fn keep(&self, accounts: Accounts) {
         self.state.lock().accounts = accounts;
     }
 
-    /// Records that a driver has ended: these are its messages in doubt, each with its frame and
-    /// place, and its report. Returns those whose fate is known already.
+    /// Records that a driver has ended, with its messages in doubt, each with its frame and place,
+    /// and its report. Returns the messages whose fate is known already.
     pub(crate) fn end(
         &self,
         epoch: u64,
@@ -158,7 +158,7 @@ impl Unresolved {
         let mut settled = Vec::new();
         for Refused { frame, place, refusal } in refused {
             let key = (frame.wrapping_sub(doubts.base), *place);
-            // One that was refused on the link itself is not in doubt.
+            // A message that was refused on the link itself is not in doubt.
             if doubts.epoch == epoch
                 && let Some(tell) = doubts.tells.remove(&key)
             {
@@ -191,7 +191,7 @@ impl Unresolved {
         self.state.lock().doubts.give_up()
     }
 
-    /// Records that this node is closing: what is in doubt, and what will be, stays unknown.
+    /// Records that this node is closing: all messages in doubt, now and later, stay unknown.
     pub(crate) fn close(&self) -> Settled {
         let mut state = self.state.lock();
         state.closed = true;
@@ -234,12 +234,12 @@ mod tests {
         settled.into_iter().map(|(tell, fate)| (tell.message, fate)).collect()
     }
 
-    /// PA-1: at or below the count delivered, above it not sent, and what was refused is.
+    /// PA-1: at or below the count delivered, above it not sent, refused if the report says so.
     #[test]
     fn the_report_of_the_peer_decides() {
         let unresolved = unresolved();
         let refused = |place| Refused { frame: u32::MAX, place, refusal: Refusal::Closed };
-        // Of another link, twice the same, and one that is not in doubt.
+        // Of another link, the same one twice, and of a message that is not in doubt.
         assert!(unresolved.refused(4, &[refused(3)]).is_empty());
         let closed = Err(Fate::Refused(Refusal::Closed));
         assert_eq!(

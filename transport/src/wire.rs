@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use preface::{PREFACE_BYTES, Preface, PrefaceError};
 pub use tcp::TcpWire;
 
-/// Longest name of a service: that of any name.
+/// Longest name of a service: the longest that any name has.
 const SERVICE_BYTES_MAX: usize = 254;
 
 /// The address of a peer whose connection is gone.
@@ -42,16 +42,16 @@ pub trait Wire: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Returns a look-up of where `address` leads now, best first: `None` for one that is no name,
-    /// and leads nowhere but there. It may be a [service](is_service). Look-ups of names that peers
-    /// have `told` leave room for others.
+    /// Returns a look-up of the addresses that `address` leads to now, best first: `None` if it is
+    /// no name, and so leads only to itself. It may be a [service](is_service). Look-ups of names
+    /// that peers have `told` leave room for others.
     ///
     /// # Errors
     /// Of the look-up: the name has no address, or none was found in time.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped: the next look-up of a name joins this one, that
-    /// of a service begins anew.
+    /// Nothing is lost when the future is dropped: the next look-up of a name joins this one; a
+    /// look-up of a service starts over.
     fn resolve(
         &self,
         address: &str,
@@ -94,7 +94,7 @@ pub trait Listener: Send + 'static {
 
 /// A byte stream to another node.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// Makes it one that carries frames of the tcp fabric; it belongs to no runtime until attached.
+    /// Makes it a stream of frames of the tcp fabric; it belongs to no runtime until attached.
     ///
     /// # Errors
     /// [`Unsupported`](io::ErrorKind::Unsupported) where it cannot carry any.
@@ -107,15 +107,15 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     fn peer_address(&self) -> String;
 }
 
-/// A byte stream between two runtimes: called on the one that it is to belong to, it returns the
-/// stream.
+/// A byte stream between two runtimes: called on the runtime that it is to belong to, it returns
+/// the stream.
 pub type Detached = Box<dyn FnOnce() -> io::Result<Box<dyn DataSocket>> + Send>;
 
 /// A byte stream that is read and written inside the calls of its owner. No call of it waits: where
 /// there is nothing, the error is [`WouldBlock`](io::ErrorKind::WouldBlock).
 pub trait DataSocket: Send + Sync {
-    /// Reads some of what is there into `buffers`, which have room for `room` bytes; `Ok(0)` at the
-    /// end of the stream. One that fills less than that room has read all there is.
+    /// Reads available bytes into `buffers`, which have room for `room` bytes; `Ok(0)` at the end
+    /// of the stream. A read that fills less than that room has read all there is.
     ///
     /// # Errors
     /// Those of the stream.

@@ -97,7 +97,7 @@ fn report(served: io::Result<()>) {
     }
 }
 
-/// Answers each frame as it is read. Writes the answers when no further bytes are here.
+/// Answers each frame after reading it. Writes the answers when no more bytes have arrived.
 fn serve(reading: impl Read, mut writing: impl Write) -> io::Result<()> {
     let mut reading = BufReader::with_capacity(BUFFER, reading);
     let (mut payload, mut answers, mut handled) = (Vec::new(), Vec::new(), 0_u64);
@@ -146,7 +146,7 @@ impl<R: Read, W: Write> Caller<R, W> {
         Caller { reading, writing, waiting: Vec::new(), answer: Vec::new() }
     }
 
-    /// Adds a frame to those that wait for [`write`](Self::write).
+    /// Adds a frame to the frames that wait for [`write`](Self::write).
     fn push(&mut self, kind: Kind, payload: &[u8]) {
         let header = Header { kind, id: 0, payload: payload.len() };
         self.waiting.extend_from_slice(&header.to_bytes());
@@ -189,7 +189,7 @@ impl<R: Read, W: Write> Caller<R, W> {
         Ok(sent)
     }
 
-    /// Keeps so many asks in flight for some time. Returns the number of answers.
+    /// Keeps `in_flight` asks in flight for some time. Returns the number of answers.
     fn ask_for(&mut self, in_flight: usize, time: Duration) -> Result<usize, Failure> {
         let (alarm, mut answered, mut open) = (Alarm::after(time), 0, 0);
         while !alarm.is_over() {

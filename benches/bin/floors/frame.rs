@@ -45,7 +45,8 @@ impl Header {
         bytes
     }
 
-    /// Returns the number that answers the frame, where it asks for one, after so many tells.
+    /// Returns the number that answers the frame, if it asks for one. `handled` counts earlier
+    /// tells.
     pub(crate) fn number(&self, handled: u64) -> Option<[u8; 8]> {
         let number = match self.kind {
             Kind::Weigh => self.payload as u64,

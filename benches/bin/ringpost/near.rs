@@ -80,7 +80,7 @@ impl<B: Behavior> Parent<B> {
     }
 }
 
-/// Has a parent spawn so many children.
+/// An order to a parent to spawn children.
 #[message(local)]
 pub(crate) struct Found {
     children: usize,
@@ -138,7 +138,7 @@ impl System for Near {
     }
 
     fn stop<B: Behavior>(actor: Self::Ref<B>) {
-        // One that has ended needs no stop.
+        // An actor that has ended needs no stop.
         drop(actor.request_stop());
     }
 }

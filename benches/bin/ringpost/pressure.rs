@@ -37,14 +37,14 @@ pub(crate) struct Giver;
 
 #[handlers]
 impl Giver {
-    /// Answers with so many bytes.
+    /// Answers with `bytes` bytes.
     #[handler]
     fn give(&self, bytes: u64) -> Vec<u8> {
         vec![7; bytes as usize]
     }
 
-    /// Begins to tell blocks of so many bytes, one after the other, for as long as that is
-    /// possible: by a task of this runtime, or `apart` on a thread and a runtime of their own.
+    /// Begins to tell blocks of `bytes` bytes, one after the other, until a tell fails: by a task
+    /// of this runtime or, if `apart`, on a thread and a runtime of their own.
     #[handler]
     fn pour(&self, bytes: u64, apart: bool, to: ActorRef<Sink>) {
         let pouring = async move {
@@ -81,8 +81,8 @@ impl Sink {
     }
 }
 
-/// Has the server tell blocks of so many bytes to this process. Returns, once the first has come,
-/// the number of those handled, which goes on.
+/// Asks the server to tell blocks of `bytes` bytes to this process. Returns, after the first block,
+/// the counter of handled blocks, which keeps growing.
 async fn pour(remote: &Remote, bytes: u64, apart: bool) -> Result<Arc<AtomicU64>, Failure> {
     let handled = Arc::new(AtomicU64::new(0));
     let sink = remote.node.spawn("sink", Sink(handled.clone())).await.map_err(Failure::of)?;

@@ -54,7 +54,7 @@ impl<B: Behavior> Message for Asked<B> {
     type Result = B::Answer;
 }
 
-/// Returns the output of a handler. In actix one that waits would be written in another way.
+/// Returns the output of a handler that does not wait. In actix a waiting one is written otherwise.
 fn at_once<T>(handling: impl Future<Output = Result<T, Failure>>) -> T {
     let waits = || Err(Failure::Failed("a handler of actix waits".into()));
     or_exit(handling.now_or_never().unwrap_or_else(waits))

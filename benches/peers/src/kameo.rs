@@ -25,7 +25,7 @@ const CAPACITY: usize = 1024;
 /// Most streams, one for each message in flight; 100 and, for yamux, 512 unless raised.
 const STREAMS: usize = 4096;
 
-/// Longest message, above the largest one that is measured; 1 MiB unless raised.
+/// Longest message, above the largest measured one; 1 MiB unless raised.
 const MESSAGE_BYTES: u64 = 1 << 30;
 
 /// Tells after which a barrier is due: tells that are not acknowledged wait nowhere, and above the
@@ -72,7 +72,7 @@ impl<B: Behavior> Message<Asked<B>> for Behaving<B> {
     }
 }
 
-/// An actor with children, which are made anew when they fail.
+/// An actor whose children are restarted when they fail.
 struct Supervisor;
 
 impl Actor for Supervisor {

@@ -67,7 +67,7 @@ impl<B: Behavior> Actor for Behaving<B> {
     }
 }
 
-/// An actor that spawns a child anew when one has failed.
+/// An actor that spawns a new child when one has failed.
 struct Supervisor<F>(F);
 
 impl<B: Behavior, F: Fn() -> B + Send + Sync + 'static> Actor for Supervisor<F> {

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::find::PATIENCE;
 
-/// Asks that may be in flight, more than are ever measured; 1,000 unless raised.
+/// Asks that may be in flight, more than any measurement has; 1,000 unless raised.
 const IN_FLIGHT: usize = 4096;
 
 /// Longest frame, above the largest message that is measured; 8 MiB unless raised.

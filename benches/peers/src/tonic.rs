@@ -24,10 +24,10 @@ mod generated {
 /// Tells that may wait for the stream, as many as in a mailbox of Ringpost.
 const CAPACITY: usize = 1024;
 
-/// Asks that may be in flight, more than are ever measured; 200 unless raised.
+/// Asks that may be in flight, more than any measurement has; 200 unless raised.
 const IN_FLIGHT: u32 = 4096;
 
-/// Longest message, above the largest one that is measured; 4 MiB unless raised.
+/// Longest message, above the largest measured one; 4 MiB unless raised.
 const MESSAGE_BYTES: usize = 1 << 30;
 
 /// Window of a stream and of a connection; 64 KiB unless raised.

@@ -13,8 +13,8 @@ const ACCOUNTS: usize = 1000;
 const TRANSFERS: u64 = 50_000;
 const BALANCE: u64 = 1 << 40;
 
-/// Transfers that are under way at once: less than a mailbox holds, so that neither the teller nor
-/// an account waits for one that waits for it.
+/// Transfers that are under way at once: fewer than a mailbox holds, so that a full mailbox never
+/// makes the teller and an account wait for each other.
 const IN_FLIGHT: u64 = 512;
 
 struct Account<S: System> {

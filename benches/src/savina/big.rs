@@ -1,4 +1,4 @@
-//! Big: each actor pings another one that it picks at random, and when the pong is there the next.
+//! Big: each actor pings one actor after the other at random, the next one when the pong is there.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Concurrent dictionary: twenty actors ask one that has a map; one ask in ten writes.
+//! Concurrent dictionary: twenty actors ask an actor that has a map; one ask in ten writes.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ const SERIES: u32 = 10;
 const TERMS: u64 = 25_000;
 const FIRST_RATE: f64 = 3.46;
 const RATE_STEP: f64 = 0.0025;
-/// The first term of the first series, and the difference to that of the next.
+/// The first term of the first series, and the difference of the first terms of two series.
 const TERM_STEP: f64 = 0.0025;
 
 /// An actor that computes terms at its rate.

@@ -1,4 +1,4 @@
-//! What this machine has for RDMA, what links would use, and what to do about what is missing.
+//! Examines a machine for RDMA: its devices, the fabric of its links, how to get missing parts.
 //!
 //! Useful without RDMA, and without the feature `verbs`, too.
 
@@ -75,7 +75,7 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
-/// What the kernel says of its devices: this needs no library.
+/// Lists the devices as the kernel shows them: this needs no library.
 fn devices() -> Vec<Line> {
     const FOLDER: &str = "/sys/class/infiniband";
     let mut lines = Vec::new();
@@ -130,7 +130,7 @@ fn kernel() -> Vec<Line> {
     lines
 }
 
-/// What a link locks: twice as many receive buffers as the ring has slots, and the send slots.
+/// Returns the bytes that a link locks: two receive buffers and one send slot per slot of the ring.
 fn locked_bytes(profile: &Profile) -> u64 {
     3 * u64::from(profile.ring_slots) * u64::from(profile.slot_bytes)
 }

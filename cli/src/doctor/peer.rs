@@ -169,8 +169,8 @@ impl Tries<'_> {
     }
 }
 
-/// Returns the median time of a round trip of each size class, in words. `class` is the one that is
-/// tried.
+/// Returns the median round-trip time of each size class, in words. Sets `class` to the class that
+/// is being tried.
 async fn times(link: &Link, class: &mut &'static str) -> Result<Vec<String>, Failure> {
     let sinks = link.sinks(1).await?;
     let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! What a row says: values, as they are measured and printed.
+//! The figures of a row, which are both printed and written as JSON.
 
 use std::time::Duration;
 
@@ -28,19 +28,19 @@ pub(crate) struct Row {
     pub(crate) fetches: Option<Fetches>,
 }
 
-/// How the large messages of a row came: in parts, but for those that a device fetched.
+/// How the large messages of a row came: fetched by the receiver's device, or else in parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Fetches {
     /// Messages of the row, its answers among them.
     pub(crate) messages: u64,
-    /// Those that the receiver's device read from the sender's memory.
+    /// Messages that the receiver's device read from the sender's memory.
     pub(crate) fetched: u64,
-    /// Those that were lent for that, and came in parts after all.
+    /// Messages that were offered to the device, but came in parts after all.
     pub(crate) refused: u64,
 }
 
 impl Row {
-    /// Returns the row of operations of one task that took so many nanoseconds each.
+    /// Returns the row of one task, whose operations took `times`, each in nanoseconds.
     pub(super) fn of_times(bytes: usize, times: &mut [u64]) -> Self {
         let seconds = times.iter().sum::<u64>() as f64 / 1e9;
         let iterations = times.len() as u64;
@@ -48,7 +48,7 @@ impl Row {
         Row { bytes, senders: 1, iterations, seconds, figures, fetches: None }
     }
 
-    /// Returns the row of so many operations by some tasks. `peak` is their best rate.
+    /// Returns the row of `iterations` operations by `senders` tasks. `peak` is their best rate.
     pub(super) fn of_rate(
         (bytes, senders): (usize, usize),
         iterations: u64,
@@ -70,7 +70,7 @@ impl Row {
 }
 
 impl Fetches {
-    /// Returns how so many messages came between two counts, if they were counted.
+    /// Returns how `messages` messages came between two counts, if they were counted.
     pub(super) fn between(
         before: Option<Fetched>,
         after: Option<Fetched>,
@@ -112,7 +112,7 @@ impl Latency {
         times.sort_unstable();
         let micros = |time: &u64| *time as f64 / 1000.0;
         let count = times.len() as f64;
-        // The least time that so many of all do not exceed.
+        // The index of the smallest time that at least this share of all times does not exceed.
         let rank = |share: f64| ((share * count).ceil() as usize).clamp(1, times.len()) - 1;
         let at = |share: f64| micros(&times[rank(share)]);
         let average = times.iter().map(micros).sum::<f64>() / count;

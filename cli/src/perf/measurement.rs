@@ -1,4 +1,4 @@
-//! The list of what is measured.
+//! The list of measurements.
 
 /// A thing that is measured, in rows of one payload and one number of senders each.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Measurement {
         matches!(self.kind, Kind::Region(_) | Kind::RegionRate(_))
     }
 
-    /// Returns true if it is one of those that `only` names, which are all where that is empty.
+    /// Returns true if `only` names this measurement, or is empty.
     pub(crate) fn is_among(&self, only: &[String]) -> bool {
         let is_named = |name: &String| *name == self.name || self.is_of_region() && name == REGION;
         only.is_empty() || only.iter().any(is_named)

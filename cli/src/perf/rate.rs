@@ -53,7 +53,7 @@ impl Peak {
         Peak { look_after, last: (Instant::now(), count), best: 0.0 }
     }
 
-    /// Takes the count as it is now.
+    /// Takes the current count.
     pub(super) fn look(&mut self, count: u64) {
         let now = Instant::now();
         let grown = count.saturating_sub(self.last.1) as f64;
@@ -67,7 +67,7 @@ impl Peak {
     }
 }
 
-/// What the tasks of all sinks have sent, all of which was handled.
+/// Messages that the tasks of all sinks have sent, and that were all handled.
 struct Sent {
     start: Instant,
     end: Instant,

@@ -1,6 +1,6 @@
 //! The times and the rates of operations on a region of the other side.
 //!
-//! All that measure write the same bytes to it, so that a row can check what it reads although
+//! All clients write the same bytes to it, so that a row can check the bytes it reads even if
 //! others measure at the same time.
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct User {
 /// Does an operation for some time, one after the other.
 ///
 /// # Errors
-/// [`Failure`] when one is not done, or what it leaves is wrong.
+/// [`Failure`] when an operation fails, or leaves wrong contents.
 pub(super) async fn latency(
     regions: &Regions,
     operation: Operation,
@@ -50,7 +50,7 @@ pub(super) async fn latency(
     in_time(time, row).await
 }
 
-/// Does an operation for some time by so many tasks.
+/// Does an operation for some time by several tasks.
 ///
 /// # Errors
 /// As of [`latency`].
@@ -95,7 +95,7 @@ struct Done {
     peak: f64,
 }
 
-/// Has each user operate for some time, in a task of its own.
+/// Runs the operations of each user for some time, in a task of its own.
 async fn operate(users: Vec<User>, time: Duration) -> Result<Done, Failure> {
     let is_over = alarm(time);
     let count = Arc::new(AtomicU64::new(0));
@@ -142,7 +142,7 @@ impl User {
         Ok(user)
     }
 
-    /// Takes what the word was found to be, and what it is now at least: words only grow.
+    /// Takes the word as it was found, and the least that it is now: words only grow.
     fn found(&mut self, found: u64, now: u64) -> Result<(), Failure> {
         if found < self.word {
             return Err(Failure::WrongWord { found, least: self.word });
@@ -151,7 +151,7 @@ impl User {
         Ok(())
     }
 
-    /// Checks the bytes that were read last, or those that were written.
+    /// Checks the bytes of the last read, or reads and checks the written bytes.
     async fn check(&mut self) -> Result<(), Failure> {
         match self.operation {
             Operation::Read => {}

@@ -1,4 +1,4 @@
-//! What `perf` prints: tables with the columns of perftest, or one JSON object.
+//! Output of `perf`: tables with the columns of perftest, or one JSON object.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use super::measurement::Measurement;
 use crate::counters::{Counts, deltas};
 use crate::dial::Link;
 
-/// What is known before anything is measured.
+/// The facts that are known before the first measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Head {
     ringpost: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Head {
     peer: String,
     fabric: &'static str,
     encrypted: bool,
-    /// Better fabrics that were tried in vain, each with its reason.
+    /// Better fabrics that were tried before and failed, each with its reason.
     passed_over: Vec<String>,
     seconds_each: f64,
 }
@@ -82,7 +82,7 @@ impl Changes {
 }
 
 impl Printer {
-    /// Prints what is known before anything is measured.
+    /// Prints `head`, before the first measurement.
     pub(super) fn new(json: bool, head: Head) -> io::Result<Self> {
         if !json {
             let Head { address, peer, fabric, encrypted, passed_over, seconds_each, .. } = &head;

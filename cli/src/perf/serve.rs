@@ -30,7 +30,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pairs_port: u16,
 
-    /// Runs so many worker threads on this side; without it, as many as there are processors.
+    /// Runs this many worker threads on this side; without it, as many as there are processors.
     #[arg(long, value_name = "COUNT", value_parser = threads)]
     pub(super) threads: Option<usize>,
 }

@@ -23,7 +23,7 @@ async fn members(count: u32) -> (Node, Vec<Member>) {
     (node, members)
 }
 
-/// Some files of several pieces, an empty one, one that is no text, one that is one word.
+/// Lists some files of several pieces, an empty file, a file that is no text, and a one-word file.
 fn listing(folder: &Folder) -> Listing {
     let sentence = "Nine_lives has the cat, and THE CAT has Çedilla number ";
     for n in 0..20_usize {

@@ -33,7 +33,7 @@ impl Drop for Folder {
     }
 }
 
-/// Lists what is in a folder.
+/// Lists the files in a folder.
 pub(crate) fn list(folder: &Folder) -> Listing {
     Listing::below(std::slice::from_ref(&folder.0), None).unwrap()
 }

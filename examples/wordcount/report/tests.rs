@@ -1,4 +1,4 @@
-//! Tests of what is reported.
+//! Tests of reports.
 
 use std::io;
 use std::path::PathBuf;

@@ -54,7 +54,7 @@ pub(super) struct Life<A: Handlers> {
     how: Ending,
     /// Told of the start that is under way.
     started: Option<Started>,
-    /// How it is restarted; `None` if it never is.
+    /// The restart plan; `None` if the actor is never restarted.
     plan: Option<Box<Plan<A>>>,
     cx: Context<A>,
     hand: ActorHand<A>,
@@ -101,7 +101,7 @@ impl<A: Handlers> Life<A> {
         self.cell.clone()
     }
 
-    /// Gives the actor to one that was made without.
+    /// Sets the actor of a life that was made without it.
     pub(super) fn give(&mut self, actor: A) {
         self.actor = Some(actor);
     }
@@ -159,7 +159,7 @@ impl<A: Handlers> Life<A> {
             self.cx.is_born = true;
             Live { life: self, alarm: None }.await;
             self.cx.done();
-            // EN-2: what was ordered while the last handler ran is seen now.
+            // EN-2: an order that came while the last handler ran takes effect now.
             if self.cell.ends().is_forced() {
                 // `Guarded` sees it when this waits.
                 return pending().await;
@@ -185,8 +185,8 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Handles one message after the other (LF-1), up to one whose handler may wait: that has
-    /// begun. `None` when nothing comes any more.
+    /// Handles one message after the other (LF-1), up to a message whose handler may wait: it has
+    /// begun. `None` when no more messages come.
     fn poll_next(
         &mut self,
         alarm: &mut Option<Box<Alarm<Node>>>,
@@ -281,7 +281,7 @@ impl<A: Handlers> Future for Live<'_, A> {
     }
 }
 
-/// Handles a message; returns one whose handler may wait. That has begun.
+/// Handles a message. Returns it if its handler may wait: it has begun.
 fn begin_item<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
@@ -293,8 +293,7 @@ fn begin_item<A: Handlers>(
     envelope.is_some().then(|| Begun { label, envelope, in_hand, bytes, scope })
 }
 
-/// Handles a message of this node where it lies; returns one whose handler may wait. That has
-/// begun.
+/// Handles a message of this node where it lies. Returns it if its handler may wait: it has begun.
 #[inline]
 fn handle_letter<A: Handlers>(
     cell: &Cell<A>,
@@ -387,8 +386,8 @@ impl<A: Handlers> Drop for Life<A> {
     }
 }
 
-/// Logs what an incarnation leaves undone that ends in order. Of one that was not drained timers
-/// and pipes are no news: it stopped because they are needed no more, say.
+/// Logs the work that an incarnation leaves undone if it ends in order. Timers and pipes count only
+/// after a drain: an actor that was stopped may not need them any more.
 fn note_undone(life: &mut dyn Living, undone: Undone, was_drained: bool) {
     let is_news = undone.asks > 0 || was_drained && undone != Undone::default();
     if is_news && matches!(life.how(), Ending::Stopped) {

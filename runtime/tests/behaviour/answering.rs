@@ -38,14 +38,14 @@ impl Desk {
         self.colleague = Some(msg.colleague);
     }
 
-    /// Has the colleague answer.
+    /// Forwards the ask to the colleague.
     #[handler]
     fn pass_on(&mut self, cents: u64, reply: ReplyTo<u64>) {
         let colleague = self.colleague.as_ref().unwrap();
         reply.forward(colleague, Deposit { account: "ada".into(), cents });
     }
 
-    /// Has the colleague answer, of whom only that is known.
+    /// Forwards the ask to the colleague, by a recipient of `Deposit`.
     #[handler]
     fn pass_on_blindly(&mut self, cents: u64, reply: ReplyTo<u64>) {
         let colleague = self.colleague.as_ref().unwrap().asker::<Deposit>();
@@ -125,7 +125,7 @@ pub async fn an_answer_of_another_node_may_come_later_or_from_a_third_one(world:
     let never = AskCause::NotBegun(NotBegun::Stopped);
     assert_eq!(cause(desk.pass_on(5).await), Err(never.clone()));
     assert_eq!(cause(desk.pass_on_blindly(6).await), Err(never.clone()));
-    // Nor does one whose node is gone.
+    // The same if the colleague's node is gone.
     gamma.shutdown(PATIENCE).await;
     until(|| beta.linked().len() == 1).await;
     desk.meet(Meet { colleague: there }).await.unwrap();
@@ -182,7 +182,7 @@ pub async fn sends_to_another_node_end_by_their_time_outs(world: &World) {
         matches!(error.cause, AskCause::Timeout | AskCause::NotBegun(NotBegun::Timeout))
     };
     assert!(asked.as_ref().is_err_and(is_late), "{asked:?}");
-    // A name that no node has waits as one that is to come up does; the text says so.
+    // A misspelt node name waits like a node that has not come up yet; the text says so.
     let misspelt = alpha.named::<Notebook>("bleta/held").unwrap();
     let unknown = misspelt.notes().timeout(short).await.unwrap_err();
     assert_eq!(unknown.cause, AskCause::NotSent(Cause::Timeout));
@@ -195,7 +195,7 @@ pub async fn sends_to_another_node_end_by_their_time_outs(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// Each is handled once, and those of one sender in their order.
+/// Each message is handled once, and the messages of one sender in their order.
 // Promised in docs/SEMANTICS.md.
 pub async fn senders_that_wait_for_a_mailbox_of_another_node_lose_nothing(world: &World) {
     const EACH: u64 = 400;

@@ -1,4 +1,4 @@
-//! What a client and a server share: a protocol, and no actor.
+//! A protocol that a client and a server share, without an actor.
 
 use ringpost::prelude::*;
 
@@ -11,10 +11,10 @@ pub struct Deposit {
 /// The messages of a bank.
 #[protocol]
 pub trait Bank {
-    /// Returns what is in an account.
+    /// Returns the balance of an account.
     fn balance(account: String) -> Option<u64>;
 
-    /// Returns what is in the account then.
+    /// Returns the new balance.
     fn deposit(msg: Deposit) -> u64;
 
     fn close();

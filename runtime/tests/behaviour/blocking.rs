@@ -8,8 +8,8 @@ use super::world::{World, end};
 /// Threads that may block, of tokio's runtimes.
 const THREADS: usize = 512;
 
-/// A program that has taken all threads that may block keeps no region from being reached: a device
-/// has those of the node.
+/// Regions are reached even if their program has taken all threads that may block: a device has the
+/// node's own threads.
 // Promised in docs/SEMANTICS.md.
 pub async fn a_region_is_reached_while_its_program_has_taken_all_threads(world: &World) {
     let [alpha, beta] = world.pair().await;

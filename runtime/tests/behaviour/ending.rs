@@ -14,7 +14,7 @@ use crate::actors::{Fail, Hold, Note, Notebook, StopYourself, held};
 use crate::cause;
 use crate::remote::PATIENCE;
 
-/// How an actor of another node ended is told to those that waited then; later nobody knows.
+/// Checks the exit of a wait that may have begun late: then it cannot say how the actor ended.
 fn gone(exit: ActorExit) {
     assert!(!matches!(exit, ActorExit::Failed(_) | ActorExit::NodeDown), "{exit}");
 }
@@ -59,7 +59,8 @@ pub async fn actors_of_another_node_are_stopped_drained_killed_and_waited_for(wo
     end([alpha, beta]).await;
 }
 
-/// Whatever is known of it, here and on its own node; also of one that has ended.
+/// Also by references that know only a message or a protocol, here and on the actor's own node, and
+/// after its end.
 pub async fn an_end_is_waited_for_by_message_or_protocol(world: &World) {
     let [alpha, beta] = world.pair().await;
     for node in [&alpha, &beta] {
@@ -128,7 +129,7 @@ pub async fn a_node_that_leaves_is_reported_and_its_actors_are_out_of_reach(worl
     assert!(!refused.is_retryable());
 }
 
-/// Ends what it is given, again and again.
+/// Ends the actors that it is given, again and again.
 #[actor]
 struct Warden;
 
@@ -207,8 +208,8 @@ pub async fn a_name_that_is_given_again_is_found_again(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// A look-up finds what has the name when it is made, on the other node and not as it was heard of
-/// last; and references to one actor are equal however they were come by.
+/// A look-up finds the actor that has the name now on the other node, and not the last known one;
+/// and references to one actor are equal however they were found.
 pub async fn a_lookup_finds_what_has_the_name_now(world: &World) {
     let [alpha, beta] = world.pair().await;
     for round in 0..10 {

@@ -113,7 +113,7 @@ pub async fn builds_that_disagree_on_one_message_agree_on_the_others(world: &Wor
     end([alpha, beta]).await;
 }
 
-/// A peer that knows the secret writes what it likes into its archives.
+/// A peer that knows the secret may write anything into its archives.
 // Promised in docs/SEMANTICS.md.
 pub async fn references_with_names_that_are_none_are_no_archive(world: &World) {
     let [alpha, beta] = world.pair().await;

@@ -47,8 +47,8 @@ impl Lessor {
     }
 }
 
-/// A revocation waits for the end of its share, also where that is under way already: whatever
-/// began it, nothing reaches the memory when it has returned.
+/// A revocation waits for the end of its share, even if that end is under way already: whatever
+/// began it, nothing reaches the memory after the revocation has returned.
 // Promised in docs/SEMANTICS.md.
 pub async fn a_revocation_waits_for_one_that_is_under_way(world: &World) {
     const LEN: usize = 100_000;

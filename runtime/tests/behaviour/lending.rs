@@ -13,7 +13,7 @@ use super::world::{World, end, until};
 use crate::cause;
 
 const LEND_FROM: usize = 64 << 10;
-/// Small ones, those that are lent, and those that are just not.
+/// Small messages, lent messages, and messages that are just too small to be lent.
 const SIZES: [usize; 9] =
     [LEND_FROM - 200, LEND_FROM, 9, 200_001, 1 << 20, 0, (5 << 20) + 3, 100, 3 * LEND_FROM];
 
@@ -159,7 +159,7 @@ pub async fn what_is_lent_is_given_up_like_every_message(world: &World) {
             }
         }
     }
-    // Nothing is held for what has its fate.
+    // No loan is held for a message whose fate is known.
     until(|| loans(&alpha).returned == loans(&alpha).lent).await;
     beta.spawn("keeper", Keeper::default()).await.unwrap();
     let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();

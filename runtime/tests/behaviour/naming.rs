@@ -122,7 +122,7 @@ pub async fn a_name_of_an_actor_that_does_not_serve_is_told_by_the_wait_or_the_s
     assert_eq!(found, Err(wanted("debtor", Cause::SchemaMismatch)));
     let near = beta.when_recipient::<Balance, Option<u64>>("beta/debtor").await.unwrap_err();
     assert_eq!(near.cause(), Some(&Cause::NotAccepted));
-    // One that follows the name finds out when it is sent something.
+    // A reference that follows the name finds out at each send.
     let not_sent = |cause: Cause| AskCause::NotSent(cause);
     let clerk: Ref<Bank> = alpha.named_reference("beta/clerk").unwrap();
     let refused = cause(clerk.balance("ada".into()).await);

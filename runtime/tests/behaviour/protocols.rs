@@ -42,7 +42,7 @@ impl Customer {
     }
 }
 
-/// What only the server's program has.
+/// The part that only the server's program has.
 pub mod server {
     use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub mod server {
 
     #[handlers]
     impl Teller {
-        /// One that the protocol does not know comes first in the actor's table (PT-2).
+        /// A message that the protocol does not know comes first in the actor's table (PT-2).
         #[handler]
         pub fn accounts(&self) -> u64 {
             self.cents.len() as u64

@@ -86,7 +86,7 @@ pub async fn a_region_is_read_and_written_by_another_node(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// MR-1: elements that straddle words are whole, and those beside them stay as they are.
+/// MR-1: elements that straddle words are copied whole, and their neighbours stay as they were.
 pub async fn elements_of_any_plain_type_are_copied_whole(world: &World) {
     let [alpha, beta] = world.pair().await;
     let owned = beta.region::<[u8; 3]>(2_000).unwrap();
@@ -122,7 +122,7 @@ impl Taker {
     }
 }
 
-/// Says what it finds where it is told to look.
+/// Checks the element that it is told about.
 #[actor]
 struct Watchman {
     cells: Region<u64>,
@@ -326,7 +326,7 @@ pub async fn a_part_of_a_region_is_shared_alone(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// Hands a region on to another reader, which says what it finds.
+/// Hands a region on to another reader, and returns the reader's answer.
 #[actor]
 struct Courier;
 
@@ -418,7 +418,7 @@ pub async fn elements_are_viewed_where_they_have_landed(world: &World) {
     }
 }
 
-/// Elements are written by one who flushes at the end, from where a device takes them.
+/// A writer drafts elements in memory that a device reads, writes them, and flushes at the end.
 pub async fn elements_are_drafted_and_written(world: &World) {
     let [alpha, beta] = world.pair().await;
     let there = keeper(&beta, 200_000).await;
@@ -499,7 +499,7 @@ struct Versioned {
     version: RemoteRegion<u64>,
 }
 
-/// Gives away what it has.
+/// Gives away copies of its references.
 #[actor]
 struct Librarian {
     has: Versioned,
@@ -550,7 +550,7 @@ pub async fn what_has_returned_is_found_by_all_that_find_what_comes_after_it(wor
     let write = async {
         let mut writer = far.weights.writer();
         for round in 1..=ROUNDS {
-            // The owner has each third turn, by itself.
+            // Each third turn is the owner's own.
             let elements = vec![round as f32; LEN];
             if round % 3 == 0 {
                 version.set(0, 2 * round - 1).unwrap();

@@ -201,7 +201,7 @@ pub async fn references_cross_nodes_and_lead_back(world: &World) {
         assert_eq!(topic.subscribe(message).timeout(PATIENCE * 4).await.unwrap(), "alpha/notebook");
     }
     assert_eq!(topic.publish(2).await, Ok(2));
-    // What the topic said comes by another link than the ask.
+    // The topic's messages come by another link than the ask.
     while notebook.notes().await.unwrap().len() < 4 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

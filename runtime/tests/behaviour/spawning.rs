@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::world::{World, end};
 use crate::remote::PATIENCE;
 
-/// For what ends by an event.
+/// The limit of waits that an event ends.
 const LONG: Duration = Duration::from_secs(60);
 
 /// How a worker begins.
@@ -93,7 +93,7 @@ impl Offered for Hermit {
     }
 }
 
-/// Lets those pass that wait, when it is opened.
+/// Holds callers back until it is opened.
 #[actor]
 pub struct Gate {
     waiting: Vec<ReplyTo<()>>,
@@ -129,7 +129,7 @@ pub struct Master {
 #[message(local)]
 struct Hire(&'static str, Plan);
 
-/// Has a worker placed on the node, and gives it up before it has begun.
+/// An order to place a worker on the node, and to give it up before it has begun.
 #[message(local)]
 struct Tease(Node, Plan, Duration);
 
@@ -227,7 +227,7 @@ pub async fn a_spawn_that_fails_says_why_and_leaves_no_actor(world: &World) {
     let second = peer.spawn_anonymous::<Hermit>(()).await.unwrap_err();
     assert_eq!(second.cause, RemoteSpawnCause::TooMany(1));
     hermit.stop().await.unwrap();
-    // What counts those that live is told of the end by itself.
+    // The count of living actors falls some time after the end.
     while let Err(error) = peer.spawn_anonymous::<Hermit>(()).await {
         assert_eq!(error.cause, RemoteSpawnCause::TooMany(1));
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -261,7 +261,7 @@ pub async fn an_actor_that_is_watched_from_its_spawn_tells_how_it_ended(world: &
         assert_eq!(hired.work(1).await, Ok(2));
         hired.kill().await.unwrap();
         assert_eq!(ended.recv().await.unwrap().exit, ActorExit::Killed);
-        // Of those that were not spawned it was told nothing.
+        // It was told nothing of actors that were not spawned.
         assert!(ended.try_recv().is_err());
     }
     end([alpha, beta]).await;
@@ -284,7 +284,7 @@ pub async fn an_actor_whose_spawner_gave_up_while_it_started_lives(world: &World
     assert!(late.may_be_spawned() && !late.is_retryable(), "{late}");
     assert_eq!(late.cause, RemoteSpawnCause::Unanswered(AskCause::Timeout));
     came.recv().await.unwrap();
-    // Those that start hold up no others.
+    // Actors that start hold up no others.
     let quick: ActorRef<Worker> = peer.spawn("quick", Plan::Work).await.unwrap();
     assert_eq!(quick.work(1).await, Ok(2));
     gate.open().await.unwrap();
@@ -318,7 +318,7 @@ pub async fn an_actor_that_is_held_ends_with_its_watcher_or_at_its_time(world: &
         next.stop().await.unwrap();
         next.wait_stopped().await;
     }
-    // A node that shuts down does not wait for one that is held.
+    // A node that shuts down does not wait for an actor that is held.
     let (ends, _) = mpsc::unbounded_channel();
     let master = alpha.spawn("another", Master { ends }).await.unwrap();
     master.ask(Tease(beta.clone(), waits(), LONG * 60)).timeout(LONG).await.unwrap();

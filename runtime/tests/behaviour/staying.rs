@@ -53,7 +53,7 @@ fn listener(group: &Notes) -> Child<Listener> {
     Child::new(make).restart(Restart::on_failure().backoff(Duration::ZERO, Duration::ZERO))
 }
 
-/// Waits until a group has so many members, also while it is restarted.
+/// Waits until a group has this many members, even while it is restarted.
 async fn until_size(group: &Notes, members: u64) {
     while let Err(error) = group.when_size(members).await {
         assert_ne!(error.cause, AskCause::NotSent(Cause::NoSuchActor), "{error}");
@@ -61,7 +61,7 @@ async fn until_size(group: &Notes, members: u64) {
     }
 }
 
-/// Tells the members of a group, and asserts that so many were told.
+/// Tells the members of a group, and asserts that `members` of them were told.
 async fn tell(group: &Notes, number: u64, members: u64) {
     assert_eq!(group.ask(Note { number }).await, Ok(Told { told: members, missed: vec![] }));
 }
@@ -99,7 +99,7 @@ pub async fn members_stay_members_of_a_group_that_is_restarted(world: &World) {
         until_last(member, 3).await;
         assert_eq!(member.notes().await, Ok(vec![0, 1, 2, 3]));
     }
-    // A member that is restarted joins again; one that ends, or loses its membership, leaves.
+    // A restarted member joins again; a member that ends, or loses its membership, leaves.
     actor.kill().await.unwrap();
     while actor.heard().await.unwrap_or_default().is_empty() {
         group.tell(Note { number: 4 }).await.unwrap();
@@ -123,7 +123,7 @@ async fn until_last(member: &ActorRef<Notebook>, number: u64) {
     }
 }
 
-/// By its name; a reference that is bound leads to no other group than the one that was there.
+/// By its name; a bound reference leads only to the group that it was bound to.
 // Promised in docs/SEMANTICS.md.
 pub async fn members_join_the_next_group_of_its_name_when_its_node_is_back(world: &World) {
     let [alpha, beta] = world.pair().await;
@@ -178,7 +178,7 @@ pub async fn a_membership_that_is_dropped_leaves_before_the_next_one_joins(world
             assert_eq!(membership.joined().await, Ok(()));
             tell(group, number, 1).await;
         }
-        // Also one that joins by hand.
+        // Also a member that joins by hand.
         drop(membership);
         group.join(notebook.recipient()).await.unwrap().unwrap();
         tell(group, 20, 1).await;
@@ -186,7 +186,7 @@ pub async fn a_membership_that_is_dropped_leaves_before_the_next_one_joins(world
         assert_eq!(notebook.notes().await, Ok((0..=20).collect()));
         membership = group.membership(notebook.recipient());
         assert_eq!(membership.joined().await, Ok(()));
-        // One that has another membership, or leaves by hand, is back at once.
+        // A member that gets another membership, or leaves by hand, is back at once.
         drop(group.membership(notebook.recipient()));
         until_size(group, 1).await;
         assert_eq!(group.leave(notebook.recipient()).await.err(), None);

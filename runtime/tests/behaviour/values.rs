@@ -1,4 +1,4 @@
-//! Values of every type without parts, and of those that hold them, on their way to another node.
+//! Values of every type without parts, and of types that hold them, on their way to another node.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::marker::PhantomData;

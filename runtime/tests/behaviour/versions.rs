@@ -152,7 +152,7 @@ mod new {
             Statement { cents, deposits: of.count() as u64 }
         }
 
-        /// What it was told, with each field.
+        /// Returns its deposits, with each field.
         #[handler]
         pub fn told(&mut self) -> Vec<String> {
             self.deposits.iter().map(|deposit| format!("{deposit:?}")).collect()
@@ -285,7 +285,7 @@ pub async fn a_new_node_sends_an_old_one_what_that_knows(world: &World) {
     let ledger = old::Ledger { gate: gate.clone(), deposits: Vec::new() };
     let there = beta.spawn("ledger", ledger).await.unwrap();
     let ledger = alpha.actor::<new::Ledger>("beta/ledger").await.unwrap();
-    // More than there is room for: those that wait keep their order, too.
+    // More than there is room for: waiting messages keep their order, too.
     let mut sent = 0;
     let refused = loop {
         match ledger.try_tell(deposit(sent, "first")) {
@@ -302,7 +302,7 @@ pub async fn a_new_node_sends_an_old_one_what_that_knows(world: &World) {
         assert_eq!(ledger.tell(deposit(2000, "")).confirmed().await, Ok(Fate::Delivered));
         ledger.reserve().await.unwrap().tell(deposit(2001, "")).unwrap();
         assert_eq!(ledger.ask(deposit(2002, "")).await, Ok(2003));
-        // What an old node answers has the fields it knows; what it is asked, too.
+        // Answers of an old node, and asks to it, have only the fields that it knows.
         let statement = ledger.ask(read(50)).await;
         let cents = (0..=2002).sum();
         assert_eq!(statement, Ok(new::Statement { cents, deposits: 0 }));

@@ -11,7 +11,7 @@ use crate::actors::{Fail, Note, Notebook};
 use crate::cause;
 use crate::remote::PATIENCE;
 
-/// Watches what it is told to, and notes the ends.
+/// Watches actors on request, and notes their ends.
 #[actor]
 #[derive(Default)]
 struct Watcher {
@@ -113,7 +113,7 @@ pub async fn a_watcher_of_another_node_is_told_each_kind_of_end(world: &World) {
             ("fail", ActorExit::Failed(text)) => assert!(text.contains("as it was told"), "{text}"),
             (kind, exit) => panic!("{kind}: {exit}"),
         }
-        // One that had ended.
+        // An actor that had ended.
         watcher.watch(Watch { actor: here }).await.unwrap();
         assert_eq!(next_ends(&watcher, 1).await, [("beta/watched".into(), ActorExit::NoActor)]);
     }
@@ -127,8 +127,8 @@ pub async fn a_watcher_of_another_node_is_told_each_kind_of_end(world: &World) {
     end([alpha, beta]).await;
 }
 
-/// The end comes over the link just before its goodbye: it is what the watcher is told, also when
-/// that looks only after the link has ended.
+/// The news of the end comes over the link just before its goodbye: the watcher is told of that
+/// end, even if it looks only after the link has ended.
 pub async fn a_watcher_is_told_how_an_actor_ended_whose_node_shuts_down(world: &World) {
     let [alpha, beta] = world.pair().await;
     let watcher = alpha.spawn("watcher", Watcher::default()).await.unwrap();
@@ -219,7 +219,7 @@ pub async fn an_end_is_told_on_another_node_after_the_last_words(world: &World) 
     end([alpha, beta]).await;
 }
 
-/// Its reference and what waits for it last; nobody is told of an end.
+/// Its reference and waiting messages last; nobody is told of an end.
 // Promised in docs/SEMANTICS.md.
 pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &World) {
     let [alpha, beta] = world.pair().await;
@@ -229,7 +229,7 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
     watcher.watch(Watch { actor: here.clone() }).await.unwrap();
     here.tell(Note { number: 1 }).await.unwrap();
     assert_eq!(cause(here.ask(Fail).await), Err(AskCause::Panicked));
-    // It rests, or has begun anew.
+    // It rests, or has been restarted.
     here.tell(Note { number: 2 }).await.unwrap();
     assert_eq!(here.notes().await, Ok(vec![2]));
     here.kill().await.unwrap();
@@ -245,7 +245,7 @@ pub async fn an_actor_that_is_restarted_is_the_same_for_another_node(world: &Wor
     end([alpha, beta]).await;
 }
 
-/// Its node, and others, are told of what ended it, and not of the failure before its rest.
+/// Its node and others are told of the stop, and not of the failure before its rest.
 pub async fn an_actor_that_is_stopped_while_it_rests_has_stopped_for_another_node(world: &World) {
     let [alpha, beta] = world.pair().await;
     let watcher = alpha.spawn("watcher", Watcher::default()).await.unwrap();

@@ -30,7 +30,7 @@ impl Offered for Guest {
     }
 }
 
-/// Has a guest placed on beta, which withdraws the type before that has begun.
+/// Places a guest on beta, which withdraws the type before the guest has begun.
 #[actor]
 struct Host;
 
@@ -83,7 +83,7 @@ pub async fn a_type_that_is_withdrawn_is_spawned_no_more_until_it_is_offered_aga
             let invite = Invite { beta: beta.clone(), is_offered_again };
             let invited = host.ask(invite).timeout(Duration::from_secs(60)).await;
             assert_eq!(invited.unwrap().0, Err(RemoteSpawnCause::Withdrawn), "{is_offered_again}");
-            // The one that was held has ended; the other one lives on.
+            // The held guest has ended; the other one lives on.
             let gone = beta.actor::<Guest>("held").await.unwrap_err();
             assert_eq!(gone.cause(), Some(&Cause::NoSuchActor));
         }

@@ -88,7 +88,7 @@ fn verbs() -> Network {
     Network::verbs_only(VerbsFabric::new(VerbsConfig::default(), Entropy::os()).unwrap())
 }
 
-/// Shuts two nodes down, whose actors handle what they accepted.
+/// Shuts two nodes down; their actors handle all messages that they accepted.
 pub async fn end(nodes: [Node; 2]) {
     let [first, second] = &nodes;
     let patience = 4 * PATIENCE;
@@ -96,7 +96,7 @@ pub async fn end(nodes: [Node; 2]) {
     assert_eq!((killed, late), (vec![], vec![]));
 }
 
-/// Waits until something is so. Time passes between two looks, also where it is simulated.
+/// Waits until a condition is true. Time passes between two looks, even if it is simulated.
 pub async fn until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         tokio::time::sleep(LOOK).await;

@@ -67,7 +67,7 @@ async fn a_child_that_cannot_be_started_is_none_of_its_supervisor() {
     supervisor.kill().await.unwrap();
     assert_eq!(c.wait_stopped().await, ActorExit::Killed);
     let a = loop {
-        // The supervisor begins anew, with the child that it was made with.
+        // The supervisor is restarted, with its original child.
         match supervisor.start_child(Worker::child("d", &diary)).await {
             Ok(_) => break node.actor::<Worker>("a").await.unwrap(),
             Err(error) => assert!(matches!(error, SpawnError::NoSupervisor(_)), "{error}"),
@@ -82,7 +82,7 @@ async fn a_child_that_cannot_be_started_is_none_of_its_supervisor() {
     assert!(supervisor.end_child(&a).await.is_err());
 }
 
-/// Has its supervisor end it.
+/// Asks its supervisor to end it.
 #[actor]
 struct Leaver;
 
@@ -111,7 +111,7 @@ impl Actor for Unready {
 #[handlers]
 impl Unready {}
 
-/// Also of those whose own handler waits for it.
+/// Also a child whose own handler waits for its end.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn a_supervisor_that_is_stopped_while_a_child_starts_ends_its_children_in_order() {

@@ -102,7 +102,7 @@ async fn an_actor_that_links_and_ends_at_once_tells_the_other_node_how() {
     end([alpha, beta]).await;
 }
 
-/// A node that goes without a word takes what is linked to its actors along.
+/// If a node goes without a goodbye, the actors that are linked to its actors end, too.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
@@ -129,7 +129,7 @@ fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
         within(&there, |there, cx| cx.link(there.met.as_ref().unwrap())).await;
         alone(&alpha, 4).await;
         alone(&beta, 3).await;
-        // The links are made when the ties have handled what they were sent.
+        // The links are made when the ties have handled their messages.
         tokio::time::sleep(100 * MS).await;
     });
     second.shutdown_background();
@@ -176,7 +176,7 @@ fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
     }
 }
 
-/// LI-1: so it is with one that a kill does not end, for those that watch it, too.
+/// LI-1: the same for an actor that a kill does not end, also for its watchers.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_actor_that_never_waits_was_killed_where_its_node_shuts_down() {
@@ -188,7 +188,7 @@ async fn an_actor_that_never_waits_was_killed_where_its_node_shuts_down() {
     link(&there, &far).await;
     let watched = far.clone();
     within(&watcher, move |_, cx| cx.watch(&watched)).await;
-    // The link is there before what is asked after it.
+    // The link is made before a later ask is handled.
     far.notes().await.unwrap();
     let (began, begins) = tokio::sync::oneshot::channel();
     let (release, released) = std::sync::mpsc::channel::<()>();

@@ -1,5 +1,5 @@
 //! A pool on one of three nodes, whose workers fail, stop and are killed while its size changes:
-//! senders of its node choose a worker themselves, those of others have a router do it.
+//! senders of its node choose a worker themselves, senders of other nodes use a router.
 
 pub(super) mod book;
 pub(super) mod judge;

@@ -125,7 +125,7 @@ async fn a_router_keeps_the_order_of_a_key_on_several_threads() {
         while sent < round * 500 {
             let told = Job { key: sent % 4, number: sent };
             if sent % 7 == 0 {
-                // Nobody waits for the answer: it is handled, or skipped.
+                // The answer is not awaited: the ask is handled, or skipped.
                 drop(router.ask(told).try_send().map_err(|unsent| unsent.cause));
             } else {
                 router.tell(told).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_router_keeps_the_order_of_a_key_on_several_threads() {
             sent += 1;
         }
         gates.iter().for_each(|gate| gate.add_permits(1));
-        // Those that were told.
+        // The tells.
         let told = (0..sent).filter(|number| number % 7 != 0).count();
         while desk.done().iter().filter(|(_, number)| number % 7 != 0).count() < told {
             tokio::time::sleep(MS).await;

@@ -36,7 +36,7 @@ async fn what_is_put_aside_comes_back_in_its_order_before_the_mailbox() {
         assert_eq!(full.message.number, 1024);
     })
     .await;
-    // A restart puts back what was put aside; an end makes dead letters of it.
+    // A restart puts the stashed messages back; an end makes dead letters of them.
     clerk.fail().await.unwrap_err();
     assert_eq!(clerk.notes().await.unwrap().len(), 1024);
     within(&clerk, |_, cx| cx.stash(Note { number: 1 }).unwrap()).await;
@@ -45,7 +45,7 @@ async fn what_is_put_aside_comes_back_in_its_order_before_the_mailbox() {
     assert_eq!(node.dead_letters().total(), 1);
 }
 
-/// What is put aside ahead of older messages, and what is put aside again, has its old place.
+/// A message that is put aside ahead of older messages, or put aside again, has its old place.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn what_is_put_aside_while_others_come_back_is_behind_the_older_ones() {
@@ -113,7 +113,7 @@ async fn what_is_put_aside_keeps_its_order_and_its_deadline() {
     assert_eq!(clerk.notes().await, Ok(vec![50]));
 }
 
-/// An ask that was put aside was begun; what its asker no longer waits for is dropped all the same.
+/// An ask that was put aside was begun, but is dropped if its asker no longer waits for it.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn what_was_put_aside_and_given_up_does_not_come_back() {

@@ -10,7 +10,7 @@ pub trait Backend: Send + Sync + 'static {
     fn get(&self, key: &str) -> Option<u64>;
 }
 
-/// What a worker's jobs must be: the user's own trait, with `Wire` as its supertrait.
+/// The requirements of a worker's jobs: the user's own trait, with `Wire` as its supertrait.
 pub trait Job: Wire + Clone {
     fn run(&self) -> u64;
 }

@@ -34,7 +34,7 @@ pub mod bank {
         #[handler(derive(Clone, Debug))]
         pub fn open(
             &mut self,
-            /// Whose account it is.
+            /// The owner of the account.
             owner: String,
         ) -> u64 {
             owner.len() as u64
@@ -163,7 +163,7 @@ pub mod bank {
     #[derive(Debug)]
     pub struct Stay<T>(pub T);
 
-    /// What a ledger serves.
+    /// The messages that a ledger serves.
     #[protocol]
     pub trait Books {
         /// How much there is.
@@ -209,7 +209,7 @@ pub mod bank {
             reply.send(self.amounts.remove(&key).unwrap_or_default());
         }
 
-        /// Takes what is only marked.
+        /// Takes a message that only names a type.
         #[handler]
         pub fn mark(&mut self, msg: Marked<K>) -> Marked<K> {
             msg

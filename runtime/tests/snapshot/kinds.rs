@@ -1,5 +1,5 @@
-//! What a snapshot and the metrics say of groups, pools, actors that other nodes spawned, and of
-//! actors that are restarted together or were killed.
+//! Snapshots and metrics of groups, pools, actors that other nodes spawned, and of actors that are
+//! restarted together or were killed.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ async fn a_snapshot_shows_groups_pools_and_actors_that_other_nodes_spawned() {
     let group: ActorRef<Group<Note>> = beta.spawn("room", Group::new()).await.unwrap();
     let member = held(&beta, 1).await;
     group.join(member.actor.recipient()).await.unwrap().unwrap();
-    // One in the mailbox of its member, one that waits with the group.
+    // One lies in the mailbox of its member, the other waits with the group.
     for number in 0..2 {
         group.tell(Note { number }).await.unwrap();
     }

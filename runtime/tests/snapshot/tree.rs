@@ -227,7 +227,7 @@ async fn gauges_sum_up_timers_tasks_streams_and_messages_put_aside() {
     assert_eq!(sums, [0.0; 4]);
 }
 
-/// Adds what was counted since the last look.
+/// Adds the changes since the last look.
 fn gauges(snapshotter: &Snapshotter, sums: &mut [f64; 4]) {
     let document = include_str!("../../../docs/OPERATING.md");
     let names = ["timers", "tasks", "streams", "stashed"];

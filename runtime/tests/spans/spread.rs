@@ -68,7 +68,7 @@ async fn what_waits_in_a_group_is_handled_below_what_sent_it_to_the_group() {
         let told = async { room.tell(Ring).await.unwrap() };
         told.instrument(info_span!(target: "app", "request")).await;
     }
-    // All but those that the near one does not handle yet.
+    // All but the messages that the near member does not handle yet.
     spans.handled(3 + 1 + 2 * 3).await;
     gate.add_permits(9);
     spans.handled(3 * 5).await;
@@ -161,7 +161,7 @@ impl Fetcher {
         });
     }
 
-    /// Registers what begins by itself.
+    /// Registers a task, a timer and a stream.
     #[handler]
     fn begin(&mut self, msg: Begin, cx: &mut Context<Self>) {
         let (Begin, ledger) = (msg, self.ledger.clone());
@@ -245,7 +245,7 @@ impl Walker {
     }
 }
 
-/// Counts the spans that are open, the most of them, and those that follow from another.
+/// Counts the open spans, the most of them, and the spans that follow from another.
 #[derive(Clone, Default)]
 struct Open(Arc<(AtomicUsize, AtomicUsize, AtomicUsize)>);
 
@@ -281,7 +281,7 @@ async fn messages_that_cause_each_other_without_an_end_keep_no_more_spans_open_t
     spans.handled(STEPS).await;
     let most = open.0.1.load(Ordering::SeqCst);
     assert!(most <= 1_100, "{most} spans were open at once");
-    // It is one trace all the same.
+    // It is still one trace.
     assert_eq!(spans.traces().len(), 1);
     let is_below = |pair: &[Made]| pair[1].field("parent_span_id") == pair[0].field("span_id");
     assert!(spans.0.lock().windows(2).all(is_below));

@@ -75,7 +75,7 @@ mod new {
     }
 }
 
-/// More than one message may carry at once, and so many numbers that it goes in pieces.
+/// Numbers of a message that is so large that it goes in pieces.
 const MANY: usize = 400_000;
 
 /// Each way of sending to `alpha/till` from beta, drawn.
@@ -113,7 +113,7 @@ async fn what_an_old_node_sends_a_new_one_is_handled_below_what_sent_it() {
     end([alpha, beta]).await;
 }
 
-/// Its archives are those of the earlier form, and written again where they had to wait.
+/// Its archives have the earlier form, and are written again where they had to wait.
 #[tokio::test]
 async fn what_a_new_node_sends_an_old_one_is_handled_below_what_sent_it() {
     let (alpha, beta) = pair().await;

@@ -69,7 +69,7 @@ impl Actor for Keeper {
 #[handlers]
 impl Keeper {}
 
-/// Has a supervisor keep a counter on beta.
+/// Makes a supervisor keep a counter on beta.
 async fn kept(cluster: &Cluster) -> ([Node; 2], ActorRef<Supervisor>) {
     let [alpha, beta] = [cluster.node("alpha").await, cluster.node("beta").await];
     beta.offer::<Counter>().unwrap();

@@ -56,7 +56,7 @@ impl Parent {
 #[message]
 struct PutAside;
 
-/// One that is late holds up none of the others, and each has its whole time.
+/// A child that is late holds up none of the others, and each has its whole time.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn children_end_with_their_parent_and_all_at_once() {
@@ -151,7 +151,7 @@ async fn a_parent_that_panics_takes_its_children_along_before_it_begins_anew() {
     assert_eq!(diary.take(), [&ends[..], &starts].concat());
 }
 
-/// Nothing waits for the children of an actor that has failed for good.
+/// Nothing waits for the children of an actor that has failed and is not restarted.
 #[tokio::test(start_paused = true)]
 async fn who_asks_an_actor_that_failed_for_good_is_told_before_its_children_have_ended() {
     let node = node().await;

@@ -1,21 +1,21 @@
-//! What an actor with timers may do, by what it wrote down, apart from the code.
+//! The rules of an actor with timers, judged by its diary, apart from the code.
 //!
-//! The diary is read entry by entry, each with the millisecond at which it was made. It says what
-//! the actor has set, and so what is to happen and when, to the millisecond:
+//! The diary is read entry by entry, each with the millisecond at which it was made. It says which
+//! timers the actor has set, and so which message is to come when, to the millisecond:
 //!
-//! - a message of a timer is that of the one that is set, in this incarnation, under its key;
+//! - a message of a timer belongs to the timer that is set, in this incarnation, under its key;
 //! - it begins when it is due or, if the actor was busy then, as soon as it has time;
-//! - one that repeats is due next at the first whole period after it began;
-//! - the message of an idle actor comes so long after the last message of the mailbox, or the last
-//!   time that it came, if nothing waits in the mailbox;
-//! - what is due goes ahead of the mailbox, 32 times in a row.
+//! - a repeating timer is due next at the first whole period after its message began;
+//! - the message of an idle actor comes after the idle time, counted from the last message of the
+//!   mailbox or from its own last message, if nothing waits in the mailbox;
+//! - due messages of timers go ahead of the mailbox, 32 times in a row.
 
 use std::collections::BTreeMap;
 
 use super::reached::STATES;
 use crate::random::Reached;
 
-/// What happened.
+/// An event of the diary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A message was put into the mailbox.
@@ -54,7 +54,7 @@ pub enum Kind {
 struct Timer {
     number: u64,
     kind: Kind,
-    /// The time at which it is due; that of an idle time-out is not looked at.
+    /// The time at which it is due; unused for an idle time-out.
     due: u64,
 }
 
@@ -142,7 +142,7 @@ impl Judge {
         overdue.next().map_or(Ok(()), |timer| Err(format!("{timer:?} did not fire by {now} ms")))
     }
 
-    /// The actor has ended for good. Returns true if it is so by the diary.
+    /// Returns true if the diary agrees that the actor has ended.
     pub fn has_ended(&self) -> bool {
         !self.lives
     }

@@ -1,18 +1,18 @@
-//! What is random: what an actor does with its timers, and what is done to it.
+//! The random choices: the deeds of an actor with its timers, and the orders to it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::random::Dice;
 
-/// What handlers do, one after the other. Times are in milliseconds.
+/// The deeds of handlers, one after the other. Times are in milliseconds.
 #[derive(Clone, PartialEq)]
 pub enum Deed {
     /// Sets a timer, whose handler does the rest.
     After(u64, u64, Deeds),
     Every(u64, u64, Deeds),
     WhenIdle(u64, Deeds),
-    /// Sets so many timers that are due at once, with keys of their own.
+    /// Sets this many timers that are due at once, with keys of their own.
     Many(u64, u64),
     Cancel(u64),
     CancelIdle,
@@ -39,7 +39,7 @@ impl fmt::Debug for Deed {
     }
 }
 
-/// What is done to the actor.
+/// An order to the actor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     Tell(Deeds),
@@ -48,16 +48,16 @@ pub enum Order {
     Drain,
 }
 
-/// What happens in one seed.
+/// The plan of one seed.
 #[derive(Debug)]
 pub struct Plan {
-    /// The actor begins anew also after a stop.
+    /// The actor is restarted even after a stop.
     pub is_always: bool,
     /// How long it rests.
     pub pause: u64,
-    /// What each incarnation does at its start.
+    /// The deeds of each incarnation at its start.
     pub start: Deeds,
-    /// After so many milliseconds each.
+    /// Orders, each with the milliseconds before it.
     pub steps: Vec<(u64, Order)>,
 }
 
@@ -96,8 +96,8 @@ fn step(dice: &mut Dice, is_always: bool) -> (u64, Order) {
     (wait, order)
 }
 
-/// Returns a deed whose timers set timers in turn, so many times at most. These never fire at once:
-/// a timer could set itself anew for ever while no time passes.
+/// Returns a deed whose timers set timers in turn, to a limited depth. These never fire at once: a
+/// timer could set itself again for ever while no time passes.
 fn deed(dice: &mut Dice, depth: usize) -> Deed {
     let key = dice.below(KEYS) as u64;
     match dice.below(30) {

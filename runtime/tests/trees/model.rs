@@ -1,6 +1,6 @@
-//! What a tree of supervisors does, by OTP's rules and by the differences from them that
-//! `docs/SEMANTICS.md` ("Supervision", "Not promised") and decision 50 state. Written from those,
-//! and not from the code: one thread, one function for each rule, nothing waits.
+//! A model of a tree of supervisors, by OTP's rules and by the differences from them that
+//! `docs/SEMANTICS.md` ("Supervision", "Not promised") and decision 50 state. Written from those
+//! texts, and not from the code: one thread, one function for each rule, nothing waits.
 
 mod rules;
 
@@ -10,7 +10,7 @@ use super::plan::{Order, Recipe, Step, Type, When};
 use super::reached::STATES;
 use crate::random::Reached;
 
-/// What the diary of a tree says of an actor. Of a supervisor it says only `Made`.
+/// An event of an actor in the diary of a tree. A supervisor has only `Made`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Its state was made.
@@ -22,7 +22,7 @@ pub enum Event {
     Dropped,
 }
 
-/// What happened to an actor, and when: in milliseconds since the tree began.
+/// An event of an actor, and its time: in milliseconds since the tree began.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub actor: usize,
@@ -58,15 +58,15 @@ struct State {
     panics: u32,
     /// It was drained while it rested.
     is_draining: bool,
-    /// It was stopped or drained while it rested, and takes messages again when it begins anew.
+    /// It was stopped or drained while it rested, and takes messages again when it is restarted.
     refuses: bool,
 }
 
-/// The actors that begin anew after a rest.
+/// The actors that are restarted after a rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     One(usize),
-    /// All children of this one that rest.
+    /// All resting children of this actor.
     Group(usize),
 }
 
@@ -119,7 +119,7 @@ impl<'a> Model<'a> {
         self.now = until;
     }
 
-    /// Takes what was noted since the last time.
+    /// Takes the entries since the last time.
     pub fn take_diary(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.diary)
     }
@@ -129,7 +129,7 @@ impl<'a> Model<'a> {
         &self.states[name].actors
     }
 
-    /// Returns those that live.
+    /// Returns the actors that have not ended.
     pub fn living(&self) -> Vec<usize> {
         (0..self.tree.len()).filter(|at| self.states[*at].life != Life::Ended).collect()
     }
@@ -165,8 +165,8 @@ impl<'a> Model<'a> {
         started
     }
 
-    /// An incarnation starts: a supervisor's children in order. If one does not start, those that
-    /// did are stopped, and the supervisor does not start.
+    /// Starts an incarnation: a supervisor's children in order. If one does not start, the children
+    /// before it are stopped, and the supervisor does not start.
     fn begin(&mut self, actor: usize) -> Result<(), String> {
         self.note(actor, Event::Made);
         self.states[actor].refuses = false;
@@ -191,7 +191,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// An actor has ended for good.
+    /// Ends an actor permanently.
     fn end(&mut self, actor: usize, exit: ActorExit) {
         let state = &mut self.states[actor];
         state.life = Life::Ended;
@@ -254,8 +254,9 @@ impl<'a> Model<'a> {
         self.ended(actor, End { exit, in_order, level: 0 });
     }
 
-    /// A kill ends an actor that rests, and messages wait. A stop ends it at once, too, and a drain
-    /// when what waits is handled, unless it is restarted after those.
+    /// Orders something of an actor that rests; its messages wait. A kill ends it. A stop ends it
+    /// at once, too, and a drain when the waiting messages are handled, unless it is restarted
+    /// after those.
     fn order_at_rest(&mut self, order: Order, actor: usize) {
         let is_revived = self.tree[actor].when == When::Always;
         match order {
@@ -279,7 +280,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// An actor that rested has begun anew, and handles what waited.
+    /// Handles the waiting messages of an actor that was restarted after a rest.
     fn catch_up(&mut self, actor: usize) {
         let in_order = self.states[actor].is_draining;
         if in_order {

@@ -1,4 +1,4 @@
-//! What is random: the trees, and what is done to their actors.
+//! The random choices: the trees, and the steps for their actors.
 
 use std::fmt;
 
@@ -72,7 +72,7 @@ pub enum Step {
     PanicBoth(usize, usize),
     /// The next starts of a worker fail.
     HaveBadStarts(usize, u64),
-    /// Nothing but time passes: so many seconds.
+    /// Nothing but time passes, in seconds.
     Wait(u64),
 }
 
@@ -119,7 +119,7 @@ fn recipe(
     Recipe { name, parent, is, when, most, pause: 0, bad_starts: 0 }
 }
 
-/// The actors that something may be done to: those that live.
+/// The actors that a step may be about: the living ones.
 pub struct Targets<'a> {
     pub tree: &'a [Recipe],
     pub living: Vec<usize>,
@@ -127,13 +127,13 @@ pub struct Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// Returns what is done next.
+    /// Returns the next step.
     pub fn step(&self, dice: &mut Dice) -> Step {
         let roll = dice.below(20);
         if self.living.is_empty() || roll == 0 {
             return Step::Wait(dice.one_of(&[1, 5, 15, 61]) as u64);
         }
-        // What rests is there for a short time only.
+        // Actors that rest are there for a short time only.
         let rests = !self.resting.is_empty() && dice.below(4) == 0;
         let target = dice.one_of(if rests { &self.resting } else { &self.living });
         if rests {
@@ -187,7 +187,7 @@ impl Targets<'_> {
     }
 }
 
-/// Returns what is done to a worker.
+/// Returns an order for a worker.
 fn order(dice: &mut Dice) -> Order {
     let ends = [Order::Stop, Order::Drain, Order::StopAndKill];
     let late = [Order::StopThenKill, Order::StopThenPanic];

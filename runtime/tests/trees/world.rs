@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use super::model::{Entry, Event};
 use super::plan::{Order, Recipe, Type, WINDOW, When};
 
-/// What happened to the actors of one tree, in order, and when.
+/// The events of the actors of one tree, in order, and their times.
 type Diary = Arc<Mutex<Vec<(usize, Event, Instant)>>>;
 
-/// Fails as it is told.
+/// Fails on request.
 struct Worker {
     number: usize,
     diary: Diary,
@@ -189,7 +189,7 @@ impl<'a> World<'a> {
     pub async fn order(&self, order: Order, number: usize) {
         let (actor, _) = self.found[number].as_ref().expect("the model has it live");
         match order {
-            // One that was stopped or drained while it rests may refuse it.
+            // An actor that was stopped or drained while it rests may refuse it.
             Order::Panic => drop(self.found_worker(number).tell(Panic).await),
             Order::Kill => actor.kill().await,
             Order::Stop => actor.stop().await,
@@ -217,7 +217,7 @@ impl<'a> World<'a> {
         worker
     }
 
-    /// Takes what was noted since the last time.
+    /// Takes the entries since the last time.
     pub fn take_diary(&self) -> Vec<Entry> {
         let entry = |(actor, event, at): (usize, Event, Instant)| {
             let at = at.duration_since(self.begun).as_millis();
@@ -226,7 +226,7 @@ impl<'a> World<'a> {
         std::mem::take(&mut *self.diary.lock()).into_iter().map(entry).collect()
     }
 
-    /// Compares the actors that have and had a name with those of the model.
+    /// Compares the actors that have and had a name with the model's.
     pub async fn compare(
         &mut self,
         number: usize,

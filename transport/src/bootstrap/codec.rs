@@ -21,7 +21,7 @@ pub(crate) enum Malformed {
     /// The connection does not begin as one between nodes does.
     #[error("{0}")]
     Preface(PrefaceError),
-    /// It begins as one that carries frames.
+    /// It begins as a data connection, which carries frames.
     #[error("a data connection where nodes meet")]
     NotBootstrap,
     /// More arrived before the proof than a proof needs.

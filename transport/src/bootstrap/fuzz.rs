@@ -50,8 +50,7 @@ pub fn handshakes(input: &[u8]) {
     side.poll_established();
 }
 
-/// A message's bytes, as they are when their record was opened; or records, when the first byte is
-/// odd.
+/// Decodes a message from the content of a record; or splits off records, if the first byte is odd.
 pub fn messages(input: &[u8]) {
     let Some((first, rest)) = input.split_first() else { return };
     if first & 1 != 0 {

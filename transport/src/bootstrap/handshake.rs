@@ -126,7 +126,7 @@ impl<'a> Handshake<'a> {
         result
     }
 
-    /// Returns what has to be sent now.
+    /// Takes the bytes to be sent now, if there are any.
     pub(crate) fn poll_output(&mut self) -> Option<Vec<u8>> {
         if self.outgoing.is_empty() { None } else { Some(std::mem::take(&mut self.outgoing)) }
     }
@@ -185,8 +185,8 @@ impl<'a> Handshake<'a> {
             match kind {
                 Kind::Handshake => self.handle_handshake(&body)?,
                 Kind::Sealed => self.handle_hello(&body)?,
-                // An acceptor that has sent its Noise message seals what it says: this one is of
-                // somebody else (BS-1).
+                // An acceptor that has sent its Noise message seals everything after it: a third
+                // party sent this plain rejection (BS-1).
                 Kind::Rejection if self.dialler && matches!(self.state, State::Hello(_)) => {
                     return Err(Malformed::Record(Kind::Rejection as u8).into());
                 }

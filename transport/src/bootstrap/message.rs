@@ -138,7 +138,7 @@ pub(crate) struct Resync {
     pub(crate) more: bool,
 }
 
-/// The kind of a heartbeat, by its number on the wire: what it says or asks for.
+/// The kind of a heartbeat, by its number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beat {
     /// Says that the sender lives.

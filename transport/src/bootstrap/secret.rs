@@ -8,7 +8,7 @@ use crate::noise;
 
 /// Random bytes that a secret has at least.
 const RANDOM_BYTES: usize = 32;
-/// Characters of text that are worth so many random bytes: those of base64, without its padding.
+/// Base64 characters, without padding, that encode [`RANDOM_BYTES`] random bytes.
 const TEXT_BYTES: usize = 43;
 /// Different bytes that a secret has at least: 64 random hex digits have fewer once in 10^19 times.
 const DIFFERENT_BYTES: usize = 8;

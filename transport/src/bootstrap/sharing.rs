@@ -19,7 +19,7 @@ pub(crate) enum Sharing {
     /// Tells what the peer's queue pair needs to know of the sender's; the first one is of the node
     /// that dialled.
     Offer {
-        /// The number of the queue pair, higher than that of the last one.
+        /// The number of the queue pair, higher than the number of the sender's last one.
         number: u32,
         /// The fabric's part, at most `OFFER_BYTES_MAX` bytes.
         queue_pair: Zeroizing<Vec<u8>>,
@@ -28,8 +28,8 @@ pub(crate) enum Sharing {
     Connected {
         /// Its number.
         number: u32,
-        /// A word of the sender that the peer may read, where what it wrote before is in its place
-        /// when that read is done and not earlier.
+        /// A word of the sender that the peer can read as a fence: the peer's earlier writes are in
+        /// place when that read is done, and not before.
         fence: Option<Key>,
     },
     /// The sender has no queue pair, or none any more.
@@ -51,7 +51,7 @@ pub(crate) enum Sharing {
         bytes: u64,
         /// The access that the peer has.
         access: Access,
-        /// It would be shared for what is atomic, too, but another executor does that.
+        /// The memory would also be shared for atomic operations, but another executor does them.
         is_elsewhere: bool,
     },
     /// Answers ASK: there is no access.
@@ -83,14 +83,14 @@ mod kind {
     pub(super) const LATER: u8 = 9;
 }
 
-/// The bit beside an access that says that another executor does what is atomic.
+/// The bit beside an access that says that another executor does the atomic operations.
 const ELSEWHERE: u8 = 8;
 
-/// The questions that the peer answers: of each so many may be without an answer.
+/// The kinds of questions that the peer answers; the bound on unanswered ones is for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Ask,
-    /// Counted apart, as the peer may take its time over what it is asked for.
+    /// Counted separately, because the peer may take its time to let go of the memory.
     Revoke,
 }
 

@@ -4,7 +4,7 @@ use super::message::{Beat, Message};
 use crate::steps::Step;
 
 impl Message {
-    /// Returns the step at which it is about to be sent, of those that make the link.
+    /// Returns the step before the message is sent, if it is a message that makes a link.
     pub(super) fn due(&self) -> Option<Step> {
         match self {
             Message::Commit { .. } => Some(Step::CommitDue),
@@ -44,7 +44,7 @@ impl Message {
             Message::Heartbeat(Beat::Leaving | Beat::Idle | Beat::Busy | Beat::Better) => {
                 return None;
             }
-            // They are of no link that is made or ends; so many steps are not gone through.
+            // They neither make nor end a link, and their steps would be too many to go through.
             Message::Sharing(_) => return None,
             Message::Heartbeat(Beat::Stalled) => (StalledSent, StalledReceived),
             Message::WhoIs(_) => (WhoIsSent, WhoIsReceived),

@@ -7,10 +7,10 @@ use super::codec::Malformed;
 /// Bytes of a range of versions.
 pub(super) const VERSIONS_BYTES: usize = 2;
 
-/// The versions of the protocol that this build speaks: the one place that says it. Raise it with
-/// every change of what docs/WIRE.md describes that an older node would misread, also of a frame or
-/// of an offer of a fabric: nodes say it before anything else, so that those of two releases refuse
-/// each other by name.
+/// The versions of the protocol that this build speaks; no other place states them. Raise them with
+/// every change to what docs/WIRE.md describes that an older node would misread, including changes
+/// to frames and to fabrics' offers: nodes exchange versions before anything else, so two releases
+/// refuse each other with an error that names both ranges.
 pub(crate) const VERSIONS: Versions = Versions { min: 4, max: 4 };
 
 /// A range of versions, both ends included.

@@ -1,4 +1,4 @@
-//! Dispatch: carries out what a frame asks for, and reports what was taken.
+//! Dispatch: carries out the requests of a frame, and reports messages taken from mailboxes.
 
 use std::ops::Range;
 
@@ -43,8 +43,8 @@ impl Driver {
             if !matches!(event, Event::Deliver(_) | Event::Tells(_)) {
                 self.deliver_run(pipe);
             }
-            // After a violation nothing of the frame is done, but what it says of this side's
-            // messages is so.
+            // After a violation, the frame still settles the fates of this side's messages, and
+            // does nothing else.
             if result.is_ok()
                 || matches!(event, Event::Refused(..) | Event::Unsent(_) | Event::Delivered(_))
             {
@@ -52,7 +52,7 @@ impl Driver {
                 result = result.and(done);
             }
         }
-        // Also before a violation: what came before it is delivered.
+        // The messages ahead of a violation are delivered, too.
         self.deliver_run(pipe);
         result
     }
@@ -294,11 +294,11 @@ impl Driver {
         self.closing.front().is_some_and(|(_, _, fence)| self.link.has_passed(*fence))
     }
 
-    /// Turns dirty marks into records, if those can be written: until then they stay marks, each of
-    /// which is there once. Returns false if they cannot.
+    /// Turns dirty marks into records, if records can be written. If not, returns false, and the
+    /// marks stay, each at most once.
     pub(super) fn report_windows(&mut self, pipe: &mut Pipe) -> bool {
         if !pipe.proto.takes_control() {
-            // A mark that is not looked at may be that of the end of a mailbox.
+            // One of the marks left may say that a mailbox closed.
             pipe.proto.hold_goodbye(true);
             return false;
         }

@@ -20,15 +20,15 @@ const GONE: [LinkCause; 2] =
     [LinkCause::Fabric(Status::RetryExceeded), LinkCause::Fabric(Status::RemoteInvalidRequest)];
 
 impl Driver {
-    /// Moves the queue pair to the error state and takes back its slots; what had arrived before is
-    /// still dispatched, unless the peer broke the protocol.
+    /// Moves the queue pair to the error state and takes back its slots. Frames that had arrived
+    /// before are still dispatched, unless the peer broke the protocol.
     ///
-    /// The two queues complete in no order to each other, so the first error that was seen may be a
-    /// mere flush: the one behind it becomes the cause. A flush with nothing behind it is a
-    /// connection that was closed while nothing was being sent, and on a link that stood, whose
-    /// slots are large enough for every frame, a send that no peer takes is one that was closed
-    /// meanwhile: a peer that was killed ends its links with the same cause whatever was sent, and
-    /// whichever of its connections is seen to end first.
+    /// The two queues complete in no order to each other, so the first error seen may be a mere
+    /// flush: the error behind it becomes the cause. A flush with no error behind it means that the
+    /// connection was closed while nothing was being sent. On a confirmed link, whose slots are
+    /// large enough for every frame, a send that the peer does not take also means that the
+    /// connection was closed. So a peer that was killed ends its links with the same cause,
+    /// whatever was being sent and whichever connection is seen to end first.
     pub(super) async fn drain(&mut self, cause: &mut LinkCause) {
         self.pipe.lock().end();
         let drained = poll_fn(|cx| self.drain_turn(cx, cause));
@@ -89,7 +89,7 @@ impl Driver {
                     let now = std::time::Instant::now();
                     let _ = self.link.handle_frame(&mut pipe.proto, frame, &mut Vec::new(), now);
                 } else if status == Status::Success && trusted {
-                    // A violation is not the cause any more, and ends the trust all the same.
+                    // A violation is no longer the cause of the end, but it still ends the trust.
                     let _ = self.take_frame(pipe, slot, bytes as usize);
                     pipe.slots.refill.clear();
                 }

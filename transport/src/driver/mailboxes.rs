@@ -1,5 +1,5 @@
-//! The mailboxes of this node that the peer has opened, and what it has waiting in them and in
-//! others.
+//! The mailboxes of this node that the peer has opened, and the accounts of its messages in these
+//! and other mailboxes.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) struct Mailboxes {
 }
 
 impl Mailboxes {
-    /// Creates the mailboxes of a new link; `accounts` is what waits here from earlier ones.
+    /// Creates the mailboxes of a new link; `accounts` are from earlier ones.
     pub(super) fn new(size: WindowSize, link_window_bytes: u32, accounts: Accounts) -> Self {
         let link_window = LinkRecvWindow::new(link_window_bytes, accounts.waiting());
         Mailboxes {
@@ -65,7 +65,7 @@ impl Mailboxes {
         let describe = |carried| Description { window: size, carried, id, accepted }.encode();
         if let Some((key, account)) = self.accounts.of_inbox(id) {
             if let Some(index) = account.open_as {
-                // Of what waits, the first answer has told.
+                // The first answer has told of the messages that wait.
                 return ((index, self.inlets.generation(index)), describe(Count::default()));
             }
             // Messages taken until now are off the link's window, not the mailbox's.
@@ -146,8 +146,8 @@ impl Mailboxes {
         Some((index, generation))
     }
 
-    /// Looks at what was taken from the mailbox of an account; gives its place and the report of
-    /// it, if one is due.
+    /// Counts messages taken from the mailbox of an account. Returns its place and the report, if
+    /// one is due.
     pub(super) fn report(&mut self, key: u32, urgent: bool) -> Option<((u32, u32), Count)> {
         let account = self.accounts.get(key)?;
         let Some(index) = account.open_as else {
@@ -165,7 +165,7 @@ impl Mailboxes {
         Some(((index, self.inlets.generation(index)), taken))
     }
 
-    /// Brings the link's window up to date with what was taken from a mailbox that is not open.
+    /// Updates the link's window with messages taken from a mailbox that is not open.
     fn report_unopened(&mut self, key: u32) {
         let Some(account) = self.accounts.get(key) else { return };
         let news = account.harvest();
@@ -174,15 +174,15 @@ impl Mailboxes {
         self.link_window.report(news);
     }
 
-    /// Returns what was taken of messages in mailboxes that are not open, if the peer does not know
-    /// it.
+    /// Returns how much was taken from mailboxes that are not open, if the peer does not know it
+    /// yet.
     pub(super) fn take_unopened(&mut self) -> Option<Count> {
         let news = self.unopened != self.unopened_told;
         self.unopened_told = self.unopened;
         news.then_some(self.unopened)
     }
 
-    /// Ends the use of the mailboxes by the link. Returns the accounts of what is left in them, for
+    /// Ends the link's use of the mailboxes. Returns the accounts of the messages left in them, for
     /// the next link.
     pub(super) fn end(&mut self) -> Accounts {
         let mut accounts = std::mem::take(&mut self.accounts);

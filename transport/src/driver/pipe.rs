@@ -17,8 +17,8 @@ use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
 
-/// Batches that one call posts: the first, and those that were committed meanwhile. A sender leaves
-/// later ones to the driver.
+/// Batches that one call posts: the first one, then messages committed meanwhile. A sender leaves
+/// later batches to the driver.
 pub(super) const BATCHES_MAX: u32 = 4;
 
 /// The sending side of a link.
@@ -54,9 +54,9 @@ impl Pipe {
         if waits { Notify::Any } else { Notify::Solicited }
     }
 
-    /// Posts what there is to send and credit for, in so many batches at most. Returns false when
-    /// there may be more to post now: what was committed during the last post did not wake the
-    /// driver.
+    /// Posts frames as far as there is something to send and credit for it, in at most
+    /// `batches_max` batches. Returns false when there may be more to post now: messages committed
+    /// during the last post did not wake the driver.
     pub(super) fn transmit(
         &mut self,
         link: &LinkHandle,
@@ -114,7 +114,7 @@ impl Pipe {
 
 impl Poster for Mutex<Pipe> {
     fn try_post(&self, link: &LinkHandle) -> bool {
-        // PI-1, and PI-2: the driver's turn, or another sender's, may be past what waits now.
+        // PI-1, PI-2: the task that has the lock may already be past the messages that wait now.
         let Some(mut pipe) = self.try_lock() else { return false };
         if pipe.ended {
             return true;

@@ -1,4 +1,4 @@
-//! The receivers of what happens on a link.
+//! The receivers of a link's events.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::id::{NodeId, NodeName};
 use crate::memory::Budget;
 use crate::unresolved::{UnackedTell, Unresolved};
 
-/// The receivers of what happens on a link: the host, and what the node keeps of its peer. Created
-/// by the session, before the driver.
+/// The receivers of a link's events: the host, and the state that the node keeps of its peer.
+/// Created by the session, before the driver.
 pub(crate) struct Reports {
     /// The node at the other end.
     pub(crate) peer: NodeId,

@@ -1,6 +1,6 @@
-//! Spinning: when the driver of a link looks again for what comes, instead of arming its queue pair
-//! and sleeping. A driver asks after each step that left it nothing to do. Which fabrics allow it
-//! says [`Spins`]; for how long, [`Profile::spin`](crate::Profile::spin).
+//! Spinning: when the driver of a link looks for work again instead of arming its queue pair and
+//! sleeping. A driver asks after each step that left it nothing to do. [`Spins`] says which fabrics
+//! allow it, and [`Profile::spin`](crate::Profile::spin) for how long.
 //!
 //! - **PO-1 after messages only**: a driver spins until `spin` after the step that last found that
 //!   messages had been carried, and then arms and sleeps as if it had not spun (PV-8, DR-3). Probes

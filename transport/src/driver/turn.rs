@@ -114,7 +114,7 @@ impl Driver {
         Ok(pipe.queues.poll_ready(cx).is_pending().then_some(Next::Sleep))
     }
 
-    /// Reads what arrived and sends what waits; returns true if there is more to do at once.
+    /// Reads arrived frames, sends waiting messages; returns true if there is more to do at once.
     fn work(&mut self, pipe: &mut Pipe) -> Result<bool, LinkCause> {
         let received = self.receive(pipe)?;
         let News { wakes, more } = self.news;

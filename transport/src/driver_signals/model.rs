@@ -97,7 +97,7 @@ fn report_all(shared: &Shared, mut reported: u32, mut seen: Packed) {
 #[test]
 fn model_of_marks_and_wake_ups() {
     let due = model(TAKERS, |shared| report_all(shared, 0, Packed::default()));
-    // No report is due by itself; the peer waits for the link's window, or for the mailbox's.
+    // The amount alone makes no report due; the peer waits for the link's window, or the mailbox's.
     let link = model(100, |shared| {
         let mut seen = Packed::default();
         shared.signals.set_peer_blocked(true);

@@ -7,10 +7,10 @@ use rkyv::util::AlignedVec;
 use crate::memory::buffer;
 use crate::note::Note;
 
-/// The function that writes a message's archive into the empty buffer it is given, in the form that
-/// has this place among the message's layouts, and returns what is to travel with it. It runs
-/// without any lock held, once for each [`Waiter`](super::Waiter) and form: mostly one form. The
-/// note that it returns last is the one that travels.
+/// The function that writes a message's archive into the empty buffer it is given, in the form at
+/// this place among the message's layouts, and returns the note to travel with it. It runs without
+/// any lock held, once for each [`Waiter`](super::Waiter) and form, mostly one form. The note of
+/// its last call travels.
 pub type Archive<'a> = &'a mut dyn FnMut(u8, &mut AlignedVec<16>) -> Archived;
 
 /// The note that is to travel with a message whose archive was written, if there is one.
@@ -54,7 +54,7 @@ pub(super) fn with_scratch<T>(use_it: impl FnOnce(&mut AlignedVec<16>) -> T) -> 
     })
 }
 
-/// Takes an archive out of the scratch: a large one as it is, a small one as a copy.
+/// Takes an archive out of the scratch: moves a large one, and copies a small one.
 pub(super) fn keep(scratch: &mut AlignedVec<16>, kept: &mut AlignedVec<16>) {
     if scratch.len() > SCRATCH_BYTES_MAX / 16 {
         *kept = std::mem::take(scratch);

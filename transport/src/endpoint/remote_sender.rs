@@ -39,7 +39,7 @@ impl Shared {
 struct SharedHint(AtomicU64);
 
 impl SharedHint {
-    /// Runs `look` with the hint, and keeps what it made of it.
+    /// Runs `look` with the hint, and stores the hint if `look` changed it.
     #[inline]
     fn with<T>(&self, look: impl FnOnce(&mut Hint) -> T) -> T {
         let word = self.0.load(Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl RemoteSender {
         self.0.hint.with(|hint| link.form((&self.0.request, hint), message, kind))
     }
 
-    /// Waits for what `wait` says of the link, unless it has ended.
+    /// Waits at the link as `wait` says, if there is a link and something to wait for.
     fn poll_aside(&self, wait: Aside, waiter: &mut Waiter, cx: &mut Context<'_>) -> Poll<()> {
         let Some(link) = &*self.0.peer.link() else { return Poll::Ready(()) };
         let Some(place) = wait(link, cx.waker()) else { return Poll::Ready(()) };
@@ -173,7 +173,7 @@ impl RemoteSender {
     /// [`Unsent`]: nothing was sent.
     ///
     /// # Cancel safety
-    /// As of [`poll_send`](Self::poll_send).
+    /// The same as for [`poll_send`](Self::poll_send).
     pub fn poll_tell(
         &self,
         message: &MessageForms,
@@ -293,7 +293,7 @@ impl RemoteSender {
     ///
     /// # Errors
     /// [`Unsent`], with `LinkDown`, `Opening` or `Full` where waiting would help, and `NodeDown`
-    /// where the node is down. (The link is dialled and the mailbox opened all the same.)
+    /// where the node is down. (The link is still dialled and the mailbox opened.)
     pub fn try_send(
         &self,
         message: &MessageForms,
@@ -336,12 +336,12 @@ impl RemoteSender {
         }
     }
 
-    /// Reserves room for a tell of so many bytes; waits as [`poll_send`](Self::poll_send) does.
-    /// `waiter` has the room then, until it is given to [`send_reserved`](Self::send_reserved) or
+    /// Reserves room for a tell of `bytes` bytes; waits as [`poll_send`](Self::poll_send) does.
+    /// `waiter` then holds the room until it is given to [`send_reserved`](Self::send_reserved) or
     /// dropped.
     ///
     /// # Errors
-    /// As of [`poll_send`](Self::poll_send).
+    /// The same as for [`poll_send`](Self::poll_send).
     ///
     /// # Cancel safety
     /// Dropping `waiter` gives the room, or the place in line, to the next sender.
@@ -400,10 +400,10 @@ impl RemoteSender {
     }
 
     /// Waits for a link and for the mailbox to be opened, as [`poll_send`](Self::poll_send) does.
-    /// Returns a sender to exactly this mailbox, whoever has its name later, and what it accepts.
+    /// Returns a sender to this very mailbox, whoever takes its name, and its accepted messages.
     ///
     /// # Errors
-    /// As of [`poll_send`](Self::poll_send).
+    /// The same as for [`poll_send`](Self::poll_send).
     ///
     /// # Cancel safety
     /// Dropping `waiter` gives the look-up up.

@@ -81,9 +81,9 @@ impl LocalShares {
     }
 }
 
-/// Bytes of another node's memory, where a device has put them: at a multiple of 16, or so many
-/// bytes behind one as they lie behind the beginning of a word there. The memory is kept for the
-/// next ones when this is dropped.
+/// Bytes of another node's memory that a device has copied here. They begin as far behind a
+/// multiple of 16 as they begin behind the start of a word there. The memory is kept for later
+/// fetches when this is dropped.
 pub struct Fetched(Viewed);
 
 impl Deref for Fetched {
@@ -120,9 +120,9 @@ pub enum AccessError {
         been done, or a part of it"
     )]
     Unknown,
-    /// What is atomic on this memory is done by another device, or by the processor of its node: it
-    /// would not be atomic with what this node does. Nothing was done. The node asks those that do
-    /// it to let go, and another try has its turn if it comes within half a second.
+    /// Another device, or the processor of the memory's node, does the atomic operations on this
+    /// memory, and this one would not be atomic with them. Nothing was done. The node asks those
+    /// executors to let go; a retry has its turn if it comes within half a second.
     #[error(
         "what is atomic on this memory is done by another device or processor of its node, with \
          which this would not be atomic: try again when the others have ended; or have all that \
@@ -132,8 +132,8 @@ pub enum AccessError {
     /// The node runs a version that shares no memory. Nothing was done.
     #[error("the peer cannot share memory: its version does not know how, so update it")]
     Unsupported,
-    /// The link has no means for it, or those of a read were lost again and again. Nothing was
-    /// done.
+    /// The link has no means of access to the memory, or a read lost its queue pair repeatedly.
+    /// Nothing was done.
     #[error("the link gives no access to the memory: {0}")]
     Unable(String),
 }
@@ -166,7 +166,7 @@ impl SharedMemory {
     /// Reads the bytes from `at` on.
     ///
     /// # Errors
-    /// [`AccessError`], never [`Unknown`](AccessError::Unknown); what is in `into` then means
+    /// [`AccessError`], never [`Unknown`](AccessError::Unknown); the bytes in `into` then mean
     /// nothing.
     ///
     /// # Cancel safety
@@ -179,7 +179,7 @@ impl SharedMemory {
     /// asked for at once.
     ///
     /// # Errors
-    /// As of [`read`](Self::read).
+    /// The same as for [`read`](Self::read).
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -203,13 +203,13 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Has a device copy bytes, the first of which is `at`, to memory of this node that is kept for
-    /// what comes from the peer: no task copies them. Returns nothing where there is no room, where
-    /// it would take longer than [`read`](Self::read) does, or where the queue pair ends meanwhile:
-    /// a read takes the next one.
+    /// Fetches bytes, beginning at `at`, by a device: no task copies them. They are put into memory
+    /// of this node that is kept for the peer's bytes. Returns `None` where there is no room, where
+    /// it would take longer than [`read`](Self::read), or where the queue pair ends meanwhile: a
+    /// read uses the next one.
     ///
     /// # Errors
-    /// [`AccessError`], of what a read would not get, either.
+    /// [`AccessError`], where a read would fail, too.
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -236,29 +236,29 @@ impl SharedMemory {
         self.transfer(Transfer::write(at, from, !from.is_empty()), &mut None).await
     }
 
-    /// Returns what writes, and makes sure at the end that what it has written is there.
+    /// Returns a writer. Its [`flush`](SharedWriter::flush) waits until its writes are in place.
     pub fn writer(&self) -> SharedWriter {
         SharedWriter::new(self.clone())
     }
 
-    /// Adds `n` to the word that begins at `at`, which wraps around. Returns what it was.
+    /// Adds `n` to the word that begins at `at`, wrapping around. Returns the old value.
     ///
     /// # Errors
     /// [`AccessError`].
     ///
     /// # Cancel safety
-    /// When the future is dropped it may be done, now or later.
+    /// If the future is dropped, the operation may be done, now or later.
     pub async fn fetch_add(&self, at: u64, n: u64) -> Result<u64, AccessError> {
         self.atomic(at, Kind::FetchAdd(n)).await
     }
 
-    /// Writes `new` to the word that begins at `at` if it is `expected`. Returns what it was.
+    /// Writes `new` to the word that begins at `at` if it is `expected`. Returns the old value.
     ///
     /// # Errors
     /// [`AccessError`].
     ///
     /// # Cancel safety
-    /// As of [`fetch_add`](Self::fetch_add).
+    /// The same as for [`fetch_add`](Self::fetch_add).
     pub async fn compare_and_swap(
         &self,
         at: u64,
@@ -323,8 +323,8 @@ impl SharedMemory {
     }
 
     /// Moves bytes in as many operations as it takes, over one queue pair after the other.
-    /// `unfenced` is the one that has executed writes of this task that are not made sure of
-    /// (RE-8); where it has ended, or is another one now, the end of those is unknown.
+    /// `unfenced` is the queue pair that executed writes of this task that are not made sure of
+    /// (RE-8); if it has ended or was replaced, the outcome of these writes is unknown.
     async fn transfer(
         &self,
         mut transfer: Transfer<'_>,
@@ -340,7 +340,7 @@ impl SharedMemory {
             let follows = transfer.writes() && follow(unfenced, &ready)?;
             let (before, has_fence) = (transfer.done(), ready.fence().is_some());
             let ended = transfer.run(&ready).await;
-            // Without a fence all is done that was posted before what has its outcome (PV-14).
+            // Without a fence, an outcome means that all posted before is done (PV-14).
             let is_sure = match &ended {
                 Ok(()) => transfer.is_fenced() || !has_fence,
                 Err(Unfinished::NotBegun) if !has_fence => transfer.done() > before || !follows,
@@ -356,8 +356,8 @@ impl SharedMemory {
         }
     }
 
-    /// Returns the share as it is reached now, over a link that is made if there is none; `again`,
-    /// where another executor did what is atomic on it, as its node lets it be reached now.
+    /// Returns the current access to the share, over a link that is made if there is none. With
+    /// `again`, asks the node for new access, because another executor did the atomic operations.
     async fn ready(&self, again: bool) -> Result<Ready, AccessError> {
         let Place::There(peer, incarnation) = &self.place else {
             return Err(AccessError::NotShared);
@@ -406,7 +406,7 @@ async fn link(peer: &Peer) -> Result<Arc<LinkHandle>, NodeDown> {
     poll_fn(|cx| peer.poll_link(&mut ticket.1, false, cx)).await
 }
 
-/// Does what is atomic on memory of this node.
+/// Does an atomic operation on memory of this node.
 fn act_here(piece: &SharedPiece, kind: Kind, at: u64) -> Result<u64, AccessError> {
     check_here(piece, kind, at, 8)?;
     let word = piece.memory.word(piece.at + at)?;
@@ -421,7 +421,7 @@ fn act_here(piece: &SharedPiece, kind: Kind, at: u64) -> Result<u64, AccessError
     })
 }
 
-/// Checks an operation of this node against what is shared.
+/// Checks an operation of this node against the access and the bytes of the share.
 fn check_here(piece: &SharedPiece, kind: Kind, at: u64, bytes: usize) -> Result<(), AccessError> {
     check_access(piece.access, kind)?;
     check_place(piece.bytes, kind, at, bytes)

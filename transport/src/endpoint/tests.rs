@@ -39,7 +39,7 @@ fn sender(name: &str, link: &Arc<LinkHandle>) -> (RemoteSender, Arc<Peer>) {
     (RemoteSender::new(peer.clone(), request), peer)
 }
 
-/// A tell of so many bytes, and how often it was archived.
+/// A tell of `bytes` bytes, and how often it was archived.
 struct Letter {
     bytes: usize,
     archived: usize,
@@ -97,8 +97,8 @@ fn a_send_that_is_dropped_in_line_leaves_its_place_to_the_next() {
     assert!(second.is_sent(&one));
 }
 
-/// The archive waits, not the work: also where the link ends that it waited at, and while there is
-/// none.
+/// A waiting send keeps its archive instead of writing it again, even if its link ends and while
+/// there is none.
 #[test]
 fn a_send_goes_on_over_the_next_link_with_its_archive() {
     let link = opened(&[("other", 0), ("one", 1)]);

@@ -12,9 +12,9 @@ use crate::memory::buffer;
 use crate::mesh::Peer;
 use crate::note::Note;
 
-/// A place in the lines that the tasks of a sender wait in, and the archive of what is to be sent.
-/// Give the same one to every poll of the same send; when that is ready it is as new. Dropping it
-/// gives the place up.
+/// A send's place in the wait queues, and the archive of its message. Give the same one to every
+/// poll of the same send; when the send is ready, it is as good as new. Dropping it gives the place
+/// up.
 #[derive(Default)]
 pub struct Waiter(Option<Box<WaitState>>);
 
@@ -52,8 +52,8 @@ thread_local! {
 
 type Spare = Vec<Box<WaitState>>;
 
-/// Waits that have ended of which a thread keeps the memory, and how much of each archive: a task
-/// that waited once is likely to wait again.
+/// Ended waits whose memory a thread keeps, and how much of each archive: a task that waited once
+/// is likely to wait again.
 const SPARE_MAX: usize = 32;
 const SPARE_ARCHIVE_BYTES_MAX: usize = 1024;
 
@@ -70,7 +70,7 @@ impl Waiter {
         self.0.is_none()
     }
 
-    /// Has the send wait for a link as long as it takes, also while the node is down.
+    /// Makes the send wait for a link as long as it takes, even while the node is down.
     pub fn wait_for_link(&mut self) {
         self.state().patient = true;
     }
@@ -97,8 +97,8 @@ impl Waiter {
         }
     }
 
-    /// Returns the note that is to travel with the message, once its archive was written: for when
-    /// it is to be written again, in another form.
+    /// Returns the note that travels with the message, once its archive was written, for an archive
+    /// in another form.
     #[inline]
     pub fn note(&self) -> Option<Note> {
         self.0.as_ref()?.note.clone()
@@ -112,12 +112,12 @@ impl Waiter {
         }
     }
 
-    /// Takes its place; the send has none until it is given one again.
+    /// Takes the place; the send has none until it is put back.
     pub(super) fn take_place(&mut self) -> Place {
         self.0.as_mut().map(|waiting| std::mem::take(&mut waiting.place)).unwrap_or_default()
     }
 
-    /// Gives it back the place that was taken.
+    /// Puts back the place that was taken.
     pub(super) fn put_place(&mut self, place: Place) {
         if let Some(waiting) = self.0.as_mut() {
             waiting.place = place;
@@ -132,7 +132,7 @@ impl Waiter {
         }
     }
 
-    /// Returns its state, which it has from now on.
+    /// Returns its state; creates it if there is none.
     pub(super) fn state(&mut self) -> &mut WaitState {
         self.0.get_or_insert_with(|| SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
     }

@@ -1,11 +1,10 @@
-//! One body of tests for every fabric: what the contract ([`PV-1` to `PV-12`](super), and from
-//! [`PV-13`](super::one_sided) on) promises,
-//! asked of a pair of connected queue pairs.
+//! One body of tests for every fabric: the promises of the contract ([`PV-1` to `PV-12`](super),
+//! and from [`PV-13`](super::one_sided) on), checked on a pair of connected queue pairs.
 //!
-//! A case takes only what the contract promises: it allows notifications that are spurious, and no
-//! fabric may be kinder than the others. It waits by arming, polling and waiting, never by time.
-//! Where google/rdma-unit-test has the case, it has that name. The names are those of the
-//! checked-in list `tests/softroce/conformance.txt`, which may only grow.
+//! A case relies on the contract alone: it allows spurious notifications, and no fabric may be
+//! kinder than the others. It waits by arming, polling and waiting, never by time. A case that
+//! google/rdma-unit-test has, too, has the same name there. The checked-in list
+//! `tests/softroce/conformance.txt`, which may only grow, holds the names.
 //!
 //! A fabric takes part by implementing [`Pairs`] and by making tests of the cases:
 //!
@@ -92,8 +91,8 @@ pub(crate) async fn bounded(name: &str, case: impl Future<Output = ()>) {
         .unwrap_or_else(|_| panic!("{name}: waited for something that never came"));
 }
 
-/// The list that may only grow names what every fabric runs. The laboratory compares it with what
-/// has run there.
+/// The checked-in list, which may only grow, names every case. The laboratory compares it with the
+/// cases that have run there.
 #[test]
 fn the_checked_in_list_names_every_case() {
     macro_rules! names {

@@ -1,5 +1,5 @@
-//! One-sided access: a queue pair over which each side reads and writes what the other one granted
-//! it of its memory, without a message to the other's software.
+//! One-sided access: a queue pair over which each side reads and writes memory that the other side
+//! granted it, without a message to the other side's software.
 //!
 //! It stands beside the [`QueuePair`](super::QueuePair) of a link, is opened when it is first used,
 //! and keeps the shape and the words of verbs, where the devices execute the operations. A fabric
@@ -9,32 +9,32 @@
 //!
 //! # The contract
 //!
-//! What [the fabric's](super) contract says of tokens, errors, closing and notifications holds
-//! here, too (PV-2, PV-7, PV-8, PV-10). Beyond it:
+//! The rules of [the fabric's](super) contract about tokens, errors, closing and notifications hold
+//! here, too (PV-2, PV-7, PV-8, PV-10). Beyond them:
 //!
 //! - **PV-13 grants**: memory is reached by the [`Key`] of a [`Grant`] alone, within its bytes,
 //!   with the access that it gives, and only over the queue pair that made it. When the drop of the
 //!   grant, or of the queue pair, has returned, no operation of the peer reads or writes that
 //!   memory any more.
 //! - **PV-14 order**: operations are executed at the peer in the order they were posted, and their
-//!   outcomes come in that order. An outcome that is a success says that it is done: what a read
-//!   brought lies in the slot, what a write brought lies in the peer's memory. A read that has no
-//!   outcome yet may find what a *later* write of the same side wrote.
+//!   outcomes come in that order. When the outcome is a success, the bytes of a read lie in the
+//!   slot and the bytes of a write in the peer's memory. A read that has no outcome yet may see the
+//!   bytes of a *later* write of the same side.
 //! - **PV-15 words**: an operation never tears an aligned 64-bit word of shared memory, on verbs as
 //!   far as the device keeps to that. Of longer pieces a reader may find some words from before a
 //!   write and others from after it.
 //! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word,
-//!   and are atomic with those of all queue pairs of the same [`Executor`]: a device, or the
-//!   processor of the owner. What the owner's threads do to the word by atomic instructions is
-//!   atomic with what the processor executes, and with nothing else.
+//!   and are atomic with such operations of all queue pairs of the same [`Executor`]: a device, or
+//!   the processor of the owner. Atomic instructions of the owner's threads on the word are atomic
+//!   with operations that the processor executes, and with no others.
 //! - **PV-17 notices**: after a write with a notice is done, the peer's owner polls
-//!   [`Outcome::Notice`]; it then reads what that write, and all before it, wrote. As many notices
-//!   as [`OneSidedConfig::notices`] may wait to be polled: a write whose notice finds no place ends
-//!   with [`Status::RnrRetryExceeded`], and its bytes may have been written.
+//!   [`Outcome::Notice`], and then sees the bytes of that write and of all before it. Up to
+//!   [`OneSidedConfig::notices`] notices may wait to be polled: a write whose notice finds no place
+//!   ends with [`Status::RnrRetryExceeded`], and its bytes may have been written.
 //! - **PV-18 refusals**: an operation that PV-13 forbids changes nothing, brings nothing, and ends
-//!   both queue pairs; its own status is [`Status::RemoteAccess`]. Those posted after it are not
-//!   executed. So one side's mistake never costs the peer more than this queue pair. (One that a
-//!   grant's end meets under way may have written a part.)
+//!   both queue pairs; its own status is [`Status::RemoteAccess`]. Operations posted after it are
+//!   not executed. So one side's mistake never costs the peer more than this queue pair. (A write
+//!   that is under way when its grant ends may have written a part.)
 //! - **PV-19 unknown ends**: of operations that end with any status but success and `RemoteAccess`,
 //!   no side can tell whether they were executed; each was executed at most once.
 //!
@@ -42,8 +42,8 @@
 //!
 //! - That operations are executed while the peer's owner calls neither [`OneSided::poll`] nor
 //!   [`OneSided::poll_ready`].
-//! - That the owner's threads find what a write brought before a notice that was posted after it: a
-//!   device may answer before the memory has it.
+//! - That the owner's threads see the bytes of a write before a notice that was posted after it: a
+//!   device may answer before they are in the memory.
 //! - That the owner learns of a refusal (PV-18) before it uses the queue pair, if it asked
 //!   for no notices; or of a notice that found no place.
 //! - That an operation ends when the peer is gone: its answer may never come. The owner closes the
@@ -80,25 +80,25 @@ pub struct OneSidedConfig {
     pub binding: Vec<u8>,
 }
 
-/// What executes operations on granted memory. Atomic ones of one executor are atomic with each
-/// other (PV-16).
+/// The executor of operations on granted memory. Atomic operations of one executor are atomic with
+/// each other (PV-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Executor {
-    /// The processor of the memory's owner, by atomic instructions: the same as of other threads.
+    /// The processor of the memory's owner, by the same atomic instructions as its other threads.
     Processor,
-    /// The device of this name, of the owner's machine. When it says that a write is done, the
-    /// owner's threads may not see it before an operation that reads, and comes after it, is done.
+    /// The device of this name, of the owner's machine. It may say that a write is done before the
+    /// owner's threads see it; they see it once a later operation that reads is done.
     Device(Arc<str>),
 }
 
-/// What a peer may do with granted memory.
+/// The operations that a peer may do on granted memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// It may read.
     pub read: bool,
     /// It may write.
     pub write: bool,
-    /// It may do what is atomic.
+    /// It may do atomic operations.
     pub atomic: bool,
 }
 
@@ -119,10 +119,10 @@ pub struct Grant {
     _held: Box<dyn Any + Send + Sync>,
 }
 
-/// The answer of a fabric that has memory locked for it: it is made, or a device has yet to lock
-/// the memory, which takes fractions of a second for each GiB.
+/// The result of a request for locked memory: it is made, or a device has yet to lock the memory,
+/// which takes fractions of a second for each GiB.
 pub enum Making<T> {
-    /// It is made, or refused: when that is not in the memory, or the fabric does not take it.
+    /// It is made, or refused: the request does not fit the memory, or the fabric does not take it.
     Done(Result<T, FabricError>),
     /// Makes it, on a thread that may block, and without a lock that others wait for.
     Slow(Box<dyn FnOnce() -> Result<T, FabricError> + Send>),
@@ -142,16 +142,16 @@ pub struct Locked {
 /// One operation on the peer's memory.
 #[derive(Debug)]
 pub struct Operation {
-    /// The bytes to be written lie at its front, and those that are read will; it comes back with
-    /// the outcome. An atomic operation leaves the word's old value in its first 8 bytes.
+    /// Holds the bytes to write, or receives the bytes read, at its front; it comes back with the
+    /// outcome. An atomic operation leaves the word's old value in its first 8 bytes.
     pub slot: Slot,
-    /// How many bytes; 8 for what is atomic.
+    /// How many bytes; 8 for an atomic operation.
     pub bytes: u32,
     /// Which memory.
     pub key: Key,
     /// The first byte of the operation, counted from the first one of the grant.
     pub at: u64,
-    /// What is to be done.
+    /// The kind of operation, with its operands.
     pub kind: Kind,
 }
 
@@ -168,25 +168,25 @@ pub enum Kind {
     FetchAdd(u64),
     /// Writes `new` to a word that is `expected`.
     CompareAndSwap {
-        /// What the word has to be.
+        /// The value that the word must have.
         expected: u64,
-        /// What it is then.
+        /// The value that it gets.
         new: u64,
     },
 }
 
-/// What a poll brings.
+/// A result of a poll.
 #[derive(Debug)]
 pub enum Outcome {
-    /// An operation has ended; its slot is the caller's again. After an error nothing that lies in
-    /// it means anything.
+    /// An operation has ended; its slot is the caller's again. After an error its bytes are
+    /// meaningless.
     Done {
         /// The slot that was posted.
         slot: Slot,
-        /// How it ended. Anything but [`Status::Success`] is terminal for the queue pair.
+        /// The result. Any status but [`Status::Success`] is terminal for the queue pair.
         status: Status,
     },
-    /// The peer has written something, and tells this number (PV-17).
+    /// A write of the peer with this number as its notice is done (PV-17).
     Notice(u32),
     /// The queue pair has ended. Comes once, after the outcomes of all operations that were posted
     /// before.
@@ -220,17 +220,17 @@ pub trait Opening: Send {
 /// [`QueuePair`](super::QueuePair) has: one task calls `poll`, `arm` and `poll_ready`; any may call
 /// `grant` and `post` under the owner's lock.
 pub trait OneSided: Send {
-    /// Grants the peer access to `bytes` bytes from `at` on, a multiple of 8, of this memory, which
-    /// the grant keeps alive (PV-13). A device has the memory locked, and takes its time for it, as
-    /// [`Granting`] says: so grant a large piece once rather than a small one for each operation.
+    /// Grants the peer access to `bytes` bytes of this memory from `at` on, a multiple of 8. The
+    /// grant keeps the memory alive (PV-13). A device must lock the memory, which takes time
+    /// ([`Granting`]): so grant a large piece once rather than a small one for each operation.
     fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting;
 
-    /// Returns what executes the peer's operations on the memory of this side.
+    /// Returns the executor of the peer's operations on the memory of this side.
     fn executor(&self) -> Executor;
 
-    /// Lets the peer read these bytes, and nothing else, as long as the grant lives (PV-13).
-    /// Nothing writes them meanwhile. As for [`grant`](Self::grant) a device takes its time, and
-    /// refuses where it may not lock so much memory.
+    /// Grants the peer reads of these bytes, and of nothing else, as long as the grant lives
+    /// (PV-13). Nothing writes them meanwhile. As with [`grant`](Self::grant), a device takes time,
+    /// and refuses if it may not lock that much memory.
     fn lend(&mut self, bytes: &Arc<Buffer>) -> Granting;
 
     /// Makes memory for operations of this queue pair alone, of `bytes` bytes at least: a multiple
@@ -242,8 +242,8 @@ pub trait OneSided: Send {
         memory.slot
     }
 
-    /// Takes out what locks memory of which no slot is left: to be dropped on a thread that may
-    /// block, without a lock.
+    /// Removes the registrations of memory of which no slot is left: to be dropped on a thread that
+    /// may block, without a lock.
     fn take_unused(&mut self) -> Option<Box<dyn Send>> {
         None
     }
@@ -253,14 +253,14 @@ pub trait OneSided: Send {
         false
     }
 
-    /// Posts a batch with one doorbell. Takes what it accepts from the front of `batch`.
+    /// Posts operations with one doorbell. Removes the accepted ones from the front of `batch`.
     ///
     /// # Errors
     /// [`PostError`] about the first operation that is left in `batch`.
     fn post(&mut self, batch: &mut Vec<Operation>) -> Result<(), PostError>;
 
-    /// Takes up to `max` outcomes that are there now, appends them to `out` and says how many. With
-    /// 0, and `max` above 0, there are none, or a notification has come.
+    /// Appends up to `max` outcomes that are there now to `out` and returns their number. With 0,
+    /// and `max` above 0, there are none, or a notification has come.
     fn poll(&mut self, out: &mut Vec<Outcome>, max: usize) -> usize;
 
     /// Asks for one notification of an outcome that comes after this (PV-8).
@@ -297,10 +297,10 @@ impl Grant {
 }
 
 impl<T> Making<T> {
-    /// Returns what was asked for, which is made here, on a thread that may block.
+    /// Returns the result, making it now if need be: to be called on a thread that may block.
     ///
     /// # Errors
-    /// [`FabricError`] when what is asked for is not in the memory, or the device refuses.
+    /// [`FabricError`] when the request does not fit the memory, or the device refuses.
     pub fn finish(self) -> Result<T, FabricError> {
         match self {
             Making::Done(made) => made,
@@ -350,10 +350,10 @@ impl Access {
     pub const READ: Self = Access { read: true, write: false, atomic: false };
     /// Writes.
     pub const WRITE: Self = Access { read: false, write: true, atomic: false };
-    /// What is atomic.
+    /// Atomic operations.
     pub const ATOMIC: Self = Access { read: false, write: false, atomic: true };
 
-    /// Returns it as a number: 1 to read, 2 to write, 4 for what is atomic.
+    /// Returns the access as a sum of bits: 1 to read, 2 to write, 4 for atomic operations.
     pub fn bits(self) -> u8 {
         u8::from(self.read) | u8::from(self.write) << 1 | u8::from(self.atomic) << 2
     }
@@ -409,7 +409,7 @@ impl Operation {
     }
 }
 
-/// Checks that memory can be granted from `at` on, so many bytes of it.
+/// Checks that `bytes` bytes of the memory can be granted from `at` on.
 pub(super) fn check_grant(memory: &Words, at: u64, bytes: u64) -> Result<(), FabricError> {
     let (asked, limit) = (at.saturating_add(bytes), memory.bytes() as u64);
     if asked > limit {
@@ -426,7 +426,7 @@ impl fmt::Debug for Grant {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It lets its peer in: no log has to know it.
+        // A key gives its peer access, so it stays out of logs.
         f.write_str("Key")
     }
 }

@@ -110,8 +110,8 @@ pub fn try_run<T>(
     scenario: impl Future<Output = T>,
 ) -> Result<T, Stall> {
     let clock = Clock::new(world.0.clone(), limit);
-    // The world keeps wakers, and with them what is left of the runtime, which keeps these two:
-    // were they not weak, no world would ever be freed.
+    // The world keeps wakers, wakers keep the rest of the runtime, and the runtime keeps these two:
+    // if they were not weak, no world would ever be freed.
     let (parks, unparks) = (Arc::downgrade(&clock), Arc::downgrade(&clock));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -156,8 +156,8 @@ pub enum Stall {
 
 crate::debug_by_display!(Stall);
 
-/// Ends the log with its scenario, before the tasks that are left end (SI-2), and names the seed of
-/// one that panics.
+/// Ends the log with its scenario, before the remaining tasks end (SI-2), and prints the seed of a
+/// scenario that panics.
 struct Reporter(World);
 
 impl Drop for Reporter {

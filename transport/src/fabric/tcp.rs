@@ -9,13 +9,13 @@
 //!   it: so order holds (PV-3) and nothing waits at the receiver (PV-5).
 //! - **TC-4 hostile bytes** end the queue pair with [`Status::Corrupt`](super::Status::Corrupt).
 //!   Lengths are checked first, and nothing is allocated for what a peer says.
-//! - **TC-5 no allocation** for a frame, but where more are under way than ever before on its queue
+//! - **TC-5 no allocation** for a frame, unless more are under way than ever before on its queue
 //!   pair: an idle one keeps little memory.
-//! - **TC-6 acknowledgement**: acceptance travels with the next frame. By itself it is written when
-//!   64 frames are unacknowledged, at the close, before a refusal, and when the sender asks for it:
-//!   for every half of its send queue, and when its owner armed for any completion while a signaled
-//!   send is out. So a connection without traffic may stay unacknowledged for less than half of its
-//!   send queue, and no completion that is waited for is held back.
+//! - **TC-6 acknowledgement**: acceptance travels with the next frame. It gets a record of its own
+//!   when 64 frames are unacknowledged, at the close, before a refusal, and when the sender asks
+//!   for it: for every half of its send queue, and when its owner armed for any completion while a
+//!   signaled send is outstanding. So a connection without traffic may leave less than half of its
+//!   send queue unacknowledged, and no completion that its owner waits for is held back.
 //!
 //! The fabric `tcps` is the same over a sealed stream: see TC-7 in `seal`. Each end offers a
 //! part of a fresh key, and before the first record both ends prove by a Noise handshake
@@ -121,7 +121,7 @@ impl Fabric for TcpFabric {
         }
     }
 
-    /// What came is known when the runtime has looked at its sockets.
+    /// Returns [`Spins::ByTurns`] on a real wire: only the runtime notices that data has arrived.
     fn spins(&self) -> Spins {
         if self.wire.is_simulated() { Spins::Never } else { Spins::ByTurns }
     }

@@ -8,18 +8,18 @@
 //! - **VB-1 parents**: a thing made of another keeps that alive: queue pair, completion queue,
 //!   channel, and registration, protection domain, device are given back in this order.
 //! - **VB-2 registration**: a region is one slab, registered once with each domain that uses it,
-//!   for local writing only: with a device's domain as long as it is mapped from then on, with that
-//!   of one queue pair until no slot of it is left or the queue pair ends. Queue pairs for frames
-//!   grant peers no access at all.
+//!   for local writing only. A registration with a device's domain lasts as long as the region is
+//!   mapped; with the domain of one queue pair, until no slot of the region is left or the queue
+//!   pair ends. Queue pairs for frames grant peers no access at all.
 //! - **VB-3 outstanding**: a slot that was posted belongs to its queue pair until the device
 //!   completed the work request or the queue pair is destroyed; if neither can be had, for ever.
 //!   Callers are held to it by ownership (PV-2); between the parts here it is kept by the order in
 //!   which one value drops its fields, and by counted references, and tested in every order.
-//! - **VB-4 numbers of C** are integers here. One that this build does not know is an error, never
-//!   an enum without that value; the layouts of what both sides share are checked by a test.
+//! - **VB-4 numbers of C** are integers here. A number that this build does not know is an error,
+//!   never an enum without that value; the layouts of shared structures are checked by a test.
 //! - **VB-5 device events** end the queue pairs concerned, with a cause, whichever task reads them.
-//!   Those of a port that went down end when it has been down for a while: until then they may ride
-//!   it out. What else changes about ports is looked at when the next queue pair is opened.
+//!   Queue pairs of a port that went down end when it has been down for a while: until then they
+//!   may ride it out. Other changes of ports are looked at when the next queue pair is opened.
 //! - **VB-6 ends**: the first error destroys the queue pair, after what the device had completed
 //!   was taken; the rest is flushed here. So nothing waits for a device to flush.
 //! - **VB-7 deviations** of rxe are listed in `docs/ARCHITECTURE.md`. Two are seen here: a receive
@@ -27,15 +27,15 @@
 //!   failed. Both numbers mean PV-6 here, since what this fabric posts is well-formed. It tries for
 //!   ever where 7 times are asked for, so 6 is the default.
 //! - **VB-8 forks**: a child that is forked and executes another program, as
-//!   `std::process::Command` has it, disturbs no link, however long it takes. A child that goes on
-//!   in this program must use nothing of this fabric: what it has are copies.
+//!   `std::process::Command` does, disturbs no link, however long it takes. A child that goes on in
+//!   this program must use nothing of this fabric: it has only copies.
 //! - **VB-9 one-sided access**: a queue pair for it has a protection domain of its own, so that its
-//!   peer reaches what was granted over it and nothing else (PV-13). Each grant is a registration
-//!   with just the access that it gives. A device that has no reads or no atomic operations of 64
-//!   bits is not used for it.
+//!   peer reaches only memory that was granted over it (PV-13). Each grant is a registration with
+//!   just the access that it gives. A device that has no reads or no atomic operations of 64 bits
+//!   is not used for it.
 //! - **VB-10 revocation**: granted memory is kept until the device has given its registration back,
-//!   and for good if it refuses. From then on no packet of the peer finds it, as each is looked up
-//!   by its key; one that is being copied is waited for.
+//!   and forever if it refuses. After that no packet of the peer reaches the memory, as each packet
+//!   is looked up by its key; a packet that is being copied is waited for.
 
 mod completions;
 mod connected;
@@ -165,9 +165,9 @@ crate::debug_by_display!(NoVerbs);
 
 /// The verbs fabric.
 ///
-/// Child processes that execute another program, as those of [`std::process::Command`] do, may be
-/// started at any time. A process that was forked and goes on in this program must not use a fabric
-/// of its parent's, nor drop it.
+/// Child processes that execute another program, as [`std::process::Command`] starts them, may be
+/// started at any time. A process that was forked and goes on in this program must neither use nor
+/// drop a fabric of its parent.
 pub struct VerbsFabric {
     rails: Rails,
     config: VerbsConfig,
@@ -179,7 +179,7 @@ pub struct VerbsFabric {
 }
 
 impl VerbsFabric {
-    /// A fabric over what `config` allows of what this machine has.
+    /// Returns a fabric over the devices of this machine that `config` allows.
     ///
     /// # Errors
     /// [`NoVerbs`]; its survey says why each part cannot be used.
@@ -205,7 +205,7 @@ impl VerbsFabric {
         *turn
     }
 
-    /// Returns what a queue pair is given.
+    /// Returns the settings of a queue pair.
     fn settings(&self, rnr_retry: u8, turn: usize) -> Settings {
         Settings {
             first_packet: (self.entropy.u128() & 0xff_ffff) as u32,
@@ -268,8 +268,8 @@ impl Fabric for VerbsFabric {
         let Limits { send_queue_max, recv_queue_max, .. } = self.limits();
         check("operations", config.operations, send_queue_max)?;
         check("notices", config.notices, recv_queue_max)?;
-        // PV-17: a notice that finds no place is an error at once. (The way is that of the link: it
-        // has no turn of its own.)
+        // PV-17: a notice that finds no place is an error at once. (It takes the way of its link,
+        // so it needs no turn of its own.)
         let settings = self.settings(0, 0);
         Ok(Box::new(OneSidedOpening::new(self.rails.now(), config, settings)?))
     }

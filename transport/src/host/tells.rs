@@ -12,7 +12,7 @@ use crate::proto::header::{record_bytes, record_ordinal};
 
 /// Tells that arrived behind each other for one mailbox, the first one first. Created by the
 /// driver, which has checked their records; taken apart where they leave the mailbox. Dropping it
-/// gives back the room of those that are left.
+/// gives back the room of the tells that are left.
 pub struct Tells {
     lease: Lease,
     /// The place in the lease at which the next one's record begins.
@@ -63,7 +63,7 @@ impl Tells {
     }
 }
 
-/// Gives them one after the other, each with the receipt that gives its room back.
+/// Yields the tells in order, each with the receipt that gives its room back.
 impl Iterator for Tells {
     type Item = Delivery;
 

@@ -3,8 +3,8 @@
 //! - **AW-1 one asker**: a reply slot belongs to one asker from its ask's commit until the asker
 //!   has taken the answer or has gone; an answer that comes later meets no other asker.
 //! - **AW-2 reused**: slots are used again, so an ask allocates nothing once as many were pending.
-//! - **AW-3 all answered**: when the link ends, every slot whose asker waits gets an answer, also
-//!   that of an ask whose answer was read and could not be dispatched any more.
+//! - **AW-3 all answered**: when the link ends, every slot whose asker waits gets an answer, even
+//!   if the answer of the peer was read and could not be dispatched any more.
 
 use std::fmt;
 use std::future::Future;
@@ -120,7 +120,7 @@ impl ReplySlots {
         }
     }
 
-    /// Frees the slot (AW-1). Returns what was in it, to be dropped without the lock.
+    /// Frees the slot (AW-1). Returns its state, to be dropped without the lock.
     pub(super) fn remove(&mut self, asker: Asker) -> Option<SlotState> {
         let slot = self.find(asker)?;
         slot.generation = slot.generation.wrapping_add(1);
@@ -153,8 +153,8 @@ impl LinkHandle {
 }
 
 /// The answer to an ask, when it comes; the task that sent the ask is woken for it before this was
-/// polled, too. Dropping it gives the ask up: one that was not sent never will be, of another the
-/// peer is told, which then does not begin it, or drops its answer where it is made.
+/// polled, too. Dropping it gives the ask up: an ask that was not sent never will be; for any other
+/// the peer is told, and does not begin it, or drops its answer where it is made.
 ///
 /// # Errors
 /// [`ReplyLoss`] when there will be none: the link ended, or the other side refused or failed.

@@ -1,5 +1,5 @@
 //! The short way of a tell that has nothing to wait for, as most have; and the search for a message
-//! among those that a mailbox takes.
+//! among the messages that a mailbox accepts.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::open_request::{Accepted, Form, MessageForms, OpenRequest};
 use crate::steps::step;
 
 impl LinkHandle {
-    /// Commits a tell to a mailbox that is open and has room, and for which no other sender waits,
-    /// or in a burst (WQ-4); so do most. Returns false, with nothing done, where
-    /// [`attempt`](Self::attempt) has to find out what there is to wait for.
+    /// Commits a tell to a mailbox that is open and has room, if no other sender waits for it or
+    /// the tell is part of a burst (WQ-4); this serves most tells. Otherwise does nothing and
+    /// returns false: [`attempt`](Self::attempt) has to find out what there is to wait for.
     pub(crate) fn commit_at_once(
         &self,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
@@ -54,7 +54,7 @@ impl LinkHandle {
     }
 
     /// Returns the form in which a message is to be archived, as a place among its layouts: the
-    /// newest one that the mailbox accepts, if it is open.
+    /// newest form that the mailbox accepts, if it is open.
     pub(crate) fn form(
         &self,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
@@ -98,7 +98,7 @@ pub(super) fn find(
 }
 
 /// Looks at all rows. A sender that knows a newer form than the mailbox does this for each message:
-/// a hint that leads to an older form may be that of an earlier run of the peer.
+/// a hint that leads to an older form may be from an earlier run of the peer.
 #[cold]
 fn search(all: &[Accepted], message: &MessageForms, is_asked: bool) -> Result<Found, Unsent> {
     // There are at most `ACCEPTED_MAX`.

@@ -50,7 +50,7 @@ impl LinkHandle {
         &self.signals
     }
 
-    /// Returns what has [passed](Self::has_passed) when all that is committed now was written.
+    /// Returns a fence that [passes](Self::has_passed) when all committed so far was written.
     pub(crate) fn fence(&self) -> Fence {
         self.state.lock().send_queue.fence()
     }
@@ -150,14 +150,14 @@ impl LinkHandle {
             self.answer(asker, Err(ReplyLoss::Late));
         }
         if dropped {
-            // A mailbox that closes may have waited for it, of which the driver alone tells the
-            // peer: it may be a sender that has dropped it.
+            // A mailbox that closes may have waited for the dropped message. A sender may have
+            // dropped it, and only the driver tells the peer of the end.
             self.signals.wake();
         }
         (transmit, more)
     }
 
-    /// Takes what came of a message that a device has registered, later than it was asked to.
+    /// Takes the result of registering a message with a device that took a while to do so.
     fn lent(&self, number: u16, lent: Result<LentMemory, NotLent>) {
         let mut state = self.state.lock();
         state.send_queue.lent(number, lent);
@@ -205,14 +205,14 @@ impl LinkHandle {
         requests
     }
 
-    /// Fetches what the peer has lent; what comes of it is among the
+    /// Fetches a message that the peer has lent; the result comes with the
     /// [requests](Self::take_requests).
     pub(crate) fn fetch(self: &Arc<Self>, lent: Lent) {
         let link = self.clone();
         self.reach.fetch(lent, move |fetched| {
             step!(any fetched.is_ok().then_some(crate::steps::Step::Fetched));
-            // A link that has ended has no driver to take it: that is looked at with what its end
-            // empties, and what nobody takes is dropped without the lock.
+            // An ended link has no driver to take the result. This is checked under the lock under
+            // which its end empties the requests; the result is dropped without the lock.
             let left = link.request(|requests| {
                 if link.has_ended() {
                     return Some(fetched);
@@ -224,8 +224,8 @@ impl LinkHandle {
         });
     }
 
-    /// Looks after one-sided access to the peer. What is lent to it and was not answered in time is
-    /// taken back (LO-4). Called by the session now and then.
+    /// Looks after one-sided access to the peer, and takes back loans that were not answered in
+    /// time (LO-4). Called by the session now and then.
     pub(crate) fn look_at_reach(&self, both_run: bool) {
         if let Some(ended_before) = self.reach.look(both_run) {
             let mut state = self.state.lock();
@@ -233,7 +233,7 @@ impl LinkHandle {
             let returned = state.send_queue.take_returned();
             self.count_loans(&mut state);
             self.finish(state);
-            // A mailbox that closes may have waited for one that goes in parts now.
+            // A mailbox that closes may have waited for a message that now goes in parts.
             self.signals.wake();
             drop(returned);
         }
@@ -293,7 +293,7 @@ impl LinkHandle {
         }
     }
 
-    /// Ends the link (LN-3): asks fail, waiters wake, and what was committed is given back.
+    /// Ends the link (LN-3): asks fail, waiters wake, and committed messages are given back.
     pub(crate) fn end(
         &self,
         proto: &mut proto::link::LinkProtocol,

@@ -10,7 +10,7 @@ use crate::mutants::planted;
 use crate::proto::send_queue::{Notice, Room};
 
 impl State {
-    /// Takes a sender out of its line; what it was granted and did not use goes to the next.
+    /// Takes a sender out of its line; granted room that it did not use goes to the next.
     pub(super) fn leave(&mut self, place: Option<usize>) {
         let Some(key) = place else { return };
         let line = self.waiting.line(key);
@@ -91,8 +91,8 @@ impl State {
         self.send_queue.sweep();
     }
 
-    /// Moves a sender that waited for a mailbox to be open to the line for its room. One that takes
-    /// no room waits for nothing more: it is granted.
+    /// Moves a sender that waited for a mailbox to be open to the line for its room. A sender that
+    /// takes no room waits for nothing more: it is granted.
     fn move_to_mailbox(&mut self, key: usize, mailbox: u32, now: Instant) {
         let at = self.send_queue.at(mailbox);
         if at.closed {
@@ -147,14 +147,14 @@ impl State {
         }
     }
 
-    /// Grants room at a mailbox to so many at most, in the order of the line (LN-2, WQ-2, WQ-3).
-    /// Returns how many it granted room.
+    /// Grants room at a mailbox to at most `most` senders, in the order of the line (LN-2, WQ-2,
+    /// WQ-3). Returns how many it granted room.
     fn grant(&mut self, mailbox: u32, most: usize, now: Instant) -> usize {
         let mut granted = 0;
         if planted!(WakeAll) {
             self.waiting.wake_all();
         }
-        // Senders that wait at one that closed are told so by its own notice.
+        // Senders that wait at a closed mailbox are told by its own notice.
         let open = self.send_queue.is_open(mailbox);
         while open
             && granted < most
@@ -210,7 +210,7 @@ impl State {
         }
     }
 
-    /// Puts a mailbox at the end of those that wait for the link's window.
+    /// Appends a mailbox to the queue of mailboxes that wait for the link's window.
     pub(super) fn wait_for_link(&mut self, mailbox: u32) {
         let at = mailbox as usize;
         if at >= self.is_for_link.len() {

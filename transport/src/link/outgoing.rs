@@ -40,7 +40,7 @@ pub(crate) struct Hint {
     pub(crate) ordinal: u16,
 }
 
-/// The place of a message among those that a mailbox accepts, and the form that it has there.
+/// The place of a message among those a mailbox accepts, and the form that it has there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) ordinal: u16,
@@ -59,10 +59,10 @@ pub enum SendKind {
         /// Time at which the asker gives up. The time that is left until then travels with the ask.
         deadline: Option<Instant>,
     },
-    /// As [`Ask`](SendKind::Ask); what is behind it in its line is committed after it, whichever
+    /// As [`Ask`](SendKind::Ask); messages behind it in its line are committed after it, whichever
     /// task runs first.
     LeadingAsk {
-        /// As of [`Ask`](SendKind::Ask).
+        /// The same as for [`Ask`](SendKind::Ask).
         deadline: Option<Instant>,
     },
     /// A signal, see [`Inbox::signal`](crate::Inbox::signal), after every message that was
@@ -80,7 +80,7 @@ impl SendKind {
         matches!(self, SendKind::Ask { .. } | SendKind::LeadingAsk { .. })
     }
 
-    /// Returns true if what is behind it in its line is committed after it.
+    /// Returns true if messages behind it in its line are committed after it.
     pub(super) fn leads(self) -> bool {
         matches!(self, SendKind::LeadingAsk { .. })
     }

@@ -64,7 +64,7 @@ impl Replier {
     }
 
     /// Returns true if the asker has taken its ask back, or the link has ended: then the answer
-    /// need not even be made. (One that is made too late is dropped before it is sent.)
+    /// need not even be made. (An answer that is made too late is dropped before it is sent.)
     pub fn is_given_up(&self) -> bool {
         self.link.has_ended()
             || self.link.state.lock().send_queue.open_asks.is_cancelled(self.correlation)
@@ -112,10 +112,10 @@ impl Replier {
         Poll::Pending
     }
 
-    /// Sends the answer; a large archive's memory is taken. One that is larger than one of the two
-    /// nodes takes is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded
-    /// by the asks. A layer that begins asks and answers them later may so have an answer of any
-    /// size wait for each that it began before [there was no room](Self::poll_room).
+    /// Sends the answer; takes the memory of a large archive. An answer that is larger than either
+    /// node takes is replaced by [`TOO_LARGE`](Self::TOO_LARGE). Never waits: answers are bounded
+    /// by the asks. So a layer that begins asks and answers them later may have an answer of any
+    /// size waiting for each ask that it began before [there was no room](Self::poll_room).
     pub fn send(mut self, archive: &mut AlignedVec<16>) {
         if archive.len() > self.link.archive_max() {
             self.finish(Self::TOO_LARGE, &mut AlignedVec::new());

@@ -14,7 +14,7 @@ use crate::open_request::{MessageForms, OpenRequest};
 use crate::proto::send_queue::Room;
 
 impl LinkHandle {
-    /// Takes one step of a reservation of room for a message of so many bytes: committed says that
+    /// Takes one step of a reservation of room for a message of `bytes` bytes: committed says that
     /// `place` has the room, until it is given to [`commit_reserved`](Self::commit_reserved) or
     /// [`forget`](Self::forget) (WQ-3). Waits as [`attempt`](Self::attempt) does.
     pub(crate) fn reserve(
@@ -66,9 +66,8 @@ impl LinkHandle {
         }
     }
 
-    /// Commits a tell to room that was reserved, in the form that
-    /// [`reserved_form`](Self::reserved_form) says. One that is larger than what was reserved needs
-    /// more room at this moment.
+    /// Commits a tell to reserved room, in the form that [`reserved_form`](Self::reserved_form)
+    /// says. A tell that is larger than the reserved room needs more room at this moment.
     ///
     /// # Errors
     /// [`Unsent`]: `Full` where a larger message finds no room, `LinkDown` where the link has ended
@@ -96,7 +95,7 @@ impl LinkHandle {
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
         let mut want =
             Want { message: *message, ordinal: hint.ordinal, kind: SendKind::Tell, bytes };
-        // OU-2: nothing goes to a mailbox before what it accepts is known.
+        // OU-2: nothing is sent to a mailbox before it is known which messages it accepts.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
             let line = Line::Opening(outlet);
             *place = Some(state.waiting.join(line, waker.clone(), want, Some(WaitsFor::Opening)));
@@ -116,7 +115,7 @@ impl LinkHandle {
             Some(_) => WaitsFor::MailboxWindow,
         };
         let is_granted = lacking == Some(Room::Yes);
-        // It is not to be woken for what it has.
+        // It must not be woken for room that it has.
         let waker = if is_granted { Waker::noop() } else { waker };
         let key = state.waiting.join(line, waker.clone(), want, Some(for_what));
         *place = Some(key);

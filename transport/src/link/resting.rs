@@ -3,8 +3,8 @@
 //! - **LN-5 at rest**: a link rests only where nothing is queued, unanswered or leased, and no
 //!   sender and no reservation waits or holds room; while it rests nothing is committed. So when
 //!   both sides rest there is no message that their goodbyes could cross. A sender that comes
-//!   meanwhile waits, patient or not, until the link goes on or has ended; one that does not wait
-//!   finds it full. A wait for an end begins, and goes on on the next link.
+//!   meanwhile waits, patient or not, until the link goes on or has ended; a sender that does not
+//!   wait finds it full. A wait for a mailbox's end begins, and goes on on the next link.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,7 +19,7 @@ use crate::mutants::planted;
 use crate::open_request::{MessageForms, OpenRequest};
 
 impl LinkHandle {
-    /// Has the link rest, if nothing uses it. Returns true if it does.
+    /// Puts the link to rest, if nothing uses it. Returns true if it rests.
     pub(crate) fn rest(&self) -> bool {
         // Not under the state's lock: the reach's is held for as long as a device takes (LN-1).
         let reach_rests = self.reach.rest();
@@ -40,12 +40,12 @@ impl LinkHandle {
         state.waiting.take_joined() || !state.is_unused() || reached
     }
 
-    /// Has the link go on after a rest. Wakes all that wait for it.
+    /// Ends the link's rest. Wakes all tasks that wait for it.
     pub(crate) fn end_rest(&self) {
         self.reach.end_rest();
         let mut state = self.state.lock();
         state.resting = false;
-        // Those that lead stand in line already.
+        // Sends that lead (WQ-5) stand in line already.
         let lines: Vec<_> = state.waiting.lines().map(|waited| waited.line).collect();
         for line in lines {
             if let Line::Room(mailbox) = line {
@@ -57,8 +57,8 @@ impl LinkHandle {
         self.finish(state);
     }
 
-    /// Takes a step of a send while the link rests. One that leads (WQ-5) stands in line already,
-    /// so that what its task sends next does not pass it should the link go on.
+    /// Takes a step of a send while the link rests. A send that leads (WQ-5) stands in line
+    /// already, so that later sends of its task do not pass it should the link go on.
     pub(super) fn attempt_at_rest(
         &self,
         state: &mut State,

@@ -1,4 +1,4 @@
-//! Sending: one step of a sender, and what it waits for in between.
+//! Sending: one step of a sender, and the lines in which it waits between steps.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -42,8 +42,8 @@ pub enum Awaited {
     Reply(PendingReply),
     /// Its fate: it was a tell to be confirmed.
     Fate(Confirmation),
-    /// Nothing: it was a look-up, and this is the request for exactly the mailbox that was found,
-    /// and what that accepts.
+    /// Nothing: it was a look-up. The request is for exactly the mailbox that was found, with the
+    /// messages it accepts.
     Found(Arc<OpenRequest>, Arc<[Accepted]>),
 }
 
@@ -141,7 +141,7 @@ impl LinkHandle {
             return wait(state, Line::Opening(look_up), hint.ordinal, WaitsFor::Opening);
         }
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
-        // OU-2: nothing goes to a mailbox before what it accepts is known.
+        // OU-2: nothing is sent to a mailbox before it is known which messages it accepts.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
             // It waits with its newest form, than which no earlier one is larger: so the room that
             // it will be granted is enough for each.
@@ -171,8 +171,8 @@ impl LinkHandle {
                 self.commit(state, (mailbox, found), outgoing, waker)
             }
             lacking => {
-                // Also where the sender does not wait: it comes again, and there would be no room
-                // for ever if the peer had no reason to report what little was taken.
+                // Even if the sender does not wait: it tries again, and would never find room if
+                // the peer had no reason to report the few messages that were taken.
                 state.send_queue.say_blocked(mailbox, lacking);
                 if waker.is_some() && lacking == Room::NotInLink {
                     state.wait_for_link(mailbox);
@@ -233,8 +233,8 @@ impl LinkHandle {
                 }
                 let bytes = outgoing.archive.len() as u32;
                 if bytes != want.bytes {
-                    // It has another form now. The room is free again under this lock: so it is
-                    // there for a smaller one. A larger one takes its turn anew.
+                    // It has another form now. The room is free again under this lock, so it is
+                    // there for a smaller message. A larger one takes its turn again.
                     state.send_queue.release(mailbox, want.bytes);
                     if bytes > want.bytes {
                         return self.begin(state, (request, hint), outgoing, place, waker);
@@ -325,7 +325,7 @@ impl LinkHandle {
         let mut state = self.state.lock();
         let told = place.and_then(|key| state.waiting.outcome(key));
         let attempt = match (*place, told) {
-            // What the link heard counts also when it has ended since.
+            // A reason that the link heard counts even if the link has ended since.
             (_, Some(why)) => {
                 state.leave(place.take());
                 Attempt::Failed(why)

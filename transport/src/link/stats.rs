@@ -27,7 +27,7 @@ pub struct LinkStats {
     pub window_stalls: u64,
     /// Times messages had to wait for credits.
     pub credit_stalls: u64,
-    /// Time that senders, and what they committed, waited.
+    /// Time that senders, and their committed messages, waited.
     pub waits: WaitStats,
     /// Messages that the peer refused.
     pub refusals: u64,
@@ -49,36 +49,36 @@ pub struct LinkStats {
 pub struct FetchStats {
     /// Those of the peer that were read from its memory.
     pub fetched: u64,
-    /// Those that the peer had lent, and that came in parts after all.
+    /// Messages and answers that the peer had lent, and that came in parts after all.
     pub refused: u64,
-    /// Those of this node.
+    /// Loans of this node.
     pub loans: LoanStats,
 }
 
-/// The messages and answers of a link that are long enough to be lent: those that were, and the
-/// reasons for which others went in parts; part of [`FetchStats`].
+/// The messages and answers of a link that are long enough to be lent: how many were, and why
+/// others went in parts; part of [`FetchStats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoanStats {
-    /// Those that the peer was told to read.
+    /// Messages and answers that the peer was told to read.
     pub lent: u64,
     /// Bytes of those.
     pub lent_bytes: u64,
     /// Of those, the ones whose memory the peer does not need any more: it has read it, or refused
     /// to.
     pub returned: u64,
-    /// Those that the peer refused to read: its node lands as much as it may, or its device failed.
+    /// Loans that the peer refused to read: its node lands as much as it may, or its device failed.
     pub not_fetched: u64,
-    /// Those that went in parts because there was no queue pair for one-sided access yet.
+    /// Messages that went in parts because there was no queue pair for one-sided access yet.
     pub not_ready: u64,
-    /// Those that went in parts because this link, or this node, lent as much as it may.
+    /// Messages that went in parts because this link, or this node, lent as much as it may.
     pub no_room: u64,
-    /// Those that went in parts because their memory could not be registered.
+    /// Messages that went in parts because their memory could not be registered.
     pub not_registered: u64,
-    /// Those that went in parts untried, since others had not been registered or read before.
+    /// Messages that went in parts untried, since others had not been registered or read before.
     pub paused: u64,
 }
 
-/// Time that the senders of a link, and what they committed, waited; part of [`LinkStats`].
+/// Time that the senders of a link, and their committed messages, waited; part of [`LinkStats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitStats {
     /// Microseconds that senders waited in line for a mailbox, to be opened or to have room in its
@@ -115,7 +115,7 @@ macro_rules! counters {
         pub(crate) struct Counters { $(pub(crate) $name: AtomicU64),* }
 
         impl Counters {
-            /// Returns what has been carried so far.
+            /// Returns how many messages have been carried so far.
             pub(crate) fn carried(&self) -> Carried {
                 Carried {
                     sent: self.messages_sent.load(Ordering::Relaxed),

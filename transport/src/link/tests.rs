@@ -125,7 +125,7 @@ fn open(link: &LinkHandle, name: &str, index: u32, window: WindowSize) {
     link.finish(state);
 }
 
-/// The peer has taken a message of so many bytes from a mailbox.
+/// The peer has taken a message of `bytes` bytes from a mailbox.
 pub(crate) fn take(link: &LinkHandle, mailbox: u32, bytes: u32) {
     let mut state = link.state.lock();
     state.send_queue.release(mailbox, bytes);
@@ -161,7 +161,7 @@ fn senders_by_two_references_stand_in_one_line() {
     assert_eq!(link.view().waiting.iter().map(|line| line.senders).collect::<Vec<_>>(), [2]);
 }
 
-/// LN-2: the next one in line may need less room than the one that left.
+/// LN-2: the next sender in line may need less room than the sender that left.
 #[test]
 fn the_next_in_line_goes_on_when_the_first_one_leaves() {
     let link = opened(&[("one", 0)]);
@@ -173,7 +173,7 @@ fn the_next_in_line_goes_on_when_the_first_one_leaves() {
     assert!(small.commits(&link));
 }
 
-/// WQ-3: what was granted and not used goes to the next.
+/// WQ-3: room that was granted and not used goes to the next sender.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn room_that_was_granted_and_not_used_goes_to_the_next() {
@@ -232,8 +232,8 @@ async fn a_burst_is_a_few_messages_and_tasks_that_do_not_run_hold_up_no_other() 
     assert!(Sender::new("one", 1).commits_at_once(&link));
 }
 
-/// WQ-1, WQ-4: a line whose room is granted in parts grows by those that waited for another name to
-/// be opened. The oracle is the number of senders that are granted room.
+/// WQ-1, WQ-4: a line whose room is granted in parts grows by senders that waited for another name
+/// to be opened. The oracle is the number of senders that are granted room.
 #[test]
 fn senders_by_a_second_name_join_a_line_of_which_a_part_was_granted() {
     let window = WindowSize { messages: 128, bytes: 1000 };
@@ -275,7 +275,7 @@ fn an_archive_may_be_so_much_longer_than_the_limit_and_no_more() {
     assert_eq!((bytes, limit), (most + 1, 1 << 20));
 }
 
-/// AS-1: and what was reserved for it is free again.
+/// AS-1: and the room reserved for it is free again.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn one_ask_too_many_fails_and_leaves_its_room_to_others() {
@@ -335,8 +335,8 @@ fn senders_by_one_name_share_a_line_before_it_is_open() {
     assert_eq!(woken, [1, 1, 1, 1, 0, 0], "the window is of four");
 }
 
-/// The number of messages in all mailboxes is bounded, as their bytes are; and a mailbox in which
-/// nothing waits takes one all the same.
+/// The number of messages in all mailboxes is bounded, as their bytes are; a mailbox in which
+/// nothing waits still takes one.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn so_many_messages_wait_in_all_mailboxes_and_one_in_each() {
@@ -354,7 +354,7 @@ fn so_many_messages_wait_in_all_mailboxes_and_one_in_each() {
     assert!(third.waits(&link), "one does now");
 }
 
-/// LN-2: room in the link's window wakes those that have room, and no others.
+/// LN-2: room in the link's window wakes the senders that have room, and no others.
 #[test]
 fn room_in_the_links_window_wakes_only_those_it_is_for() {
     let link = opened(&[("one", 0), ("other", 1)]);
@@ -386,7 +386,7 @@ fn a_mailbox_that_is_taken_from_leaves_the_link_window_to_others() {
     assert!(of_one[0].waits(&link), "its mailbox is full");
     assert!(of_other.waits(&link), "the link is");
     assert!(of_one[1..].iter_mut().all(|sender| sender.waits(&link)));
-    // One message of the first mailbox is off: the room goes to the one that waited for the link.
+    // One message of the first mailbox is off: a sender that waited for the link has its room.
     take(&link, 0, 300);
     assert_eq!((of_other.woken(), of_one[0].woken()), (1, 0));
     assert!(of_other.commits(&link));
@@ -396,7 +396,7 @@ fn a_mailbox_that_is_taken_from_leaves_the_link_window_to_others() {
     assert_eq!((of_one[0].woken(), of_one[1].woken()), (1, 0));
 }
 
-/// A sender that does not wait has the peer told all the same: it would find no room for ever.
+/// A sender that does not wait tells the peer that it is blocked, too, or it would never find room.
 #[test]
 fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
     let link = opened(&[("one", 0)]);

@@ -9,7 +9,7 @@ use super::{LinkHandle, State};
 use crate::open_request::OpenRequest;
 use crate::proto::send_queue::Room;
 
-/// A snapshot of a link: what waits to be sent, the leases of its slots, and the senders that wait.
+/// A snapshot of a link: its queued messages, the leases of its slots, and the senders that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkView {
     /// The fabric that carries it.
@@ -43,9 +43,9 @@ pub struct Waiting {
 
 /// Something that waits for long.
 pub(crate) struct Stall {
-    /// The line, which tells it from other stalls of the link; `None` for what waits for credits.
+    /// The line, which tells it from other stalls of the link; `None` for a wait for credits.
     pub(crate) line: Option<Line>,
-    /// The mailbox at which senders wait; `None` for what waits for credits.
+    /// The mailbox at which senders wait; `None` for a wait for credits.
     pub(crate) mailbox: Option<OpenRequest>,
     /// Number of senders that wait.
     pub(crate) senders: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Stall {
 }
 
 impl LinkHandle {
-    /// Returns a view of the link as it is now.
+    /// Returns a snapshot of the link.
     pub(crate) fn view(&self) -> LinkView {
         let mut state = self.state.lock();
         let lines: Vec<Waited> = state.waiting.lines().collect();
@@ -73,7 +73,7 @@ impl LinkHandle {
         LinkView { fabric, encrypted, queued, uncredited, leased, waiting }
     }
 
-    /// Returns what has waited for at least `patience`. Costs little where nothing has.
+    /// Returns the waits that have lasted at least `patience`. Costs little where there are none.
     pub(crate) fn stalls(&self, patience: Duration) -> Vec<Stall> {
         let mut state = self.state.lock();
         let long = |since: &Instant| since.elapsed() >= patience;

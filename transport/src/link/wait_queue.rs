@@ -8,13 +8,13 @@
 //! - **WQ-3 granted is reserved**: an entry that was granted room has it, wherever its task is; the
 //!   task commits when it runs, or gives the room back when it is dropped.
 //! - **WQ-4 bursts**: a task that commits a tell it was granted room for may commit
-//!   [`BURST_MESSAGES`] of them in all before those that wait, as long as there is room that no
+//!   [`BURST_MESSAGES`] tells in all before the senders that wait, as long as there is room that no
 //!   sender was granted. So that there is some, room is granted in parts: a sixteenth of it, an
-//!   eighth of what is left when the driver runs again, and so on; at last all that is left. So a
-//!   task that is woken but does not run holds up no other. New room ends all bursts.
-//! - **WQ-5 leading**: while one that [leads](SendKind::leads) was granted room and has neither
-//!   committed nor left, the line for its mailbox counts as waited in, and nothing more is granted.
-//!   So what is behind it is committed after it, whichever task runs first.
+//!   eighth of the rest when the driver runs again, and so on; at last the whole rest. So a task
+//!   that is woken but does not run holds up no other. New room ends all bursts.
+//! - **WQ-5 leading**: while a sender that [leads](SendKind::leads) was granted room and has
+//!   neither committed nor left, the line for its mailbox counts as waited in, and nothing more is
+//!   granted. So messages behind it are committed after it, whichever task runs first.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -33,7 +33,7 @@ pub(super) const BURST_MESSAGES: u32 = 16;
 /// The last of the parts in which room is granted, counted from 0 (WQ-4).
 pub(super) const LAST_PART: u32 = BURST_MESSAGES.ilog2();
 
-/// Senders that are granted room at once, if there is so much: few of them are no part of many.
+/// A part of the room is granted to at least this many senders, if there is room for them (WQ-4).
 pub(super) const GRANTS_MIN: usize = 8;
 
 /// Bursts that are remembered: of tasks that run at the same time, so few suffice.
@@ -51,11 +51,11 @@ pub(super) struct WaitQueue {
     retired: Vec<Waker>,
     /// Wakers to be woken without the lock.
     woken: Vec<Waker>,
-    /// Waits that ended, until they are counted: how long each was, by what it was for.
+    /// Waits that ended, until they are counted: the reason and the length of each.
     waited: Vec<(WaitsFor, Duration)>,
     /// The last bursts that began and are not used up.
     bursts: VecDeque<Burst>,
-    /// Mailboxes of whose room another part is to be granted, each once.
+    /// Mailboxes with another part of their room to grant, each once.
     unshared: Vec<u32>,
     /// A sender has joined a line since that was asked last.
     joined: bool,
@@ -76,11 +76,11 @@ pub enum WaitsFor {
     Opening,
     /// The mailbox is full, as far as this node may fill it.
     MailboxWindow,
-    /// All mailboxes of the peer together are.
+    /// All mailboxes of the peer together are full.
     LinkWindow,
     /// Its turn: there is room, and those before it take it first.
     Turn,
-    /// Credits: the ring of the peer is full. Only of what was committed, see
+    /// Credits: the ring of the peer is full. Only for committed messages, see
     /// [`LinkView::queued`](super::LinkView::queued).
     Credits,
 }
@@ -106,7 +106,7 @@ struct Ends {
     len: usize,
     /// The part of the room that is to be granted next, if it is not the first (WQ-4).
     part: u32,
-    /// One that leads was granted room and has not committed (WQ-5).
+    /// A sender that leads was granted room and has not committed (WQ-5).
     is_led: bool,
 }
 
@@ -115,7 +115,7 @@ struct Entry {
     line: Option<Line>,
     before: usize,
     after: usize,
-    /// `None` once it was woken for good.
+    /// `None` once it was woken for the last time.
     waker: Option<Waker>,
     want: Want,
     standing: Standing,
@@ -262,7 +262,7 @@ impl WaitQueue {
         !self.entries.is_empty() && (self.first(line).is_some() || self.is_led(line))
     }
 
-    /// Returns true if nothing of a line is to be granted: one that leads has not committed (WQ-5).
+    /// Returns true if a line is granted nothing now: a sender that leads has not committed (WQ-5).
     pub(super) fn is_led(&self, line: Line) -> bool {
         let Line::Room(mailbox) = line else { return false };
         self.mailboxes.get(mailbox as usize).is_some_and(|ends| ends.is_led)
@@ -293,8 +293,7 @@ impl WaitQueue {
         self.entries.get(key)?.line
     }
 
-    /// Returns why an entry is told that it waits in vain, if it is; also when the link has ended
-    /// since.
+    /// Returns why an entry waits no longer, if its wait failed, even if the link has ended since.
     pub(super) fn outcome(&self, key: usize) -> Option<Unsent> {
         match &self.entries.get(key)?.standing {
             Standing::Ended(why) => Some(why.clone()),
@@ -341,7 +340,7 @@ impl WaitQueue {
         self.append(key, line);
     }
 
-    /// Forgets an entry; returns what it wanted and how far it came.
+    /// Removes an entry; returns its want and its standing.
     pub(super) fn leave(&mut self, key: usize) -> Option<(Want, Standing)> {
         if !self.entries.contains(key) {
             return None;
@@ -362,8 +361,8 @@ impl WaitQueue {
     }
 
     /// Empties all lines: the link has ended. Returns the wakers of all, and the waits that ended.
-    /// An entry that was told why it waits in vain stays until its owner has looked: the end of a
-    /// mailbox comes just before the goodbye of a node.
+    /// An entry whose wait failed before stays until its owner has looked: the end of a mailbox
+    /// comes just before the goodbye of a node.
     pub(super) fn end(&mut self) -> (Vec<Waker>, Vec<(WaitsFor, Duration)>) {
         let entries = std::mem::take(&mut self.entries);
         (self.outlets, self.mailboxes, self.closings) = Default::default();
@@ -380,7 +379,7 @@ impl WaitQueue {
         (wakers, waited)
     }
 
-    /// Returns true if there is anything to do for those that waited.
+    /// Returns true if there are wakers to wake or to drop, or ended waits to count.
     pub(super) fn has_news(&self) -> bool {
         !(self.woken.is_empty() && self.retired.is_empty() && self.waited.is_empty())
     }
@@ -407,7 +406,7 @@ impl WaitQueue {
         !self.unshared.is_empty()
     }
 
-    /// Takes the mailboxes of whose room another part is to be granted, and which one.
+    /// Takes the mailboxes with another part of their room to grant, and the number of that part.
     pub(super) fn take_put_off(&mut self) -> Vec<(u32, u32)> {
         let mailboxes = std::mem::take(&mut self.unshared).into_iter();
         mailboxes.map(|at| (at, std::mem::take(&mut self.ends(Line::Room(at)).part))).collect()

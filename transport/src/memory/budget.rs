@@ -2,10 +2,10 @@
 //!
 //! - **ME-7 shared growth**: of a [`Budget`] a link takes at most as much as it leaves to others.
 //!   Each of eight links with rings of the largest size finds enough, and each later one half of
-//!   what is left, however greedy those before it are. Bytes that were taken come back when their
-//!   memory is freed, which leased slots delay beyond the end of their link. Of one of which each
-//!   peer has an [`Account`] a peer that has nothing may take all that is left, and what a peer has
-//!   counts whichever of its links took it.
+//!   the rest, however greedy the earlier ones are. Bytes come back when their memory is freed,
+//!   which leased slots delay beyond the end of their link. If each peer has an [`Account`] of a
+//!   budget, a peer that has nothing may take all that is left, and its bytes count for it
+//!   whichever of its links took them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Budget {
     bytes: u64,
     left: AtomicU64,
-    /// How often somebody was refused.
+    /// How often a request was refused.
     refused: AtomicU64,
 }
 
@@ -36,14 +36,14 @@ impl Budget {
         self.bytes - self.left.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes for a link that took `earlier` before, if as much as it has then is left
-    /// (ME-7). Relaxed: the number stands for nothing but itself.
+    /// Takes `bytes` bytes for a link that took `earlier` before, if at least as much as it then
+    /// has is left (ME-7). Relaxed: the number stands for nothing but itself.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<BudgetShare> {
         let own = earlier.checked_add(bytes)?;
         self.take_or_note(bytes, |left| left >= own)
     }
 
-    /// Returns how often so much was asked for that it was refused.
+    /// Returns how often a request was refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -94,13 +94,13 @@ impl Account {
         &self.budget
     }
 
-    /// Takes so many bytes as [`Budget::take`] does, and for a peer that has none all that is left
+    /// Takes `bytes` bytes as [`Budget::take`] does; a peer that has none may take all that is left
     /// (ME-7).
     pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare> {
         self.take_beside(bytes, 0)
     }
 
-    /// The same, where so many bytes of those that the peer has do not count.
+    /// Takes bytes as [`take`](Self::take) does, but does not count `free` of the peer's bytes.
     pub(crate) fn take_beside(&self, bytes: u64, free: u64) -> Option<BudgetShare> {
         let earlier = self.taken().saturating_sub(free);
         let share = match earlier {
@@ -110,8 +110,8 @@ impl Account {
         share.map(|share| self.note(share))
     }
 
-    /// Takes so many bytes if as much as the peer has then is left to others (ME-7). That it is
-    /// refused is not counted: nobody makes room for it.
+    /// Takes `bytes` bytes if as much as the peer then has is left to others (ME-7). A refusal is
+    /// not counted: no memory is freed for it.
     pub(crate) fn take_spare(&self, bytes: u64) -> Option<BudgetShare> {
         let own = self.taken().checked_add(bytes)?;
         self.budget.take_if(bytes, |left| left >= own).map(|share| self.note(share))
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         /// ME-7: whatever links take and give back, the sum is exact and within the budget, none
-        /// takes more than it leaves, and a link that has nothing finds half of what is left.
+        /// takes more than it leaves, and a link that has nothing finds half of the rest.
         #[test]
         fn a_link_leaves_others_as_much_as_it_takes(
             bytes in 0u64..10_000,
@@ -173,8 +173,8 @@ mod tests {
             }
         }
 
-        /// ME-7, of accounts: whatever peers take and give back, each account has what its shares
-        /// have, and one that has something leaves to the others as much as it has.
+        /// ME-7, of accounts: whatever peers take and give back, each account has the bytes of its
+        /// shares, and an account that has some leaves as much to the others.
         #[test]
         fn an_account_leaves_others_as_much_as_it_has(
             bytes in 1u64..10_000,

@@ -18,16 +18,16 @@ use rkyv::util::AlignedVec;
 
 use crate::limits;
 
-/// Buffers in which a message had this size or more are kept. What is smaller takes none of them.
+/// A buffer is kept after a message of at least this size. Smaller messages take no kept buffer.
 const SMALLEST: usize = 64 * 1024;
-/// Up to this size a buffer grows by another one that was kept. Of larger ones the system moves the
-/// pages, not the bytes.
+/// Up to this size a buffer grows by a copy into another one, if possible a kept one. For larger
+/// ones the system moves the pages, not the bytes.
 const COPIED_MAX: usize = 4 * 1024 * 1024;
-/// Room beside what is asked for: an archive ends with a few bytes more than the largest of its
+/// Room beyond the size asked for: an archive ends with a few bytes more than the largest of its
 /// parts, for which it would be copied into twice the memory.
 const SLACK: usize = 1024;
-/// A buffer serves what needs at least this part of it: windows count the bytes of messages, not
-/// those of their buffers.
+/// A buffer serves requests for at least this part of it: windows count the bytes of messages, not
+/// of their buffers.
 const WASTE_MAX: usize = 2;
 
 static SPARE: Mutex<Spare> = Mutex::new(Spare { buffers: Vec::new(), bytes: 0, keepers: 0 });
@@ -52,8 +52,8 @@ impl Spare {
         Some(buffer)
     }
 
-    /// Keeps a buffer that was needed; returns those that were not used for longest, as many as are
-    /// too many.
+    /// Keeps a buffer that was needed; returns the buffers beyond the limit, the least recently
+    /// used.
     fn give(&mut self, mut buffer: AlignedVec<16>, now: Instant) -> Vec<AlignedVec<16>> {
         if self.keepers == 0 || buffer.len() < SMALLEST {
             return vec![buffer];
@@ -83,18 +83,18 @@ impl Spare {
     }
 }
 
-/// Returns an empty buffer with room for so many bytes.
+/// Returns an empty buffer with room for `capacity` bytes.
 pub fn take(capacity: usize) -> AlignedVec<16> {
     take_kept(capacity).unwrap_or_else(|| AlignedVec::with_capacity(capacity))
 }
 
-/// Returns an empty buffer with room for so many bytes if one was kept.
+/// Returns an empty buffer with room for `capacity` bytes if one was kept.
 pub(crate) fn take_kept(capacity: usize) -> Option<AlignedVec<16>> {
     if capacity < SMALLEST { None } else { SPARE.lock().take(capacity) }
 }
 
-/// Gives a buffer back with the message that was in it. It is kept if that was large, and not if
-/// the buffer alone is: buffers grow by doubling, and what is smaller is served by the system.
+/// Gives a buffer back with the message that was in it. It is kept only if the message was large:
+/// buffers grow by doubling, and the system serves smaller messages.
 pub fn give(buffer: AlignedVec<16>) {
     if buffer.len() >= SMALLEST && buffer.capacity() <= limits::SPARE_BYTES_MAX {
         let now = Instant::now();
@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(spare.give(used(SMALLEST), later).len(), 1, "no node needs it");
     }
 
-    /// ME-6: a buffer doubles to what is kept for a message that is smaller, of which none would
-    /// ever take it again: 160 MiB stayed with each process that sent messages of 33 to 64 KiB.
+    /// ME-6: a buffer of a smaller message can double to the size of kept ones, and no such message
+    /// takes it again: each process that sent messages of 33 to 64 KiB kept 160 MiB.
     #[test]
     fn what_is_kept_is_what_a_message_needed() {
         let _node = Keeper::new();
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// FR-2: what is set aside doubles, up to what there will be.
+    /// FR-2: the memory set aside doubles, up to the total size.
     #[test]
     fn no_more_is_set_aside_than_there_will_be() {
         let total = 4 * COPIED_MAX + 16;

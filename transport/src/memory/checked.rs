@@ -21,7 +21,7 @@ use super::pool::Lease;
 use crate::limits;
 
 /// The bytes of one message, 16-byte aligned: in the receive slot they arrived in, or copied out.
-/// Only ever read. Owns what it points to: `Send + 'static`.
+/// Only ever read. Owns its memory: `Send + 'static`.
 #[derive(Debug)]
 pub struct Payload(Place);
 
@@ -185,7 +185,7 @@ unsafe fn check_as<T: for<'a> CheckBytes<HighValidator<'a, Error>>>(
     root: *const u8,
     validator: &mut HighValidator<'_, Error>,
 ) -> Result<(), Error> {
-    // SAFETY: the caller promises of `root` what is asked of a pointer to a `T` here.
+    // SAFETY: the caller promises an aligned `root` with the bytes of a `T`, as is required here.
     unsafe { T::check_bytes(root.cast(), validator) }
 }
 
@@ -251,7 +251,7 @@ pub trait Inspect {
 #[repr(transparent)]
 pub struct Inspected<T: Inspect>(pub T);
 
-// SAFETY: no unsafe code relies on what is found (ME-4): any `T` that was checked is a valid one.
+// SAFETY: no unsafe code relies on the result (ME-4): any `T` that was checked is a valid one.
 unsafe impl<T: Inspect, C: Fallible<Error: Source> + ?Sized> Verify<C> for Inspected<T> {
     fn verify(&self, _: &mut C) -> Result<(), C::Error> {
         self.0.inspect().map_err(C::Error::new)
@@ -274,7 +274,7 @@ mod tests {
         aligned
     }
 
-    /// Returns what is checked, and what rkyv itself says to the same bytes.
+    /// Returns the verdicts of this module and of rkyv itself on the bytes.
     fn verdicts<T>(bytes: &[u8]) -> (Result<(), String>, Result<(), String>)
     where
         T: Portable + for<'a> CheckBytes<HighValidator<'a, Error>>,
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(verdicts::<Texts>(&zeros[..size]).0, Ok(()), "a `None`");
         for length in (0..size).chain(size + 1..size + align) {
             let (ours, rkyv) = verdicts::<Texts>(&zeros[..length]);
-            // The addresses in the two texts are those of the same bytes.
+            // Both texts contain the addresses of the same bytes.
             assert!(ours.is_err(), "{length}");
             assert_eq!(ours, rkyv, "{length}");
         }

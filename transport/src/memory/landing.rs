@@ -1,13 +1,13 @@
 //! Memory in which large messages land that are fetched from one peer.
 //!
-//! - **ME-11 landing**: at most [`LANDING_BYTES_MAX`] bytes of it are there for one peer, those of
-//!   messages that wait or are read included, also of those that came by its earlier queue pairs
-//!   and links; and of the node's budget for all peers at most as much as it leaves to others, as
-//!   the peer's [`Account`] says. Memory that comes back serves the next message it is large enough
-//!   for, and not twice too large; no message is refused room while there is unused memory of its
-//!   link that would make room. None is kept that was unused for [`SPARE_KEPT`], nor any unused one
-//!   since a message found no room. What tasks view takes what is there or is left, and leaves as
-//!   much to others; who views counts the [bytes](size_of) of what they hold, to bound them
+//! - **ME-11 landing**: one peer has at most [`LANDING_BYTES_MAX`] bytes of it, including messages
+//!   that wait or are read, even if they came by its earlier queue pairs and links; and of the
+//!   node's budget for all peers it has at most as much as it leaves to others, as its [`Account`]
+//!   says. Memory that comes back serves the next message it is large enough for, and not twice too
+//!   large; no message is refused room while there is unused memory of its link that would make
+//!   room. Memory that was unused for [`SPARE_KEPT`] is freed, and so is all unused memory when a
+//!   message found no room. Views of tasks take memory that is there or left, and leave as much to
+//!   others; their owner counts the [bytes](size_of) they hold, to bound them
 //!   ([`VIEWED_BYTES_MAX`](crate::limits::VIEWED_BYTES_MAX)).
 
 use std::collections::BTreeMap;
@@ -19,19 +19,19 @@ use super::pool::{Lease, Pool};
 use super::region::Slot;
 use crate::limits::{LANDING_BYTES_MAX, SPARE_KEPT};
 
-/// Sizes of memory are apart by this part of them: so much is wasted at most.
+/// Steps of sizes between two powers of two: they bound the wasted part of the memory.
 const STEPS: usize = 8;
 /// The smallest size.
 const SMALLEST: usize = 4096;
 
-/// The landing memory of one peer, by its sizes. Made with a queue pair, and gone with it; what is
-/// leased then is freed when it was read, and counts in the peer's account until then.
+/// The landing memory of one peer, by its sizes. Created with a queue pair, and dropped with it;
+/// memory still leased then is freed once read, and counts in the peer's account until then.
 pub(crate) struct Landing {
     sizes: BTreeMap<usize, Size>,
     account: Account,
     /// The bytes of it that tasks view.
     viewed: Account,
-    /// How often the budget had refused somebody at the last look.
+    /// How often the budget had refused a request at the last look.
     refused: u64,
 }
 
@@ -40,8 +40,8 @@ struct Size {
     pool: Pool,
     /// Number of slots, those included that are being made, landed in or leased.
     slots: usize,
-    /// When the unused ones were first seen to be so. The one that was used last is taken first, so
-    /// each moment stands for the slot that is as far from being taken.
+    /// When each unused slot was first seen unused. The slot used last is taken first, so each
+    /// moment stands for the slot that is as far from being taken.
     unused: Vec<Instant>,
 }
 
@@ -73,7 +73,7 @@ impl Landing {
         Landing { sizes: BTreeMap::new(), account, viewed, refused }
     }
 
-    /// Returns memory for so many bytes that was used before.
+    /// Returns memory for `bytes` bytes that was used before.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Runway> {
         let size = size_of(bytes);
         self.sizes.range_mut(size..2 * size).find_map(|(&size, at)| {
@@ -82,9 +82,9 @@ impl Landing {
         })
     }
 
-    /// Returns room for new memory of so many bytes, if there is some. Where there is none, takes
-    /// out unused memory that makes room: into `freed`. Once that is dropped, which takes no lock,
-    /// there may be room.
+    /// Returns room for new memory of `bytes` bytes, if there is some. Otherwise moves unused
+    /// memory that makes room into `freed`. Once that is dropped, which takes no lock, there may be
+    /// room.
     pub(crate) fn room(&mut self, bytes: usize, freed: &mut Vec<Slot>) -> Option<Room> {
         let size = size_of(bytes);
         let over = (self.account.taken() as usize + size).saturating_sub(LANDING_BYTES_MAX);
@@ -106,7 +106,7 @@ impl Landing {
         Some(Runway { slot, size })
     }
 
-    /// Returns room for new memory of this [size](size_of), for what a task views, if some is left:
+    /// Returns room for new memory of this [size](size_of) for a task's view, if some is left:
     /// nothing is taken out for it.
     pub(crate) fn room_for_view(&mut self, size: usize) -> Option<Room> {
         let has_room = self.account.taken() as usize + size <= LANDING_BYTES_MAX;
@@ -115,7 +115,7 @@ impl Landing {
         Some(Room { size, taken })
     }
 
-    /// Takes out unused memory, of so many bytes where there is that much.
+    /// Takes out unused memory: `bytes` bytes, or all of it if there is less.
     fn take_out(&mut self, mut bytes: usize, freed: &mut Vec<Slot>) {
         for (size, at) in &mut self.sizes {
             while bytes > 0
@@ -134,7 +134,7 @@ impl Landing {
         Runway { slot, size }
     }
 
-    /// Leases the first `bytes` bytes of what has landed.
+    /// Leases the first `bytes` bytes of the memory in which a message has landed.
     pub(crate) fn lease(&self, Runway { slot, size }: Runway, bytes: usize) -> Option<Lease> {
         Some(self.sizes.get(&size)?.pool.lease(slot, bytes))
     }
@@ -154,8 +154,8 @@ impl Landing {
         }
     }
 
-    /// Frees what was not used for too long; and all that is unused, if a link of this node found
-    /// no room since the last call. Returns it, to be dropped without a lock.
+    /// Frees memory that was not used for too long; or all unused memory, if a link of this node
+    /// found no room since the last call. Returns it, to be dropped without a lock.
     pub(crate) fn take_unused(&mut self) -> Vec<Slot> {
         let refused = self.account.budget().refused();
         let is_short = std::mem::replace(&mut self.refused, refused) != refused;
@@ -199,7 +199,7 @@ impl Size {
     }
 }
 
-/// Returns the size of the memory for so many bytes: the next of [`STEPS`] from one power of two to
+/// Returns the size of the memory for `bytes` bytes: the next of [`STEPS`] from one power of two to
 /// the next.
 pub(crate) fn size_of(bytes: usize) -> usize {
     let bytes = bytes.max(SMALLEST);

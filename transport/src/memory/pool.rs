@@ -1,10 +1,9 @@
-//! A link's pool of receive slots and the leases on filled ones. Safe code: what it hands out are
-//! owned slots (ME-1).
+//! A link's pool of receive slots and the leases on filled ones. Safe code: it hands out owned
+//! slots (ME-1).
 //!
 //! - **ME-8 shells**: the shell that counts the holders of a leased slot is kept with the pool when
 //!   its last holder has gone, so that a lease allocates nothing. (Two holders that go at the same
-//!   moment may both leave it to the other; then it is freed, and the slot comes back all the
-//!   same.)
+//!   moment may both leave it to the other; then it is freed, and the slot still comes back.)
 
 use std::fmt;
 use std::ops::Deref;
@@ -37,8 +36,7 @@ impl Pool {
         Pool { home: Arc::new(Mutex::new(Home { spare, shells: Vec::new() })), idle }
     }
 
-    /// Returns a spare slot; when there is none, what arrived is to be copied out and its slot
-    /// posted again.
+    /// Takes a spare slot. If there is none, copy the arrived frame out and post its slot again.
     pub fn take(&self) -> Option<Slot> {
         self.home.lock().spare.pop()
     }
@@ -127,7 +125,7 @@ pub struct Lease(Option<Arc<Filled>>);
 impl Drop for Lease {
     #[inline]
     fn drop(&mut self) {
-        // A look that costs nothing before the one that decides.
+        // A cheap look first; `give_back` decides.
         if let Some(shell) = &self.0
             && Arc::strong_count(shell) == 1
         {

@@ -64,7 +64,7 @@ impl Region {
         Region { backing: Box::new(backing), owner: None, taken: OnceLock::new() }
     }
 
-    /// Gives back what was taken from a budget for it when it is freed (ME-7).
+    /// Attaches a share of a budget, which is given back when the region is freed (ME-7).
     pub(crate) fn with_taken(self, taken: BudgetShare) -> Self {
         self.keep_taken(taken);
         self
@@ -92,8 +92,8 @@ impl Region {
         self.backing.bytes()
     }
 
-    /// Cuts the whole region into slots of `slot_bytes`, a multiple of 16; what is left over at
-    /// the end stays unused. Taking the region by value is what makes the slots disjoint (ME-1).
+    /// Cuts the whole region into slots of `slot_bytes`, a multiple of 16; the remainder at the end
+    /// stays unused. Taking the region by value is what makes the slots disjoint (ME-1).
     pub fn into_slots(self, slot_bytes: usize) -> Vec<Slot> {
         assert!(slot_bytes > 0 && slot_bytes.is_multiple_of(16), "slots are 16-byte aligned");
         let count = self.bytes() / slot_bytes;
@@ -114,10 +114,10 @@ impl fmt::Debug for Region {
     }
 }
 
-/// Memory of the allocator. Asked for with its ordinary alignment and a page too long: only so does
-/// it come from the system as it is, and a page that no frame has touched costs nothing.
+/// Memory of the allocator. Asked for with its ordinary alignment and a page too long: only then do
+/// its zeros come from the system, and a page that no frame has touched costs nothing.
 struct Heap {
-    /// The first page that lies whole in what was allocated.
+    /// The first whole page of the allocation.
     base: NonNull<u8>,
     bytes: usize,
     allocated: NonNull<u8>,
@@ -202,7 +202,7 @@ impl Slot {
         // SAFETY: the end of the slot lies in its region, or right behind it.
         let end = unsafe { self.base.add(self.bytes) };
         if end == behind.base && Arc::ptr_eq(&self.region, &behind.region) {
-            // ME-1: both are given up for the one that covers them.
+            // ME-1: both are given up for the slot that covers them.
             Ok(Slot { bytes: self.bytes + behind.bytes, ..self })
         } else {
             Err((self, behind))

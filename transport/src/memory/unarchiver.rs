@@ -17,7 +17,7 @@ impl<'a, C> Unarchiver<'a, C> {
         Unarchiver { context, pool: Pool::new() }
     }
 
-    /// Returns what it was made with.
+    /// Returns the context that it was created with.
     pub fn context(&self) -> &C {
         self.context
     }

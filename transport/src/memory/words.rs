@@ -40,9 +40,9 @@ pub struct OutOfRange {
 crate::debug_by_display!(OutOfRange);
 
 impl Words {
-    /// Returns zeroed memory of so many bytes, rounded up to whole words. It takes whole pages of 4
-    /// KiB, from the system when they are first used where they are many. `None` where there is not
-    /// so much.
+    /// Returns zeroed memory of `bytes` bytes, rounded up to whole words. It takes whole pages of 4
+    /// KiB; if they are many, the system provides them when they are first used. `None` where there
+    /// is not enough memory.
     pub fn zeroed(bytes: usize) -> Option<Self> {
         let words = bytes.div_ceil(WORD);
         let pages = bytemuck::try_zeroed_slice_box(words.div_ceil(PAGE_WORDS)).ok()?;
@@ -68,7 +68,7 @@ impl Words {
         self.pages.as_ptr().cast_mut().cast()
     }
 
-    /// Returns all bytes of its words: nobody else reads or writes them meanwhile.
+    /// Returns all bytes of its words: no device or other task reads or writes them meanwhile.
     pub fn as_mut_bytes(&mut self) -> &mut [u8] {
         let (first, bytes) = (self.pages.as_mut_ptr().cast::<u8>(), self.bytes());
         // SAFETY: the pages are `words` words at least, one after the other, and bytes of any
@@ -95,8 +95,8 @@ impl Words {
         Ok(())
     }
 
-    /// Copies `from` to the bytes from `at` on. Bytes beside them in the same word stay as they
-    /// are, whoever writes those meanwhile.
+    /// Copies `from` to the bytes from `at` on. Does not overwrite bytes beside them in the same
+    /// word, even if they are written meanwhile.
     ///
     /// # Errors
     /// [`OutOfRange`]; nothing is copied then.
@@ -122,7 +122,7 @@ impl Words {
     /// Returns the word that begins at the byte `at`, a multiple of 8, for one access at once.
     ///
     /// # Errors
-    /// [`OutOfRange`], also where no word begins there.
+    /// [`OutOfRange`], also if no word begins there.
     pub fn word(&self, at: u64) -> Result<&AtomicU64, OutOfRange> {
         let index = usize::try_from(at).ok().filter(|at| at.is_multiple_of(WORD));
         let index = index.map(|at| at / WORD).filter(|index| *index < self.words);
@@ -193,11 +193,11 @@ mod tests {
         assert_eq!(last, [7]);
     }
 
-    /// Random copies do to it what they do to bytes.
+    /// Random copies have the same effect on words as on bytes.
     #[test]
     fn it_is_as_bytes_are() {
         let mut chance = fastrand::Rng::with_seed(5);
-        // Over the end of a page, and that of all.
+        // Across the end of a page, and the end of all.
         let (words, mut model) = (Words::zeroed(4193).unwrap(), vec![0; 4200]);
         assert_eq!(words.bytes(), model.len());
         let [mut inside, mut outside] = [0; 2];

@@ -54,7 +54,7 @@ pub(super) struct Carrier {
     pub(super) better: Option<Better>,
 }
 
-/// A fabric that did not come up, and what it knew then.
+/// The best fabric, if it did not come up, and its [`changes`](Fabric::changes) before the try.
 pub(super) struct Better {
     pub(super) fabric: Arc<dyn Fabric>,
     pub(super) changes: u64,
@@ -181,8 +181,8 @@ impl Trial {
     }
 }
 
-/// Logs what was chosen, and why nothing better was. The same cause is met at each dial: it is
-/// warned about once, and again when it changes.
+/// Logs which fabric was chosen, and why no better one was. The same cause recurs at each dial: it
+/// is logged as a warning only when it is new.
 fn report(table: &Table, met: &Met, chosen: Option<&dyn Fabric>, passed_over: &[String]) {
     let theirs = &met.hello.fabrics;
     let peer = table.peer(&met.hello.node.name);
@@ -265,9 +265,8 @@ async fn attempt(
     }
 }
 
-/// Makes a queue pair for a link, by a thread that may block where that takes one. One such thread
-/// works for a peer at a time: what is not waited for any more goes on, and the next one waits for
-/// it.
+/// Makes a queue pair for a link, on a blocking thread if the fabric may block. Each peer has one
+/// such thread at a time: it goes on after a timeout, and the next attempt waits for it.
 ///
 /// # Errors
 /// It was not made, or not in time: the reason, in words.

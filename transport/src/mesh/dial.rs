@@ -1,31 +1,32 @@
-//! Reaching for peers: those that are wanted or were lost, and those that are at seeds.
+//! Dialling: reaches peers that are wanted or were lost, and the nodes at seeds.
 //!
-//! - **MS-4 down**: a node that was linked is down, and reported so, when it left, when another
-//!   run of it answered, or when nothing was heard of it for `down_after` since its last sign of
-//!   life on a link (this node's, or the longer one that it asked for when it was last met); at
-//!   once when its connection was closed without a goodbye, and then a round of dials finds that
-//!   each of its addresses refuses connections, one of them at the host of that connection: its
-//!   process is gone (a host refuses none for a process that stands still, nor where packets are
-//!   lost); one that was not linked, or idle, when it was dialled for `down_after`. A connection
-//!   that is being made into a link is waited for. Then all senders that wait for a link fail, and
-//!   from then on, until there is one, all at once; each has the node dialled for another
+//! - **MS-4 down**: a node that was linked is reported down when it left, when another run of it
+//!   answered, or when it was silent for `down_after` (this node's, or the peer's if that is
+//!   longer) since its last sign of life on a link. It is reported down at once if its connection
+//!   was closed without a goodbye and all its addresses then refuse connections in a round of
+//!   dials, one of them at the host of that connection: its process is gone (a host refuses no
+//!   connection to a suspended process, and lost packets refuse none). A node that was not linked,
+//!   or is idle, is down when it was dialled for `down_after`. A connection that is being made into
+//!   a link is waited for. When a node is down, all senders that wait for a link fail, and new
+//!   sends fail at once until there is a link; each send has the node dialled for another
 //!   `down_after`. Only patient senders wait on. Time in which this node itself stood still is not
 //!   counted.
-//! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, whether a
-//!   sender wants it or not, so that a network that is whole again has its links again. At most
-//!   `RELINKS_MAX` are so dialled at once.
-//! - **MS-15 asked for**: after each round of dials that came to nothing, and every
-//!   `LINKED_ASKED_INTERVAL` while a round lasts that a sender wants, linked peers are asked where
-//!   the node is: all of them while a sender waits that fails when it is down, otherwise
-//!   `LINKED_ASKED_MAX`, drawn by lot. While a sender wants it, idle ones are linked and asked,
-//!   too, also by lot, `IDLE_ASKED_MAX` at a time: others every `LINKED_ASKED_INTERVAL`, and once
-//!   it is down every `IDLE_ASKED_INTERVAL`, as far as those before are linked or were tried for
-//!   `down_after`. One that was tried for so long in vain is not tried again for
-//!   `IDLE_ASKED_INTERVAL`, and after that when no others are left: it may be gone. That one of
-//!   these cannot be linked is no news, and has no other one asked. What they answer is tried at
-//!   once, and each is asked for a node once a second at most, for `LINKED_QUESTIONS_MAX` nodes in
-//!   that time, and never for one while it owes that answer. An answer that was not asked for on
-//!   that connection counts for nothing.
+//! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, even if no
+//!   sender wants it, so that links come back when a network partition heals. At most `RELINKS_MAX`
+//!   nodes are dialled for this cause at once.
+//! - **MS-15 asked for**: linked peers are asked where a node is after each round of dials that
+//!   failed, and every `LINKED_ASKED_INTERVAL` during a round if a sender wants the node. All
+//!   linked peers are asked while a sender wants a node that is not down, otherwise
+//!   `LINKED_ASKED_MAX` of them, at random. While a sender wants the node, idle peers are linked
+//!   and asked, too: at random, `IDLE_ASKED_MAX` at a time. Others replace the peers that were
+//!   linked or were tried for `down_after`: every `LINKED_ASKED_INTERVAL`, or every
+//!   `IDLE_ASKED_INTERVAL` once the node is down. An idle peer that was tried for so long without
+//!   success may be gone: it is not tried again for `IDLE_ASKED_INTERVAL`, and then only when no
+//!   others are left. Such a failure is not reported, and no peer is asked where that peer is.
+//!   Addresses in an answer are dialled at once. A peer is asked for one node at most once a
+//!   second, for at most `LINKED_QUESTIONS_MAX` nodes in that time, and not while it owes the
+//!   answer (unless that question had to make room for others). An answer without a question on the
+//!   same connection is ignored.
 
 mod attempt;
 mod connect;
@@ -74,7 +75,7 @@ pub(super) fn keep(table: Arc<Table>, seed: String) -> impl Future<Output = ()> 
     async { Dialler::new(table, want).run().await }
 }
 
-/// What a dialler reaches for.
+/// The goal of a dialler.
 enum Want {
     /// A node, until there is a link, or no sender wants one and the node is not missed.
     Peer(Arc<Peer>),
@@ -87,11 +88,11 @@ struct Dialler {
     table: Arc<Table>,
     want: Want,
     race: Race,
-    /// This round is beside the others: it tries what was learned since the last one.
+    /// This round began before its time, to try addresses learned since the last one.
     extra: bool,
     /// There was no address to be tried in this round.
     unknown: bool,
-    /// What this round met, by address.
+    /// Failures of this round, by address.
     failures: BTreeMap<String, String>,
     /// Each address of this round was refused by its host.
     all_refused: bool,
@@ -143,16 +144,16 @@ impl Dialler {
         (self.next, self.is_far) = (Instant::now() + pause, !haste);
     }
 
-    /// Returns true if a sender wants what it reaches for, that is to be asked for another node, or
-    /// this node has no link at all.
+    /// Returns true if a sender wants the peer, if the peer is to be asked for another node, or if
+    /// this node is alone: it has no link and no idle peer.
     fn has_haste(&self) -> bool {
         let is_wanted = |peer: &Peer| peer.has_sender() || peer.has_questions();
         let wanted = matches!(&self.want, Want::Peer(peer) if is_wanted(peer));
         wanted || self.table.is_alone()
     }
 
-    /// Returns the urgency of its dials. (What is only to be asked for another node may be as lost
-    /// as that.)
+    /// Returns the urgency of its dials. A peer that is only to be asked for another node may be
+    /// gone itself, so its dials are not urgent.
     fn urgency(&self) -> Urgency {
         match &self.want {
             Want::Peer(peer) if peer.has_sender() => Urgency::Wanted,
@@ -162,8 +163,7 @@ impl Dialler {
         }
     }
 
-    /// Cuts a pause short that was drawn before there was haste, and has a round that runs go on as
-    /// urgent as it is by now.
+    /// Cuts short a pause drawn before there was haste, and makes a running round more urgent.
     fn hasten(&mut self, now: Instant) {
         self.race.hasten(self.urgency());
         if self.is_far && self.has_haste() {
@@ -184,13 +184,13 @@ impl Dialler {
                     if self.race.is_over() && (news || now >= self.next) {
                         self.begin(targets, now < self.next);
                     } else if news {
-                        // What is news comes before what this round still has to try.
+                        // The running round tries the new addresses, too, by their rank.
                         self.race.add_targets(targets);
                     }
                     if self.asks_at().is_some_and(|at| now >= at) {
                         self.ask();
                     }
-                    // While a round runs, its outcome decides what is next.
+                    // While a round runs, its outcome decides when the next one begins.
                     let next = self.race.is_over().then_some(self.next);
                     // Nothing tells of it when this node has become alone.
                     let look = self.is_far.then(|| now + limits::WANTED_BACKOFF_MAX);

@@ -45,17 +45,17 @@ pub(super) struct EventQueue {
     lines: LogLimiter,
 }
 
-/// Why the node is closing, if it is, and those that wait for it. (A watch channel would wake its
-/// waiters in a random order, and a simulated run has to be repeatable.) A task that sees "not
-/// closing" under the lock is already registered, so it cannot miss the wake-up.
+/// The cause for which the node closes, and the tasks that wait for that. (A watch channel would
+/// wake its waiters in a random order, and a simulated run has to be repeatable.) A task that sees
+/// "not closing" under the lock is already registered, so it cannot miss the wake-up.
 #[derive(Default)]
 struct Closing {
     cause: Mutex<Option<NodeDownCause>>,
     told: Notify,
 }
 
-/// The version of what is known of the peers, and the tasks that wait for the next one. (No watch
-/// channel, as for [`Closing`].)
+/// The version of the state of the peers, and the tasks that wait for the next one. (Not a watch
+/// channel, for the reason given at [`Closing`].)
 #[derive(Default)]
 struct Changes {
     version: Mutex<u64>,
@@ -147,7 +147,7 @@ impl EventQueue {
         now
     }
 
-    /// Looks at that clock, and tells what it finds. Logs what was left out of the log.
+    /// Checks the clock for a pause, tells all queued events, and logs counts of suppressed lines.
     pub(super) fn look(&self) {
         self.now();
         self.tell();
@@ -192,8 +192,8 @@ impl EventQueue {
         }
     }
 
-    /// Tells the layer above what is queued: one task at a time, in order, without any lock. A
-    /// panic of it, of a subscriber or of a recorder ends neither this nor the calling task.
+    /// Tells the layer above all queued events: one task at a time, in order, without any lock. A
+    /// panic of that layer, a subscriber or a recorder ends neither this nor the caller.
     pub(super) fn tell(&self) {
         let version = self.version();
         if std::mem::replace(&mut *self.changes.told_version.lock(), version) != version {
@@ -267,7 +267,7 @@ impl EventQueue {
         }
     }
 
-    /// Returns the version of what is known of the peers: it grows with each event.
+    /// Returns the version of the state of the peers, which grows with each event.
     pub(super) fn version(&self) -> u64 {
         *self.changes.version.lock()
     }
@@ -306,7 +306,7 @@ impl EventQueue {
         &self.linked
     }
 
-    /// Has a peer reached for.
+    /// Asks for a task that reaches for a peer.
     pub(super) fn want(&self, name: &NodeName) {
         // An error says that the receiver is gone: the node is closing.
         let _ = self.wants.send(name.clone());

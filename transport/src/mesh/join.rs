@@ -6,8 +6,8 @@
 //! - **MS-2 newcomers**: a newcomer that claims to be a node that is linked makes this node ask the
 //!   old connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer
 //!   is refused, otherwise the old link is closed and makes way.
-//! - **MS-7 report first**: after COMMIT each side says what it consumed of the last link (PA-2),
-//!   and offers nothing before it has heard the other's: an OFFER says that it was heard.
+//! - **MS-7 report first**: after COMMIT each side reports how much it consumed of the last link
+//!   (PA-2), and offers no fabric before it has heard the other's report: an OFFER says so.
 
 use std::mem;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
     }
 }
 
-/// Gives a link what it needs for one-sided access, before anyone has the link.
+/// Gives a link the means of one-sided access, before any other task has the link.
 fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
     let reach = carrier.running.link.reach();
     if met.hello.features & feature::SHARED_MEMORY == 0 {
@@ -143,7 +143,7 @@ async fn seat(
             continue;
         };
         let same = owner.incarnation == hello.node.incarnation;
-        // The lower-named node chose anew, so the older connection is over for it (MS-1).
+        // The lower-named node chose again, so it has given up the older connection (MS-1).
         let over = (same && !decides) || planted!(AnyRaceWins);
         let joining = matches!(connection, ConnectionState::Joining(_));
         if !over && (joining || (!planted!(SilencedDuplicate) && owner.answers().await)) {
@@ -162,7 +162,7 @@ async fn seat(
 /// first, so that one always listens.
 ///
 /// # Errors
-/// [`Failure`]; what was learnt until then counts.
+/// [`Failure`]; the parts of the report heard before it still count.
 async fn resync(peer: &Arc<Peer>, channel: &mut Channel, decides: bool) -> Result<(), Failure> {
     let deadline = Instant::now() + limits::RESYNC_TIMEOUT;
     let both = async {

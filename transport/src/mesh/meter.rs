@@ -48,7 +48,7 @@ impl Meter {
         shield::run(|| metrics::histogram!(name, labels).record(after.as_secs_f64()));
     }
 
-    /// Adds what was carried since the last time.
+    /// Adds the counts since the last call to the metrics.
     pub(super) fn publish(&mut self) {
         let stats = self.link.stats();
         for ((name, now), (_, before)) in stats.metrics().zip(self.published.metrics()) {
@@ -91,7 +91,7 @@ pub(super) fn count_nodes(linked: usize, alive: usize) {
     });
 }
 
-/// Returns these labels, and that of the peer where it is given: each peer is a series then.
+/// Returns these labels, after a label of the peer if that is given: each peer is then a series.
 fn labels(peer: Option<&NodeName>, others: &[(&'static str, &'static str)]) -> Vec<Label> {
     let peer = peer.map(|peer| Label::new("peer", peer.to_string()));
     let others = others.iter().map(|(name, value)| Label::new(*name, *value));

@@ -92,16 +92,16 @@ impl Peer {
         self.unresolved.signals().peer_number()
     }
 
-    /// Returns the link there is now; it may have ended. Takes no lock, so one that stands since
-    /// this very moment may not be seen: [`poll_link`](Self::poll_link) sees it.
+    /// Returns the current link, which may have ended. Takes no lock, so a link that came up this
+    /// very moment may be missed: [`poll_link`](Self::poll_link) sees it.
     #[inline]
     pub(crate) fn link(&self) -> Guard<Option<Arc<LinkHandle>>> {
         self.link.load()
     }
 
-    /// Waits for a link, having one made when there is none; fails when the node is down (MS-4),
-    /// unless the caller is `patient`. `ticket` is its place among those that wait; give the same
-    /// one to each poll.
+    /// Waits for a link, and has one made when there is none. Fails when the node is down (MS-4),
+    /// unless the caller is `patient`. `ticket` is the place in the wait queue: pass the same one
+    /// to each poll.
     pub(crate) fn poll_link(
         &self,
         ticket: &mut Option<u64>,
@@ -140,14 +140,14 @@ impl Peer {
         self.events.is_closing()
     }
 
-    /// Gives up a place among those that wait.
+    /// Gives up a place in the wait queue.
     pub(crate) fn forget(&self, ticket: u64) {
         let old = self.state.lock().waiters.remove(ticket);
         drop(old);
     }
 
-    /// Has a link made when there is none, without waiting. Returns why and since when the node is
-    /// down, if it is.
+    /// Starts making a link when there is none, without waiting. Returns why and since when the
+    /// node is down, if it is.
     pub(crate) fn want_link(&self) -> Option<NodeDown> {
         let (start, down) = {
             let mut state = self.state.lock();
@@ -189,8 +189,8 @@ impl Peer {
         }
     }
 
-    /// Returns what it looks like now; `None` when it has no link, is neither missed nor idle, and
-    /// no sender waits for it.
+    /// Returns a snapshot of it; `None` if it has no link, is not missed or idle, and has no
+    /// sender.
     pub(super) fn view(&self) -> Option<PeerView> {
         let (link, run, waiting, last) = {
             let state = self.state.lock();
@@ -224,7 +224,7 @@ impl Peer {
     pub(super) fn learn(&self, addresses: &[String], teller: &str) {
         {
             let reach = &mut self.state.lock().reach;
-            // Of one that no task reaches for it does not cut short the first pause of the next.
+            // If no task reaches for it, the news does not shorten the next task's first pause.
             reach.news |= reach.addresses.tell(addresses, teller) && reach.running;
         }
         self.changed.notify_one();
@@ -370,7 +370,7 @@ impl Peer {
         self.state.lock().note(last);
     }
 
-    /// Records that it answered, and that there is no link all the same.
+    /// Records that it answered, but that there is no link.
     pub(super) fn note_answer(&self, last: String) {
         let mut state = self.state.lock();
         state.note_answer(self.events.now());
@@ -416,9 +416,9 @@ impl Peer {
         self.state.lock().has_sender()
     }
 
-    /// Returns true if it is to be dialled without a pause: it is met for the first time. After a
-    /// link was lost both sides dial, and should not do it at the same moment; and one that did not
-    /// live long is not made again at once.
+    /// Returns true if it is to be dialled without a pause, because it is met for the first time.
+    /// After a link was lost both sides dial, and should not do it at the same moment; and a link
+    /// that did not live long is not made again at once.
     pub(super) fn is_new(&self) -> bool {
         let state = self.state.lock();
         !matches!(state.presence, Presence::Up(_)) && state.reach.backoff.is_new()
@@ -485,7 +485,7 @@ impl Peer {
         self.events.tell();
     }
 
-    /// Has a task reach for it if `start` says that there is none; otherwise that task looks again.
+    /// Asks for a task that reaches for it if `start` is set; otherwise wakes the running task.
     pub(super) fn reach(&self, start: bool) {
         if start {
             self.events.want(&self.name);

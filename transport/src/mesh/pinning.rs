@@ -19,7 +19,8 @@ pub(super) fn cores() -> Vec<usize> {
 pub(super) struct Before(#[cfg(target_os = "linux")] CpuSet);
 
 impl Before {
-    /// Lets this thread run on them: one that a pinned thread started is kept where that one is.
+    /// Gives this thread these cores back: it inherited the core of the pinned thread that started
+    /// it.
     pub(super) fn restore(&self) {
         #[cfg(target_os = "linux")]
         if let Err(error) = sched_setaffinity(None, &self.0) {
@@ -28,7 +29,7 @@ impl Before {
     }
 }
 
-/// Keeps this thread on one of its [`cores`]. Returns those that it had.
+/// Keeps this thread on one of its [`cores`]. Returns the cores that it had.
 ///
 /// # Errors
 /// The system has no such core, or not for this process.

@@ -2,19 +2,18 @@
 //!
 //! - **MS-5 one owner**: one task owns the bootstrap connection of a link. The link ends when its
 //!   driver says so, and for no other reason: what this task finds out it tells the driver.
-//! - **MS-18 idle**: a side that has carried nothing for its `idle_close`, and whose link
-//!   [rests](crate::link) when it is told to, says IDLE. The other one agrees, if that is so for
-//!   it, too, by a goodbye, and says BUSY if not; then the link goes on. A link so closed has ended
-//!   as idle for the side that hears so in the other's BYE, which it waits for: the node is not
-//!   down, is not missed, and is dialled when a sender wants it. A node that is leaving does not
-//!   agree, and says in its BYE that it left, also if it had asked. A peer that does not answer for
-//!   as long as silence is borne ends the link as silent. Kept are the links to seeds
-//!   that do not lead to this node, too (MS-12), and those to nodes that could not be dialled
-//!   again.
-//! - **MS-19 back to the best**: a side whose link could not have the best fabric of both tries
-//!   that again when the fabric knows of a change, and after ever longer times. As for MS-18 the
-//!   link [rests](crate::link), so that no message is on its way, and the other side agrees to its
-//!   end if its own side rests, too; then the nodes dial anew. A side that never rests keeps its
+//! - **MS-18 idle**: a side whose link has carried nothing for its `idle_close`, and
+//!   [rests](crate::link) when it is told to, says IDLE. If the same holds for the other side, it
+//!   agrees by a goodbye; otherwise it says BUSY, and the link goes on. Each side then waits for
+//!   the other's BYE: if that says so, the link has ended as idle. The node is then not down and
+//!   not missed, and is dialled when a sender wants it. A node that is leaving does not agree, and
+//!   says in its BYE that it left, even if it had asked. If the peer does not answer for as long as
+//!   silence is borne, the link ends as silent. Links to seeds that do not lead to this node, too
+//!   (MS-12), and links to nodes that could not be dialled again are kept.
+//! - **MS-19 back to the best**: a side whose link could not have the best fabric of both tries it
+//!   again when the fabric reports a change, and otherwise after ever longer times. As for MS-18
+//!   the link [rests](crate::link), so that no message is on its way, and the other side agrees to
+//!   its end if its side rests, too; then the nodes dial again. A side that never rests keeps its
 //!   link.
 
 mod pace;
@@ -171,7 +170,7 @@ impl Session {
                 }
             }
         };
-        // One that is there and does not say it yet had agreed all the same.
+        // A peer that lives but has not said so yet has agreed anyway.
         let bye = timeout(limits::DRAIN_TIMEOUT, heard).await.unwrap_or(Parting::Idle);
         match bye {
             Parting::Idle => self.rest_cause(),
@@ -293,8 +292,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a message. However slowly the peer reads what it is sent, the session looks after
-    /// one-sided access meanwhile (RE-6).
+    /// Sends a message. However slowly the peer reads, one-sided access is looked after (RE-6).
     ///
     /// # Cancel safety
     /// That of [`Channel::send`]: none.
@@ -388,7 +386,7 @@ impl Session {
         }
     }
 
-    /// Records that the peer's driver has ended; this one is about to find out by itself.
+    /// Records that the peer's driver has ended; the driver of this side is about to find that out.
     fn handle_bye(&mut self, parting: Parting) {
         self.usage.bye = Some(parting);
         let cause = match parting {
@@ -407,7 +405,8 @@ impl Session {
         reached && !self.liveness.is_stalled() && !self.table.events.is_leaving()
     }
 
-    /// Has the link closed that the peer does not use, unless this side does (MS-18).
+    /// Answers a peer that does not use the link: closes it, or says BUSY if this side does
+    /// (MS-18).
     async fn heed_idle(&mut self) -> Result<(), Failure> {
         let over = self.usage.note_use();
         let link = &self.carrier.running.link;

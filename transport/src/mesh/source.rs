@@ -1,9 +1,9 @@
 //! The place that a connection comes from, by which strangers are counted, and links.
 //!
-//! - **MS-17 links by source**: nodes at one address have no more links at a time, of those that
-//!   they dialled, than `Profile::links_per_source_max`. So a holder of the secret that comes under
-//!   ever new names from one address takes a bounded part of what this node has. One that comes
-//!   from many addresses has as many links of each.
+//! - **MS-17 links by source**: the nodes at one address have at most
+//!   `Profile::links_per_source_max` links at a time that they dialled. So a holder of the secret
+//!   that comes under ever new names from one address takes a bounded part of this node's
+//!   resources. From many addresses, it gets as many links for each.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

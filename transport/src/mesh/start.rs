@@ -52,7 +52,7 @@ pub enum StartError {
         /// Number of addresses.
         count: usize,
     },
-    /// More secrets are accepted than are tried on a stranger.
+    /// More secrets are accepted than a node tries on a stranger.
     #[error("{count} secrets are accepted besides the node's own, but at most {max} can be",
         max = limits::SECRETS_ACCEPTED_MAX)]
     TooManySecrets {
@@ -73,7 +73,7 @@ pub enum StartError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The system gives no thread, or not what it needs.
+    /// The system provides no thread, or not the resources for its runtime.
     #[error("cannot start the thread that keeps the node alive for others: {0}")]
     Thread(#[source] io::Error),
     /// The core that the profile names for the drivers of links cannot be had.

@@ -1,9 +1,9 @@
 //! A node's peers, and what its tasks share.
 //!
-//! - **MS-9 forgotten**: a node remembers `PEERS_KNOWN_MAX` names. Beyond them, a new one has it
-//!   forget those that were used longest ago of the ones that have no link, are not missed, not
-//!   wanted, no seed, of which nothing waits in mailboxes, and that no task holds: a task that
-//!   holds a peer never finds another of its name. Where too many are held it looks again when
+//! - **MS-9 forgotten**: a node remembers `PEERS_KNOWN_MAX` names. Beyond that, a new name makes it
+//!   forget the least recently used peers (idle ones last) that have no link, are not missed, not
+//!   wanted, at no seed, have nothing waiting in mailboxes, and that no task holds: a task that
+//!   holds a peer never finds another of its name. If too many are held, the node looks again when
 //!   there are an eighth more, so that a message full of names costs a few looks for each.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ use super::tasks::Tasks;
 
 /// A node's peers, and what its tasks share.
 pub(super) struct Table {
-    /// What it shows of itself; the fabrics are named for each connection.
+    /// The node's introduction to its peers; the fabrics are named for each connection.
     pub(super) identity: Identity,
     pub(super) profile: Profile,
     /// How long its last handle blocks its thread, when it is dropped without a shutdown.
@@ -57,8 +57,8 @@ pub(super) struct Table {
     pub(super) tasks: Tasks,
     /// Memory that its peers may reach.
     pub(super) shares: Arc<Shares>,
-    /// The dials of addresses that peers have told, by the least urgency: all of them, those that
-    /// any missed node may have, those that any sender's node may have.
+    /// Permits to dial addresses that peers have told. A `Low` dial takes one of each semaphore, a
+    /// `Missed` dial one of each of the last two, and a `Wanted` dial one of the last.
     pub(super) told_dials: [Arc<Semaphore>; 3],
     pub(super) peers: Mutex<Peers>,
     /// The links that other nodes dialled.
@@ -157,9 +157,9 @@ impl Table {
         self.network.wire.heartbeat_interval().unwrap_or(slower)
     }
 
-    /// Waits for the right to dial an address that a peer has told. A quarter of them is only for
-    /// nodes that a sender wants, another one only for those and nodes that are missed: so many
-    /// lost ones keep no sender waiting.
+    /// Waits for the right to dial an address that a peer has told. A quarter of the permits is
+    /// only for nodes that a sender wants, another quarter only for these and missed nodes: many
+    /// lost nodes keep no sender waiting.
     pub(super) fn dial_permit(&self, urgency: Urgency) -> impl Future<Output = DialPermit> + use<> {
         let each = self.told_dials[urgency as usize..].to_vec();
         async move {
@@ -222,8 +222,8 @@ impl Table {
         }
     }
 
-    /// Has some idle peers linked, and asked where `name` can be dialled: so many that
-    /// `IDLE_ASKED_MAX` are tried for that at once (MS-15).
+    /// Links some idle peers to ask them where `name` can be dialled. At most `IDLE_ASKED_MAX`
+    /// peers are tried for that at once (MS-15).
     pub(super) fn ask_idle_for(&self, name: &NodeName) {
         let (mut tried, now) = (0, self.events.now());
         let mut idle = self.each(|peer| {
@@ -231,7 +231,7 @@ impl Table {
             tried += usize::from(is_tried);
             (!is_tried && peer.name() != name && peer.may_be_asked(now)).then(|| peer.clone())
         });
-        // Those that were tried in vain come last.
+        // Peers that could not be linked the last time come last.
         let count = idle.len();
         self.identity.entropy.draw(&mut idle, count);
         idle.sort_by_cached_key(|peer| !peer.rests());
@@ -286,8 +286,8 @@ impl Table {
         });
     }
 
-    /// Returns those of the addresses of the node `of` that this node dials (MS-16), as a peer at
-    /// `from` names them.
+    /// Returns which of these addresses of the node `of`, told by a peer at `from`, may be dialled
+    /// (MS-16).
     pub(super) fn allowed(
         &self,
         mut addresses: Vec<String>,

@@ -32,17 +32,17 @@ pub(super) struct Tasks {
     own: Handle,
     /// The runtime that the node was started on.
     application: Handle,
-    /// The runtime on which the drivers of links run: that one, or that of a pinned thread.
+    /// The runtime of the drivers of links: `application`, or the runtime of a pinned thread.
     links: Handle,
-    /// Those that drive `own`, and `links` where it is pinned; none when they have been ended.
+    /// The threads that drive `own`, and `links` if it is pinned; none when they have been ended.
     threads: Mutex<Vec<Thread>>,
     /// `None` when they have been ended.
     running: Mutex<Option<JoinSet<()>>>,
 }
 
 impl Tasks {
-    /// Creates the set of tasks, empty yet. Starts their own thread, and that of the drivers where
-    /// they are pinned, unless the network is simulated.
+    /// Creates an empty set of tasks. Starts their own thread, and a thread for the drivers if they
+    /// are pinned, unless the network is simulated.
     ///
     /// # Errors
     /// The system gives no thread, or not what its runtime needs.
@@ -69,7 +69,7 @@ impl Tasks {
         Ok(Tasks { own, application, links, threads: Mutex::new(threads), running })
     }
 
-    /// Starts one, unless they have been ended. When it panics, what it owned is dropped: its
+    /// Starts a task, unless the tasks have been ended. When it panics, its state is dropped: its
     /// connection, and the link on it, end as [`Failed`](crate::cause::LinkCause::Failed).
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let task = shield::caught(task).map(|ended| {
@@ -104,9 +104,9 @@ impl Tasks {
         &self.own
     }
 
-    /// Returns a handle that is ready when the runtime that the node was started on has run a task;
-    /// it gives an error when that is gone. `None` where it is the one that the tasks run on, so
-    /// that they cannot tell.
+    /// Returns a handle that is ready when the runtime that the node was started on has run a task,
+    /// and fails when that runtime is gone. `None` if the tasks themselves run on it: they cannot
+    /// tell.
     pub(super) fn sign(&self) -> Option<JoinHandle<()>> {
         (self.own.id() != self.application.id()).then(|| self.application.spawn(async {}))
     }
@@ -153,7 +153,7 @@ impl Tasks {
         wait();
     }
 
-    /// Waits for all of them, and ends those that are left after `patience`. None starts from now
+    /// Waits for all tasks, and aborts the remaining ones after `patience`. No task starts from now
     /// on.
     pub(super) async fn end(&self, patience: Duration) {
         let Some(mut running) = self.running.lock().take() else { return };
@@ -234,7 +234,7 @@ fn drive(
 mod tests {
     use super::*;
 
-    /// A thread that may block has all cores, though one that is kept on a core starts it.
+    /// A thread that may block has all cores, even if a pinned thread starts it.
     #[tokio::test]
     async fn what_may_block_is_not_pinned() {
         let all = pinning::cores();

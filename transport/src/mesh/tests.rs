@@ -106,7 +106,7 @@ impl Watcher {
         self.events.lock().iter().map(text).collect()
     }
 
-    /// Waits until there were so many events.
+    /// Waits until there were `expected` events.
     #[cfg(feature = "sim")]
     async fn until_count(&self, expected: usize) {
         let _ = self.count.subscribe().wait_for(|count| *count >= expected).await;

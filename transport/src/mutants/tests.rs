@@ -36,7 +36,7 @@ const SHOWN: [(Mutant, &str); 12] = [
     (Mutant::NoPlace, "reach::tests::model::links_by_two_devices_do_what_a_model_says"),
 ];
 
-/// How long a test may take; one that waits for ever has failed.
+/// How long a test may take; a test that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs one test of this program in a process of its own, with this bug switched on. Returns true

@@ -1,9 +1,8 @@
 //! Asks that have no answer yet: at the asker, and at the node that answers.
 //!
 //! - **AS-1 one slot**: an ask holds one slot at its asker from its commit until its answer
-//!   arrives, also when the asker has given up, and one at the other node from its arrival until
-//!   its answer is written. So an asker that counts its own slots never exceeds the other node's
-//!   bound.
+//!   arrives, even if the asker has given up, and one at the other node from its arrival until its
+//!   answer is written. So an asker that counts its own slots never exceeds the other node's bound.
 //! - **AS-2 always answered**: each ask that arrives is answered once, if only by a code; a CANCEL
 //!   changes what the answer is, not that there is one.
 //! - **AS-3 begun or not**: an ask that was cancelled before its handler began is never handled.
@@ -14,7 +13,7 @@ use crate::limits;
 use crate::mutants::planted;
 use crate::proto::error::Violation;
 
-/// Asks of this side, by correlation; `W` is what waits for the answer. A correlation names place
+/// Asks of this side, by correlation; `W` is the waiter for the answer. A correlation names place
 /// and generation, so that a late answer never meets another ask.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Hash))]
@@ -67,8 +66,8 @@ impl<W> PendingAsks<W> {
         Ok(u64::from(generation) << 32 | key as u64)
     }
 
-    /// Frees the slot of an ask that was answered, or will not be sent. Returns what waits for the
-    /// answer; `None` when nothing does, or when there is no such ask.
+    /// Frees the slot of an ask that was answered, or will not be sent. Returns the waiter for the
+    /// answer; `None` when there is none, or no such ask.
     pub(crate) fn answer(&mut self, correlation: u64) -> Option<W> {
         let slot = self.find(correlation)?;
         slot.generation = 0;
@@ -85,7 +84,7 @@ impl<W> PendingAsks<W> {
         Some(slot.written)
     }
 
-    /// Returns true if none is unanswered, those that were given up included.
+    /// Returns true if no ask is unanswered, including asks that were given up.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.len() == self.free.len()
     }
@@ -111,7 +110,7 @@ impl<W> PendingAsks<W> {
         slot.waiter.is_none()
     }
 
-    /// Takes everything out, because the link has ended: what waits, and whether its ask may have
+    /// Takes everything out, because the link has ended: each waiter, and whether its ask may have
     /// arrived.
     pub(crate) fn end(&mut self) -> impl Iterator<Item = (W, bool)> {
         self.free.clear();
@@ -137,7 +136,7 @@ impl<W> PendingAsks<W> {
 pub(crate) struct OpenAsks {
     slots: Vec<Open>,
     open: usize,
-    /// Those that are watched and whose askers have given up since the last look.
+    /// Watched asks whose askers have given up since the last look.
     gone: Vec<u64>,
 }
 
@@ -200,8 +199,8 @@ impl OpenAsks {
         }
     }
 
-    /// Has [`take_gone`](Self::take_gone) name this ask when its asker has given up. Returns false
-    /// if that is so already.
+    /// Makes [`take_gone`](Self::take_gone) name this ask when its asker gives up. Returns false if
+    /// it already has, or if there is no such ask.
     pub(crate) fn watch(&mut self, correlation: u64) -> bool {
         let Some(open) = self.find(correlation) else { return false };
         open.watched = !open.cancelled;

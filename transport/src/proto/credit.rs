@@ -4,13 +4,13 @@
 //! many of the peer's frames this side has dispatched and posted a fresh slot for.
 //!
 //! - **CR-1 conservation**: credits + frames not yet reported consumed = the peer's ring.
-//! - **CR-2 reserve**: a frame of each class needs so many credits that those below it can still be
-//!   sent: data `R + 1`, replies `min(3, R + 1)`, control 2, a credit-only frame 1.
+//! - **CR-2 reserve**: a frame of each class leaves enough credits for the classes that need fewer:
+//!   data needs `R + 1`, replies `min(3, R + 1)`, control 2, a credit-only frame 1.
 //! - **CR-3 last credit**: a credit-only frame returns at least one credit; so the two sides can
 //!   never both be without.
 //! - **CR-4 no storm**: no side answers a lone credit-only frame, because one unreported frame is
 //!   below the threshold and only data, probes and goodbyes ask for an answer.
-//! - **CR-5 monotone**: a peer's count never goes back and never passes what was sent to it.
+//! - **CR-5 monotone**: a peer's count never goes back and never passes the frames sent to it.
 //! - **CR-6 growing**: a ring only grows; its owner posts and counts the slots before it says so.
 //!
 //! `2 <= threshold <= ring - R` and `R >= 1` make CR-2 to CR-4 hold together; other settings are
@@ -23,7 +23,7 @@ use crate::limits;
 use crate::mutants::planted;
 use crate::proto::error::Violation;
 
-/// The class of a frame, by what it may starve: the lowest class of its records.
+/// The class of a frame, by the frames it may starve: the lowest class of its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Class {
     /// Messages.
@@ -73,8 +73,8 @@ impl CreditSettings {
     }
 }
 
-/// Returns the unreported frames at which a ring of so many slots is reported: a quarter; of a
-/// small ring half and two, but not more than [`REPORTED_FEWEST`].
+/// Returns the unreported frames at which a ring of `ring` slots is reported: a quarter; in a small
+/// ring half and two, but not more than [`REPORTED_FEWEST`].
 fn threshold(ring: u32) -> u32 {
     (ring / 4).max((ring / 2 + 2).min(REPORTED_FEWEST))
 }
@@ -133,7 +133,7 @@ impl Ledger {
         if self.received.wrapping_sub(self.reported) >= self.settings.ring {
             return Err(Violation::CreditOverrun);
         }
-        // CR-5: neither back nor past what was sent.
+        // CR-5: neither back nor past the frames sent.
         let news = peer_count.wrapping_sub(self.acknowledged);
         if news > self.in_flight() {
             return Err(Violation::Count);

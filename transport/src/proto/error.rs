@@ -21,7 +21,7 @@ pub enum Violation {
     /// A frame arrived for which no credit was given.
     #[error("more frames than credits")]
     CreditOverrun,
-    /// The count of consumed frames went back, or passed what was sent.
+    /// The count of consumed frames went back, or passed the frames sent.
     #[error("impossible count of consumed frames")]
     Count,
     /// More was sent to a mailbox, or over the link, than its window.
@@ -39,7 +39,7 @@ pub enum Violation {
     /// A loan of a message, or an answer to one, that makes no sense.
     #[error("impossible loan")]
     Loan,
-    /// An opening or an answer to one that makes no sense.
+    /// An OPEN, or an answer to an OPEN, that makes no sense.
     #[error("malformed or unexpected opening")]
     Opening,
     /// A refusal of something that was not sent.

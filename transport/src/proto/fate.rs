@@ -1,10 +1,10 @@
 //! Fates of messages that were put into frames.
 //!
 //! - **FA-1 one fate**: each message that was sent is refused, acknowledged, or still in flight
-//!   when the link ends; the last are in doubt until the peer says what it [`Consumed`].
+//!   when the link ends; the last are in doubt until the peer says how much it [`Consumed`].
 //! - **FA-2 refusals first**: a peer counts a frame as consumed only when every refusal it caused
-//!   is in the same or an earlier frame; so what is acknowledged and was not refused, was queued.
-//! - **FA-3 final report**: a side reports what it consumed of a link after its last frame was
+//!   is in the same or an earlier frame; so an acknowledged message without a refusal was queued.
+//! - **FA-3 final report**: a side reports how much it consumed of a link after its last frame was
 //!   dispatched, with every refusal that the other side may not have read.
 
 use std::collections::VecDeque;

@@ -1,8 +1,8 @@
-//! Fetches: what the peer has lent, as the side sees it that fetches it;
-//! [`loans`](super::loans) is the other one.
+//! Fetches: messages that the peer has lent, as the fetching side sees them;
+//! [`loans`](super::loans) is the other side.
 //!
 //! - **FE-1 one answer**: each LEND is answered by one FETCHED, unless this side has said goodbye
-//!   before. What was fetched is kept until its message comes, or UNLENT.
+//!   before. Fetched bytes are kept until their message comes, or UNLENT.
 //! - **FE-2 bounded**: a peer has as many loans open as LO-2 allows, of messages that this side
 //!   takes.
 
@@ -62,7 +62,7 @@ impl Fetches {
         Ok(Lent { number, at, bytes })
     }
 
-    /// Takes what came of a fetch. Returns the answer for the peer, if it waits for one.
+    /// Takes the result of a fetch. Returns the answer for the peer, if it waits for one.
     pub(crate) fn done(
         &mut self,
         number: u16,
@@ -78,9 +78,9 @@ impl Fetches {
         Some(RecordHeader { ordinal: number, total: cause, ..answer })
     }
 
-    /// Records that the answer to a loan was written. Only now is nothing left of one that was
-    /// refused, and may the message of another come: a peer that takes no answers could else have
-    /// any number of them wait.
+    /// Records that the answer to a loan was written. Only now is a refused loan forgotten, and may
+    /// the message of another come: otherwise a peer that takes no answers could make any number of
+    /// them wait.
     pub(crate) fn answered(&mut self, number: u16) {
         let Some(at) = self.open.iter().position(|fetch| fetch.number == number) else { return };
         match std::mem::replace(&mut self.open[at].stage, Stage::Refused) {

@@ -18,7 +18,7 @@ pub(crate) struct FrameWriter<'a> {
     used: usize,
     /// Bytes of the frame that lie elsewhere.
     spliced: usize,
-    /// True if one payload may stay where it is (PV-12); and the one that does.
+    /// True if a payload may be spliced instead of copied (PV-12); and the splice, if there is one.
     splices: bool,
     splice: Option<Splice>,
     records: u16,
@@ -31,7 +31,7 @@ impl<'a> FrameWriter<'a> {
         FrameWriter { slot, used, spliced, splices: false, splice: None, records: 0 }
     }
 
-    /// Lets one payload stay where it is, if `splices`.
+    /// Allows one payload to be spliced instead of copied, if `splices`.
     pub(crate) fn with_splices(self, splices: bool) -> Self {
         FrameWriter { splices, ..self }
     }
@@ -230,8 +230,8 @@ impl Tells {
 }
 
 impl FrameReader<'_> {
-    /// Reads the next records as long as they are [plain](plain_tell) tells to one mailbox, of at
-    /// most so many bytes each; `None` when the next one is not, or is not whole.
+    /// Reads the next records while they are [plain](plain_tell) tells to one mailbox, of at
+    /// most `payload_max` bytes each; `None` when the next one is not, or is not whole.
     pub(crate) fn read_tells(&mut self, records: u16, payload_max: u32) -> Option<Tells> {
         let mut tells = None::<Tells>;
         let mut left = self.left;

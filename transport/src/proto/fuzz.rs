@@ -44,7 +44,7 @@ fn opened() -> Pair {
     pair
 }
 
-/// Lets the attacked side act, by the bits of `act`.
+/// Makes the attacked side act, by the bits of `act`.
 fn act_on(pair: &mut Pair, act: u8) {
     if act & 1 != 0 {
         pair.transmit(SIDE);
@@ -64,7 +64,7 @@ fn act_on(pair: &mut Pair, act: u8) {
     }
 }
 
-/// Puts fields of a frame's header right, so that what follows is read.
+/// Corrects fields of a frame's header, so that its records are read.
 fn right(frame: &mut [u8], fields: u8, pair: &Pair) {
     let bytes = frame.len() as u32;
     let Some(header) = frame.first_chunk_mut::<16>() else { return };

@@ -1,7 +1,7 @@
 //! The fixed headers, byte by byte; `docs/WIRE.md` has the same tables for people.
 //!
 //! - **HD-1 sizes**: a frame header is 16 bytes, a record header 32 (asserted below); all numbers
-//!   are little-endian; what is reserved is zero when sent and ignored when received.
+//!   are little-endian; reserved bytes are zero when sent and ignored when received.
 //! - **HD-2 skippable**: a record says how long its header is, so that a reader skips optional
 //!   fields it does not know.
 
@@ -21,7 +21,7 @@ pub(crate) const RECORD_HEADER_MAX: usize = 64;
 
 /// The first byte of every frame.
 const MARK: u8 = 2;
-/// Frame flag: answer with a frame at once, so that the sender learns what was consumed.
+/// Frame flag: answer with a frame at once, so that the sender learns how much was consumed.
 const ANSWER_NOW: u8 = 1;
 /// Frame flag: the sender has messages and, after this frame, no credits for them.
 const SHORT: u8 = 2;
@@ -99,9 +99,9 @@ pub(crate) enum RecordKind {
     OpenRefused = 8,
     /// A mailbox closed: `mailbox`, `generation`.
     Closed = 9,
-    /// A report of what was taken from a mailbox: `mailbox`, `generation`; `total` messages and
-    /// `correlation` bytes in all. With [`ALL_MAILBOXES`]: what was taken of messages that earlier
-    /// links left in mailboxes which this one has not opened.
+    /// A report of messages taken from a mailbox: `mailbox`, `generation`; `total` messages and
+    /// `correlation` bytes in all. With [`ALL_MAILBOXES`]: taken messages that earlier links left
+    /// in mailboxes which this one has not opened.
     Window = 10,
     /// The sender waits for a window: `mailbox`, `generation`, or [`ALL_MAILBOXES`].
     Blocked = 11,
@@ -117,10 +117,10 @@ pub(crate) enum RecordKind {
     Goodbye = 15,
     /// The asker does not wait any more: `correlation`. It is answered like any other ask.
     Cancel = 16,
-    /// The sender of this record posted `total` more receive slots: so many more credits.
+    /// The sender of this record posted `total` more receive slots, and so grants as many credits.
     Grant = 17,
     /// A message or an answer of `total` bytes waits here, to be fetched: `ordinal` is the number
-    /// of the loan, `mailbox` that of the queue pair for one-sided access, `generation` and
+    /// of the loan, `mailbox` the number of the queue pair for one-sided access, `generation` and
     /// `correlation` are the key.
     Lend = 18,
     /// A loan was fetched, or will not be: `ordinal` is its number, `total` the cause.
@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    /// What is sent without a note has the bytes that it had before there were notes.
+    /// A message without a note has the same bytes as before there were notes.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_header_without_a_note_says_nothing_of_one() {

@@ -26,7 +26,7 @@ impl<T> Inlets<T> {
         Inlets { places: Vec::new(), free: Vec::new() }
     }
 
-    /// Gives a mailbox, made for its index, a place; gives index and generation.
+    /// Opens a mailbox, which is created for its index. Returns index and generation.
     pub(crate) fn open_with(&mut self, mailbox: impl FnOnce(u32) -> T) -> (u32, u32) {
         if let Some(index) = self.free.pop() {
             let place = &mut self.places[index as usize];

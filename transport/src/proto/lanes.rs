@@ -98,7 +98,7 @@ struct Run {
 }
 
 impl Run {
-    /// Returns true if a tell of which this is all there is to know may share the entry (LA-3).
+    /// Returns true if a tell with just these properties may share the entry (LA-3).
     #[inline]
     fn is_of(&self, mailbox: u32, ordinal: u16, message: u128) -> bool {
         let Entry { kind, correlation, .. } = self.entry;
@@ -138,7 +138,7 @@ impl<'a> Front<'a> {
         &self.records[payload]
     }
 
-    /// Returns as much of the run as are at most so many records, and bytes.
+    /// Returns the part of the run that fits into `records` records and `bytes` bytes.
     pub(crate) fn fitting(&self, records: u16, bytes: usize) -> Part {
         if self.part.bytes <= bytes && self.part.count.messages <= u32::from(records) {
             return self.part;
@@ -169,7 +169,7 @@ const SLACK: usize = 64 * 1024;
 const KEPT: usize = 256 * 1024;
 
 impl Lane {
-    /// Puts a message at the end; `place` is that of its mailbox at the peer.
+    /// Appends a message; `place` is the place of its mailbox at the peer.
     pub(crate) fn push(&mut self, entry: Entry, place: (u32, u32), payload: &[u8]) {
         if entry.kind == RecordKind::Tell && entry.correlation == 0 {
             let Entry { mailbox, ordinal, message, .. } = entry;
@@ -201,7 +201,7 @@ impl Lane {
         };
         let part = self.write(&header.encoded(), payload);
         match self.runs.back_mut() {
-            // Their numbers follow each other, unless what was between them was taken out.
+            // Their numbers follow each other, unless messages between them were taken out.
             Some(last)
                 if last.is_of(mailbox, ordinal, message)
                     && last.number + u64::from(last.part.count.messages) + 1 == self.next =>
@@ -326,7 +326,7 @@ impl Lane {
     }
 }
 
-/// A message that is larger than a slot, or has a note, or waits behind one that is or has.
+/// A message that is larger than a slot, or has a note, or waits behind such a message.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Bulk {
@@ -334,7 +334,7 @@ pub(crate) struct Bulk {
     /// Travels with its first part.
     pub(crate) note: Option<Note>,
     pub(crate) body: Arc<Buffer>,
-    /// The mark in the eager lane: what is before it must leave first (LA-1).
+    /// The mark in the eager lane: messages before it must leave first (LA-1).
     pub(crate) mark: u64,
     /// How many large messages were queued before it.
     pub(crate) number: u64,
@@ -344,8 +344,8 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
-    /// Creates one of which nothing has left, the first there is. Takes the memory of `archive`, or
-    /// a copy if the bytes are to be `copied`: few of them may lie in much memory.
+    /// Creates a message of which nothing has left, with no other before it. Takes the memory of
+    /// `archive`, or a copy if the bytes are to be `copied`: few of them may lie in much memory.
     pub(crate) fn new(
         (entry, note): (Entry, Option<Note>),
         archive: &mut AlignedVec<16>,
@@ -368,7 +368,7 @@ impl Bulk {
 
 #[cfg(test)]
 impl std::hash::Hash for Lane {
-    /// Hashes what is queued; nothing of what has left.
+    /// Hashes the queued messages; nothing of the bytes that have left.
     fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
         for run in &self.runs {
             (&run.entry, run.part.count).hash(to);

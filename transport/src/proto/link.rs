@@ -1,4 +1,4 @@
-//! One side of a link: what arrives is handled, what is to be sent is polled.
+//! One side of a link: handles frames that arrive, and is polled for frames to send.
 //!
 //! - **LK-1 confirm first**: the first frame of each side is a CONFIRM as long as a frame can be;
 //!   so a path that loses large frames is found before the link is used. Nothing else is sent
@@ -149,7 +149,7 @@ impl LinkProtocol {
         self.trip.take_shortage(small)
     }
 
-    /// Grows the ring by so many slots, which are posted, and has the peer told (CR-6).
+    /// Grows the ring by `slots` slots, which are posted, and tells the peer (CR-6).
     pub(crate) fn grow(&mut self, slots: u32) {
         self.ledger.grow(slots);
         self.trip.grown();
@@ -192,7 +192,7 @@ impl LinkProtocol {
         self.handshake.held = held;
     }
 
-    /// Takes what came of the fetch of a message that the peer had lent.
+    /// Takes the result of fetching a message that the peer had lent.
     pub(crate) fn fetched(&mut self, number: u16, fetched: Result<Lease, NotLent>) {
         if let Some(answer) = self.incoming.fetches.done(number, fetched) {
             self.control(answer);
@@ -269,7 +269,7 @@ impl LinkProtocol {
         Ok(())
     }
 
-    /// Queues a report of what was taken from mailboxes that are not open on this link.
+    /// Queues a report of messages taken from mailboxes that are not open on this link.
     pub(crate) fn report_unopened(&mut self, taken: Count) {
         self.report_window((ALL_MAILBOXES, 0), taken);
     }
@@ -287,7 +287,7 @@ impl LinkProtocol {
         self.control.push_back((header, Vec::new()));
     }
 
-    /// Has the next frame ask for an answer.
+    /// Makes the next frame ask for an answer.
     pub(crate) fn probe(&mut self) {
         self.probe = true;
     }

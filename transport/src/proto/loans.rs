@@ -1,21 +1,21 @@
 //! Loans: large messages and answers whose bytes stay where they are until the peer has fetched
 //! them, by one-sided reads. Kept by the side that sends them; [`fetches`](super::fetches) is the
-//! other one.
+//! other side.
 //!
 //! LEND tells the peer where the bytes lie, ahead of the message's turn. The peer says FETCHED when
 //! it has them; then the message is sent in its turn, by a record without bytes. So order, windows,
-//! fates and cancellation are those of every message, and a message of which only the bytes were
-//! fetched was not sent.
+//! fates and cancellation are the same as for every message, and a message is not sent by the fetch
+//! of its bytes alone.
 //!
 //! - **LO-1 until answered**: memory is lent until the peer has answered, or the link ends, or the
-//!   queue pair by which the peer reads it has ended: what an honest peer reads was not taken back.
-//! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes, those
-//!   included that a device has yet to register. So much memory the peer has to have for them.
-//! - **LO-3 parts carry on**: what is not fetched goes in parts, as it does without loans; nothing
-//!   waits for a queue pair that is not there: what has its turn before there is one goes in parts,
-//!   and what is behind it may be lent. While all loans are out a message waits for its turn to be
-//!   lent, as long as an answer is to come that may bring it. After loans that came to nothing
-//!   fewer are tried.
+//!   queue pair by which the peer reads it has ended: an honest peer never reads memory taken back.
+//! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes,
+//!   including loans that a device has yet to register. The peer needs that much memory for them.
+//! - **LO-3 parts carry on**: a message that is not fetched goes in parts, as it does without
+//!   loans; nothing waits for a queue pair that is not there: a message whose turn comes before
+//!   there is one goes in parts, and messages behind it may be lent. While all loans are out a
+//!   message waits for its turn to be lent, as long as an answer is to come that may bring it.
+//!   After loans that came to nothing fewer are tried.
 //! - **LO-4 in time**: a loan that the peer leaves unanswered is [overdue](Loans::take_back): its
 //!   memory is not lent any more, and its message goes in parts. Its number stays taken until the
 //!   peer answers.
@@ -29,7 +29,7 @@ use super::error::Violation;
 use super::header::{RecordHeader, RecordKind};
 use crate::limits::{LENT_BYTES_MAX, LOANS_MAX};
 
-/// The longest pause is of so many messages, as a power of two.
+/// The longest pause lasts for this many messages, as a power of two.
 const PAUSE_BITS_MAX: u32 = 12;
 
 /// How a large message goes.
@@ -46,8 +46,8 @@ pub(crate) enum Lending {
 /// A value that keeps memory lent as long as it lives.
 pub(crate) type Held = Arc<dyn Any + Send + Sync>;
 
-/// Where the peer finds what is lent: a queue pair for one-sided access, by its number, and a key
-/// of it.
+/// Where the peer finds lent bytes: a queue pair for one-sided access, by its number, and a key of
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LentAt {
     pub(crate) pair: u32,
@@ -64,16 +64,16 @@ pub(crate) enum NotLent {
     Failed,
 }
 
-/// What became of messages that are long enough to be lent, since it was last taken.
+/// Counts of messages that are long enough to be lent, since the counts were last taken.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoanCounts {
-    /// Those of which the peer was told, and their bytes.
+    /// Messages that the peer was told of, and their bytes.
     pub(crate) lent: u64,
     pub(crate) lent_bytes: u64,
     /// Loans that have ended, fetched or not.
     pub(crate) returned: u64,
-    /// Those that go in parts: there was no queue pair, no room, or no registration; the peer did
-    /// not fetch them; or for one of these reasons nothing was tried.
+    /// Messages that go in parts: there was no queue pair, no room, or no registration; the peer
+    /// did not fetch them; or for one of these reasons nothing was tried.
     pub(crate) not_ready: u64,
     pub(crate) full: u64,
     pub(crate) not_registered: u64,
@@ -149,13 +149,13 @@ impl Loans {
         Loans { from, most: LOANS_MAX, ..Loans::default() }
     }
 
-    /// Has no more than so many open at one time.
+    /// Limits the number of loans that are open at one time.
     #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn limit_to(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Returns how a message of so many bytes may go.
+    /// Returns how a message of `bytes` bytes may go.
     pub(crate) fn lending(&mut self, bytes: usize) -> Lending {
         let lends = self.from.is_some_and(|from| (from..=LENT_BYTES_MAX).contains(&bytes));
         let pauses = lends && self.pause > 0;
@@ -164,8 +164,8 @@ impl Loans {
         if lends && !pauses { Lending::Undecided } else { Lending::Parts }
     }
 
-    /// Records that a loan came to nothing: fewer and fewer are tried (LO-3). Those that were open
-    /// beside one that did count with it.
+    /// Records that a loan came to nothing: fewer and fewer are tried (LO-3). Loans that were open
+    /// at the same time and come to nothing, too, are not counted again.
     fn fail(&mut self) {
         if self.pause > 0 {
             return;
@@ -174,21 +174,21 @@ impl Loans {
         self.pause = 1 << (2 * self.failures).min(PAUSE_BITS_MAX);
     }
 
-    /// Returns true if so many bytes may be lent now (LO-2).
+    /// Returns true if `bytes` more bytes may be lent now (LO-2).
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let lent: usize = self.open.iter().map(|loan| loan.bytes).sum();
         let fits = self.open.len() < self.most && lent + bytes <= LENT_BYTES_MAX;
         self.from.is_some() && fits && !self.is_unready
     }
 
-    /// Has the next loan tried, also where there was no queue pair for the last one.
+    /// Allows the next loan to be tried, even if there was no queue pair for the last one.
     pub(crate) fn retry(&mut self) {
         self.is_unready = false;
     }
 
     /// Returns true if no further message may be lent before another one has been sent or answered,
-    /// and an answer, of the peer or of a device, is to come. So a message that waits for its turn
-    /// to be lent waits for something that comes (LO-3).
+    /// and an answer of the peer or of a device is due. So a message that waits to be lent waits
+    /// for an event that comes (LO-3).
     pub(crate) fn is_full(&self) -> bool {
         let are_all_out = self.open.len() >= self.most;
         self.from.is_some() && are_all_out && self.open.iter().any(|loan| loan.stage.is_open())
@@ -199,7 +199,7 @@ impl Loans {
         self.open.is_empty()
     }
 
-    /// Begins a loan of so many bytes, which are to be registered. Returns its number.
+    /// Begins a loan of `bytes` bytes, which are to be registered. Returns its number.
     pub(crate) fn begin(&mut self, bytes: usize) -> u16 {
         while self.find(self.next).is_some() {
             self.next = self.next.wrapping_add(1);
@@ -216,7 +216,7 @@ impl Loans {
         number
     }
 
-    /// Takes what came of registering the bytes of a loan. Returns the record that tells the peer,
+    /// Takes the result of registering the bytes of a loan. Returns the record that tells the peer,
     /// unless they are not lent after all, or need not be any more.
     pub(crate) fn lent(
         &mut self,
@@ -285,8 +285,8 @@ impl Loans {
         matches!(self.remove(number)?.stage, Stage::Fetched).then_some(number)
     }
 
-    /// Takes back loans that the peer has not answered (LO-4), of those that it was to read by a
-    /// queue pair with a number below `ended_before`: these have ended.
+    /// Takes back loans that the peer has not answered (LO-4), if it was to read them by a queue
+    /// pair with a number below `ended_before`: these queue pairs have ended.
     pub(crate) fn take_back(&mut self, ended_before: u32) {
         let mut overdue = 0;
         for loan in &mut self.open {
@@ -303,7 +303,7 @@ impl Loans {
     }
 
     /// Ends the loan of a message that is not sent, once the peer has answered it (LO-1). Returns
-    /// what the peer is to be told.
+    /// the record to send to the peer about it.
     pub(crate) fn forgo(&mut self, lending: Lending) -> Option<RecordHeader> {
         let Lending::Loan(number) = lending else { return None };
         let loan = self.open.iter_mut().find(|loan| loan.number == number)?;
@@ -311,7 +311,7 @@ impl Loans {
         self.close_unwanted(number)
     }
 
-    /// Handles the peer's answer to a loan. Returns what it is to be told of it.
+    /// Handles the peer's answer to a loan. Returns the record to send to the peer about it.
     pub(crate) fn answered(
         &mut self,
         number: u16,
@@ -349,11 +349,11 @@ impl Loans {
                 self.kept.extend(replace(&mut loan.stage, Stage::NotFetched).into_held());
             }
         }
-        // What is being registered ends with that.
+        // A loan that is being registered ends when its registration does.
         self.open.retain(|loan| loan.is_wanted || matches!(loan.stage, Stage::Registering));
     }
 
-    /// Takes what need not be lent any more: to be dropped without a lock, as a device takes its
+    /// Takes the memory that is no longer lent, to be dropped without a lock: a device takes its
     /// time.
     pub(crate) fn take_returned(&mut self) -> Vec<Held> {
         take(&mut self.returned)

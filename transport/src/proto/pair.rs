@@ -41,8 +41,7 @@ fn note_of(bytes: &[u8]) -> Option<Note> {
     (bytes.len() % 5 == 3).then(|| Note::new([byte; NOTE_BYTES]))
 }
 
-/// Returns the type of message `n` to a mailbox: of each three that follow each other it is the
-/// same.
+/// Returns the type of message `n` to a mailbox: three messages in a row have the same type.
 pub(crate) fn type_of(n: usize) -> u128 {
     n as u128 / 3 + 1
 }
@@ -57,7 +56,7 @@ pub(crate) struct Toy {
     /// The messages that were not taken, with the correlation of an ask.
     pub(crate) waiting: VecDeque<(Vec<u8>, Option<u64>)>,
     pub(crate) taken: Vec<Vec<u8>>,
-    /// Messages that came with a note, and those that came without theirs or with another.
+    /// Messages that came with a note, and messages that came without theirs or with another.
     pub(crate) noted: usize,
     pub(crate) misnoted: usize,
     closed: bool,
@@ -74,7 +73,7 @@ pub(crate) struct Side {
     /// Asks that were not handled, because the mailbox had closed.
     pub(crate) unanswered: usize,
     pub(crate) refused: Vec<u128>,
-    /// Numbers of tells that were delivered, of those that were to be confirmed.
+    /// Numbers of delivered tells, among the tells that were to be confirmed.
     pub(crate) confirmed: Vec<u64>,
     pub(crate) notices: Vec<Notice>,
     /// Messages that a mailbox says it accepts.
@@ -294,7 +293,7 @@ impl Pair {
         Pair::with_rings(8)
     }
 
-    /// Two sides whose rings have so many slots.
+    /// Creates two sides whose rings have `rings` slots.
     pub(crate) fn with_rings(rings: u32) -> Self {
         Pair { sides: [Side::new(rings), Side::new(rings)], ended: [0; 2] }
     }
@@ -391,7 +390,7 @@ impl Pair {
         self.receive_bytes(side, &slot[..bytes])
     }
 
-    /// A side reads a frame of no records: its peer has consumed the first so many frames.
+    /// A side reads a frame of no records: its peer has consumed the first `consumed` frames.
     pub(crate) fn acknowledge(&mut self, side: usize, consumed: u32) {
         let mut slot = [0; FRAME_MAX];
         let bytes = FrameWriter::new(&mut slot).finish(Head { consumed, ..Head::default() });
@@ -447,7 +446,7 @@ impl Pair {
         self.exchange();
     }
 
-    /// A mailbox closes; what waits in it was delivered and is counted as taken.
+    /// A mailbox closes; messages that wait in it were delivered and count as taken.
     pub(crate) fn close(&mut self, side: usize, mailbox: usize) {
         while self.sides[side].take(mailbox) {}
         let side = &mut self.sides[side];

@@ -4,13 +4,13 @@
 //! [`RemoteMailbox`] is a mailbox of the peer that is open. Two outlets that the peer answers with
 //! the same mailbox share one `RemoteMailbox`, and so its window and its order.
 //!
-//! - **OU-1 once**: while a request is being opened or is open, it is not sent again, but for a
-//!   look-up: its OPEN is written after it began, so that it finds what is there now.
-//! - **OU-2 known first**: what a mailbox accepts is known before anything is sent to it.
+//! - **OU-1 once**: while a request is being opened or is open, it is not sent again, except for a
+//!   look-up: its OPEN is written after it began, so that it finds the mailbox of that time.
+//! - **OU-2 known first**: it is known which messages a mailbox accepts before any is sent to it.
 //! - **OU-3 gone is gone**: after CLOSED a mailbox takes nothing more; what waited for it is told.
-//! - **OU-4 refused is told**: a refusal of an opening that a sender tried, which waits for
-//!   nothing, is told to each later try until an opening succeeds. So many are kept as may be
-//!   opened at once; the oldest gives way.
+//! - **OU-4 refused is told**: when a sender that waits for nothing tried an opening and it was
+//!   refused, each later try is told so until an opening succeeds. As many refusals are kept as
+//!   mailboxes may be opened at once; the oldest gives way.
 
 use std::sync::Arc;
 

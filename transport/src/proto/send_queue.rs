@@ -1,5 +1,5 @@
-//! The queue of what senders hand to a link: requests for mailboxes, committed messages, answers,
-//! signals.
+//! The queue of everything that senders hand to a link: requests for mailboxes, committed messages,
+//! answers, signals.
 //!
 //! This is the part of the protocol that senders touch from their own tasks, so it is apart from
 //! [`LinkProtocol`](super::link::LinkProtocol), which only the driver has. It is locked by the code
@@ -41,7 +41,7 @@ mod opening;
 pub(crate) use fill::{Fence, Filling, REPLY_EXPIRED};
 use opening::{ByRequest, Refused};
 
-/// Everything that waits to be put into frames, and the windows it had to pass. `W` is what waits
+/// Everything that waits to be put into frames, and the windows it had to pass. `W` is the waiter
 /// for an answer.
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct SendQueue<W> {
@@ -206,7 +206,7 @@ impl<W> SendQueue<W> {
         self.mailboxes.get(mailbox as usize).is_some_and(|mailbox| mailbox.window.is_idle())
     }
 
-    /// Has the peer told, once, that a sender waits for this room.
+    /// Tells the peer, once, that a sender waits for this room.
     pub(crate) fn say_blocked(&mut self, mailbox: u32, lacking: Room) {
         let mailbox = &mut self.mailboxes[mailbox as usize];
         let (said, header) = match lacking {
@@ -229,7 +229,7 @@ impl<W> SendQueue<W> {
         self.link_window.window.send(bytes);
     }
 
-    /// Gives back what was reserved for a message that is not committed.
+    /// Gives back the room that was reserved for a message that is not committed.
     pub(crate) fn release(&mut self, key: u32, bytes: u32) {
         self.unreserve(key, bytes);
         self.settle(key);
@@ -322,8 +322,8 @@ impl<W> SendQueue<W> {
         self.queues.reply_bytes < limits::REPLY_BYTES_MAX || planted!(EndlessReplies)
     }
 
-    /// Gives an ask up: of one that was written the peer is told, by CANCEL. Returns true if it was
-    /// not written, and never will be.
+    /// Gives an ask up: if it was written, tells the peer by CANCEL. Returns true if it was not
+    /// written, and never will be.
     pub(crate) fn give_up(&mut self, correlation: u64) -> bool {
         let written = self.asks.give_up(correlation);
         if written == Some(Written::All) {
@@ -332,7 +332,7 @@ impl<W> SendQueue<W> {
         written == Some(Written::Nothing)
     }
 
-    /// Sends a signal ahead of messages; one that waits already is not sent twice (OB-3).
+    /// Sends a signal ahead of messages; a signal that waits already is not sent twice (OB-3).
     pub(crate) fn signal(&mut self, mailbox: u32, signal: u16) {
         let urgent = &mut self.mailboxes[mailbox as usize].urgent;
         if !urgent.contains(&signal) {
@@ -342,13 +342,13 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Records that so much of this side's messages waits at the peer from earlier links (WI-4).
+    /// Records how much of this side's messages waits at the peer from earlier links (WI-4).
     pub(crate) fn carry(&mut self, carried: Count) {
         self.link_window.window.carry(carried);
         self.link_window.carried = carried;
     }
 
-    /// Handles the peer's report of what was taken from a mailbox; after its CLOSED the peer has no
+    /// Handles the peer's report of messages taken from a mailbox; after its CLOSED the peer has no
     /// more to report.
     pub(crate) fn handle_window(
         &mut self,
@@ -393,7 +393,7 @@ impl<W> SendQueue<W> {
         self.settle_all(mailbox, 1);
     }
 
-    /// Records that so many messages of the mailbox have their fates.
+    /// Records that `count` messages of the mailbox have their fates.
     pub(crate) fn settle_all(&mut self, mailbox: u32, count: u16) {
         self.mailboxes[mailbox as usize].uses -= u32::from(count);
         self.free_mailbox(mailbox);
@@ -411,7 +411,7 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Lets go of mailboxes that closed and have nothing without a fate. To be called when all
+    /// Removes closed mailboxes whose messages all have their fates. To be called when all
     /// [notices](Self::take_notices) were acted on: they name mailboxes.
     pub(crate) fn sweep(&mut self) {
         for key in std::mem::take(&mut self.freed) {
@@ -451,7 +451,7 @@ impl<W> SendQueue<W> {
     }
 
     /// Records that the first sender that waits at a mailbox is gone: the next one may find room,
-    /// and so may those that wait for the link's window behind it.
+    /// and so may mailboxes behind it that wait for the link's window.
     pub(crate) fn look_again(&mut self, mailbox: u32, for_link: bool) {
         self.notices.push(Notice::Room(mailbox));
         if for_link {

@@ -67,7 +67,7 @@ proptest! {
             prop_assert!(answers == asked, "answers to side {i}");
             prop_assert!(side.refused.is_empty());
             prop_assert!(side.boxes.iter().all(|toy| toy.misnoted == 0), "notes to side {i}");
-            // Messages of this side that were cut, and its answers, which repeat what they answer.
+            // Messages of this side that were cut, and its answers, which repeat the asks.
             let cut = |sizes: &Vec<(usize, bool)>, answers: bool| {
                 let longer = |size: &&(usize, bool)| size.0 > LinkProtocol::eager_max(FRAME_MAX);
                 sizes.iter().filter(longer).filter(|size| size.1 || !answers).count()
@@ -122,7 +122,7 @@ proptest! {
         }
     }
 
-    /// FA-1: what was sent to a mailbox that closes is taken or refused, never both and never lost.
+    /// FA-1: a message to a mailbox that closes is taken or refused, never both and never lost.
     #[test]
     fn a_closed_mailbox_refuses_exactly_what_it_did_not_take(
         sizes in sizes(), before in steps(), after in steps(), lends in any::<Option<u64>>(),
@@ -141,7 +141,7 @@ proptest! {
         pair.settle();
         let taken = pair.sides[1].boxes[0].taken.len();
         let refused = &pair.sides[0].refused;
-        // Fates come in any order; what was never committed stays with its sender.
+        // Fates come in any order; messages never committed stay with their sender.
         let mut gone = refused.clone();
         gone.sort_unstable();
         let committed = pair.sides[0].committed(0);

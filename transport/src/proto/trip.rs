@@ -4,9 +4,9 @@
 //! Each report of this side lets the peer send frames that it could not send before. The first of
 //! them comes a trip later, at the earliest. On a long path a whole ring of frames arrives in that
 //! time, and then the path is empty: twice the slots carry twice as much. Where a lap of the ring
-//! takes much longer than a trip, the path, or the program, is what is slow. More slots would then
-//! be a queue that all that is sent later waits behind, an answer too. (The product of bandwidth
-//! and delay, as TCP's receivers and BBR reckon it.)
+//! takes much longer than a trip, the path or the program is slow. More slots would then be a
+//! queue, behind which all later messages and answers wait. (The product of bandwidth and delay, as
+//! TCP's receivers and BBR reckon it.)
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ impl Trip {
         self.timed.get_or_insert((frame, now));
     }
 
-    /// Records the arrival of the frame with this number, in a ring of so many slots, and whether
+    /// Records the arrival of the frame with this number, in a ring of `ring` slots, and whether
     /// the peer is short of credits after it.
     pub(crate) fn arrived(&mut self, frame: u32, short: bool, ring: u32, now: Instant) {
         self.short = short;

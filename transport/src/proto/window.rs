@@ -1,17 +1,17 @@
 //! Windows: how much one peer may have waiting at the receiver.
 //!
-//! - **WI-1 bound**: what was sent and not reported taken is within the window, unless it is a
+//! - **WI-1 bound**: the messages sent and not reported taken are within the window, unless it is a
 //!   single message: a pair with nothing outstanding may always send one, past the link's window
 //!   too. So mailboxes from which no message is taken cannot use up the link's window for the
 //!   others. The sender counts in the order of commits, the receiver in the order of arrivals, in
-//!   which small messages overtake large ones: so the receiver leaves what arrives at an idle
-//!   mailbox out of its account of the link, and then finds every peer within the window that keeps
-//!   to it.
+//!   which small messages overtake large ones: so the receiver leaves a message that arrives at an
+//!   idle mailbox out of its account of the link, and then finds every peer within the window that
+//!   keeps to it.
 //! - **WI-2 cumulative**: reports are counts from the start of the opening; a lost wake-up or a
 //!   merged report cannot leak room.
 //! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says
 //!   it is blocked. So a sender that waits is always told.
-//! - **WI-4 once**: what waits in a mailbox when a link ends is outstanding on the next one, too.
+//! - **WI-4 once**: a message left in a mailbox by a link is outstanding on the next one, too.
 
 #[cfg(test)]
 mod model;
@@ -27,7 +27,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Returns what came to it since it was `earlier`.
+    /// Returns the difference to an `earlier` count.
     pub(crate) fn since(self, earlier: Count) -> Count {
         Count {
             messages: self.messages.wrapping_sub(earlier.messages),
@@ -49,8 +49,7 @@ pub(crate) struct WindowSize {
 }
 
 impl WindowSize {
-    /// Returns true if so much that was taken is to be reported, though the sender does not wait
-    /// for it (WI-3).
+    /// Returns true if a report of `news` is due even if the sender does not wait for it (WI-3).
     pub(crate) fn is_due(&self, news: Count) -> bool {
         news.messages >= self.messages.div_ceil(2)
             || news.bytes >= u64::from(self.bytes.div_ceil(2))
@@ -63,7 +62,7 @@ impl WindowSize {
                 && outstanding.bytes.saturating_add(bytes.into()) <= self.bytes.into())
     }
 
-    /// Returns true if so many fit beside what is outstanding.
+    /// Returns true if `count` fits beside the `outstanding` messages.
     fn fits(&self, outstanding: Count, count: Count) -> bool {
         planted!(NoWindows)
             || (outstanding.messages.saturating_add(count.messages) <= self.messages
@@ -119,12 +118,12 @@ impl SendWindow {
         self.written.add(count.messages, count.bytes);
     }
 
-    /// Takes back what was recorded of a message that will not be sent after all.
+    /// Takes back the record of a message that will not be sent after all.
     pub(crate) fn unsend(&mut self, bytes: u32) {
         self.sent = self.sent.since(Count { messages: 1, bytes: bytes.into() });
     }
 
-    /// Records a report of everything taken so far; gives what is new in it.
+    /// Records a report of everything taken so far; returns the part that is new.
     pub(crate) fn report(&mut self, taken: Count) -> Result<Count, Violation> {
         let news = taken.since(self.taken);
         let there = self.written.since(self.taken);
@@ -135,7 +134,7 @@ impl SendWindow {
         Ok(news)
     }
 
-    /// Gives back the room of something that is not waiting at the receiver any more.
+    /// Gives back the room of messages that no longer wait at the receiver.
     ///
     /// # Errors
     /// [`Violation::WindowReport`] when it is more than there is.
@@ -149,19 +148,19 @@ impl SendWindow {
         Ok(())
     }
 
-    /// Records that so much waits at the receiver already (WI-4).
+    /// Records that `carried` waits at the receiver already (WI-4).
     pub(crate) fn carry(&mut self, carried: Count) {
         self.sent.add(carried.messages, carried.bytes);
     }
 
-    /// Returns what is on its way or waits at the receiver.
+    /// Returns how much is on its way or waits at the receiver.
     pub(crate) fn outstanding(&self) -> Count {
         self.sent.since(self.taken)
     }
 }
 
-/// The receiver's side of a window: what one peer has waiting in one mailbox, and what it knows of
-/// that. Owned by the link's driver; what was taken meanwhile is brought to it.
+/// The receiver's side of a window: how much one peer has waiting in one mailbox, and how much of
+/// that it knows. Owned by the link's driver, which records messages that were taken.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RecvWindow {
     size: WindowSize,
@@ -188,8 +187,8 @@ impl RecvWindow {
         }
     }
 
-    /// Records an arrival. A peer that keeps WI-1 never overruns: it knows at most what was
-    /// reported.
+    /// Records an arrival. A peer that keeps WI-1 never overruns: it knows at most the reports
+    /// sent.
     ///
     /// # Errors
     /// [`Violation::WindowOverrun`], with nothing recorded that matters any more.
@@ -243,23 +242,23 @@ impl RecvWindow {
         news.messages > 0 && (self.blocked || urgent || self.size.is_due(news))
     }
 
-    /// Returns what waits here.
+    /// Returns how much waits here.
     pub(crate) fn waiting(&self) -> Count {
         self.arrived.since(self.taken)
     }
 
-    /// Returns what waits here, or was taken and not reported.
+    /// Returns how much waits here, or was taken and not reported.
     pub(crate) fn unreported(&self) -> Count {
         self.arrived.since(self.reported)
     }
 
-    /// Returns the part of what is unreported that the link's account has.
+    /// Returns the unreported part that the link's account has.
     #[cfg(test)]
     fn in_link(&self) -> Count {
         self.unreported().since(self.apart)
     }
 
-    /// Returns what was taken and not reported.
+    /// Returns how much was taken and not reported.
     pub(crate) fn news(&self) -> Count {
         self.taken.since(self.reported)
     }
@@ -284,7 +283,7 @@ impl RecvWindow {
     }
 
     /// Counts the message that was apart in the link's account, from now on. (The difference may
-    /// wrap where a later message was taken first; what is outstanding is right all the same.)
+    /// wrap where a later message was taken first; the outstanding count is still right.)
     fn settle(&mut self, news: Count, link: &mut LinkRecvWindow) {
         link.report(news.since(std::mem::take(&mut self.apart)));
     }
@@ -330,7 +329,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// WI-1: arrivals at once are what they are one after the other, or are not recorded.
+        /// WI-1: arrivals at once are recorded as one after the other would be, or not at all.
         #[test]
         fn arrivals_at_once_are_the_same_as_one_after_the_other(
             messages in 1u32..12,

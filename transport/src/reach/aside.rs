@@ -1,5 +1,5 @@
-//! Threads that may block, for what a device takes its time for (RE-7); and runtimes for what is
-//! polled elsewhere.
+//! Threads that may block, for work that takes a device long (RE-7); and the right runtime for a
+//! future that is polled elsewhere.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,14 +11,13 @@ use tokio::task::JoinHandle;
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::Making;
 
-/// Drops something by a thread that may block; here, if the runtime has ended. What is returned is
-/// ready when that is done, and need not be kept.
+/// Drops something by a thread that may block; here, if the runtime has ended. The returned handle
+/// is ready when that is done, and need not be kept.
 pub(super) fn drop_aside(runtime: &Handle, it: impl Send + 'static) -> JoinHandle<()> {
     runtime.spawn_blocking(move || drop(it))
 }
 
-/// Something that takes a thread that may block to be dropped, if it `is_slow`: also where a task
-/// is ended that has it.
+/// A value that is dropped by a thread that may block if it `is_slow`, even if its task is ended.
 pub(super) struct Aside<T: Send + 'static> {
     it: Option<T>,
     is_slow: bool,
@@ -49,7 +48,7 @@ impl<T: Send + 'static> Drop for Aside<T> {
     }
 }
 
-/// Waits for what is made, by a thread that may block where that is slow.
+/// Waits until the value is made, by a thread that may block if that is slow.
 ///
 /// # Errors
 /// [`FabricError`]: it was not made.
@@ -64,7 +63,7 @@ pub(super) async fn made<T: Send + 'static>(
         Making::Done(made) => made,
         Making::Slow(make) => {
             let own = runtime.clone();
-            // (What has been made when its task ends is dropped by that task's thread.)
+            // (A task that ends after this drops it on its own thread: so it is an `Aside`.)
             let make = move || make().map(|made| Aside::new(made, true, &own));
             let lost = |lost| FabricError::Connect(io::Error::other(lost));
             let made = runtime.spawn_blocking(make).await.map_err(lost)??;

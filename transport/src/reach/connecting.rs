@@ -44,8 +44,7 @@ impl Means {
     }
 
     /// Returns the place of the link's way among these (both sides have the same ones, in the same
-    /// order). Where it is not among them its device has no one-sided access, and the best one is
-    /// taken of those that have.
+    /// order). If not there, its device has no one-sided access, and the best of these is taken.
     fn place_of_way(&self, ways: &[u32]) -> usize {
         ways.iter().position(|way| Some(*way) == self.way).unwrap_or(0)
     }
@@ -74,7 +73,7 @@ impl Means {
         lost("the queue pair before it has not gone: a device makes, connects or destroys it")
     }
 
-    /// Connects a queue pair to the one that the peer offers.
+    /// Connects a queue pair to the peer's offer.
     async fn connect(
         self: &Arc<Self>,
         opened: Opened,
@@ -90,7 +89,7 @@ impl Means {
         };
         let runtime = self.runtime.clone();
         let connected = if self.fabric.blocks() {
-            // One that is not waited for any more goes on, and the next one waits for its place.
+            // It goes on after the timeout, and the next queue pair waits for its place.
             let task = self.own.spawn_blocking(move || runtime.block_on(connecting));
             timeout(CONNECT_TIMEOUT, task).await.map(|ended| ended.map_err(lost)?)
         } else {
@@ -100,7 +99,7 @@ impl Means {
         connected.map_err(late)?
     }
 
-    /// Gives a connected queue pair what it works with.
+    /// Gives a connected queue pair its memory, and a fence if it takes one.
     async fn equip(&self, mut connected: Connected) -> Result<Aside<Made>, FabricError> {
         let gone = || FabricError::Offer("there is none");
         let (one_sided, _) = connected.get().ok_or_else(gone)?;
@@ -137,7 +136,7 @@ impl Reach {
         state.stage = Stage::Opening { since, _task };
     }
 
-    /// Makes a queue pair and connects it to the one that the peer offers.
+    /// Makes a queue pair and connects it to the peer's offer.
     pub(super) fn open_and_connect(
         self: &Arc<Self>,
         state: &mut State,
@@ -187,7 +186,7 @@ impl Reach {
         made.await.map_err(|error| error.to_string())
     }
 
-    /// Takes what came of connecting, and has it driven.
+    /// Takes the result of connecting, and starts the driver.
     fn note_connected(
         self: &Arc<Self>,
         means: &Arc<Means>,

@@ -52,17 +52,17 @@ impl DerefMut for Drafted {
 
 /// The reason for which a draft was not stored.
 pub(crate) enum NotStored {
-    /// So many of its first bytes are written, as those of other calls are (RE-8), and no others:
-    /// its memory is of another queue pair, no operation may begin now, or its parts would be cut
-    /// within words. Where some are written the rest begins with a word.
+    /// The first bytes, of this number, are written like bytes of other calls (RE-8), and no
+    /// others: its memory is of another queue pair, no operation may begin now, or its parts would
+    /// be cut within words. If some are written, the rest begins with a word.
     Rest(Drafted, usize),
     /// Some of it may be written, now or later.
     Unknown,
 }
 
 impl Ready {
-    /// Returns memory from which so many bytes can be [stored](Self::store). Returns nothing where
-    /// there is none.
+    /// Returns memory for `bytes` bytes that are to be [stored](Self::store); `None` if there is
+    /// none.
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -102,7 +102,7 @@ impl Ready {
     pub(crate) async fn store(&self, at: u64, mut draft: Drafted) -> Result<(), NotStored> {
         let berth = &mut draft.berth;
         let is_mine = berth.number == self.number && Arc::ptr_eq(&berth.reach, &self.reach);
-        // One that begins within a word would be cut within words (PV-15).
+        // A draft that begins within a word would be cut within words (PV-15).
         let is_cut_well = at.is_multiple_of(8);
         let means = self.reach.state.lock().means.clone().filter(|_| is_mine && is_cut_well);
         let Some(means) = means else { return Err(NotStored::Rest(draft, 0)) };

@@ -51,8 +51,8 @@ impl Source {
         Source { kind: Kind::Read, number: lent.at.pair, key, at: 0, bytes, viewer: None }
     }
 
-    /// Returns how many bytes one operation moves. A message has operations of its own; those of a
-    /// share take their turn, and half of the room, among those of tasks that copy.
+    /// Returns how many bytes one operation moves. Messages have operations of their own; an
+    /// operation on a share takes its turn among tasks that copy, and half of their room.
     fn operation_bytes(&self) -> usize {
         if self.viewer.is_some() { FETCH_SHARED_BYTES } else { FETCH_BYTES }
     }
@@ -67,8 +67,7 @@ impl Source {
         self.viewer.as_ref().is_none_or(|viewer| Arc::strong_count(&viewer.taken) > 1)
     }
 
-    /// Waits for the turn of an operation of so many bytes. Returns nothing where the queue pair
-    /// has ended.
+    /// Waits for the turn of an operation of `bytes` bytes; `None` if the queue pair has ended.
     async fn permit(&self, room: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let views = self.viewer.is_some();
         let permits = if views { bytes.div_ceil(ONE_SIDED_SLOT_BYTES) as u32 } else { 1 };
@@ -132,7 +131,7 @@ impl Ready {
 }
 
 impl Reach {
-    /// Fetches a message that the peer has lent, and calls `done` with what came of it.
+    /// Fetches a message that the peer has lent, and calls `done` with the result.
     pub(crate) fn fetch(
         self: &Arc<Self>,
         lent: Lent,
@@ -178,7 +177,7 @@ impl Reach {
         }
     }
 
-    /// Frees memory in which nothing lands any more. What is returned is ready when it is freed.
+    /// Frees memory in which nothing lands any more. The returned handle is ready when it is freed.
     pub(super) fn free(&self, slots: Vec<Slot>) -> Option<JoinHandle<()>> {
         if slots.is_empty() {
             return None;
@@ -202,7 +201,7 @@ impl Reach {
         while bytes < source.bytes {
             let part = source.operation_bytes().min(source.bytes - bytes);
             let Some(permit) = source.permit(room, part).await else { break };
-            // What lies beyond the last one is not used.
+            // Padding behind the last byte is not used.
             let Some((slot, behind)) = rest.take().map(|it| cut(it, part.next_multiple_of(16)))
             else {
                 break;
@@ -246,7 +245,7 @@ impl Reach {
         Moved { runway, bytes, has_failed }
     }
 
-    /// Returns memory for what is fetched, and the room for operations of its queue pair. New
+    /// Returns memory for the fetched bytes, and the room for operations of its queue pair. New
     /// memory is registered by a thread that may block (RE-7).
     pub(super) async fn runway(
         &self,
@@ -323,7 +322,7 @@ impl Reach {
         Ok(pair.landing.add(slot, size))
     }
 
-    /// Posts the operation on so many bytes from `at` on. Else returns the slot, if it comes back.
+    /// Posts the operation on a part (first byte, size). Else returns the slot, if it comes back.
     fn post_in_place(
         &self,
         source: &Source,
@@ -346,7 +345,7 @@ impl Reach {
 /// The slot of an operation that was not posted, if it comes back, and its permit.
 type Refused = (Option<Slot>, OwnedSemaphorePermit);
 
-/// What came of moving bytes.
+/// The outcome of moving bytes.
 pub(super) struct Moved {
     /// The memory; `None` where it does not come back.
     pub(super) runway: Option<Runway>,
@@ -403,7 +402,7 @@ impl State {
         let (key, at) = (source.key, source.at + at as u64);
         let (bytes, kind) = (wanted as u32, source.kind);
         let mut batch = vec![Operation { slot, bytes, key, at, kind }];
-        // There is a permit for each operation that it takes, so what it refuses is the memory.
+        // There is a permit for each operation that it takes, so it can only refuse the memory.
         if let Err(error) = pair.one_sided.post(&mut batch) {
             self.not_fetched(source, &error.to_string());
             return Err((batch.pop().map(|operation| operation.slot), permit));
@@ -446,7 +445,7 @@ impl State {
         )
     }
 
-    /// Counts an operation on a share no more, and lets go of one that is ending.
+    /// Counts an operation on a share no more, and lets go of an ending share after the last one.
     pub(super) fn release(&mut self, share: ShareId) {
         if let Some(Known::Held { running, is_ending, .. }) = self.keys.get_mut(&share) {
             *running -= 1;

@@ -23,9 +23,9 @@ use crate::shield;
 /// Shares of this node as far as the peer asked for them.
 #[derive(Default)]
 pub(super) struct Grants {
-    /// Those that it was granted.
+    /// The shares that it was granted.
     pub(super) granted: BTreeMap<ShareId, Granted>,
-    /// Those that it waits for, in turn, while another one is registered (RE-7).
+    /// The shares that it waits for, in turn, while another one is registered (RE-7).
     waiting: VecDeque<Waiting>,
     /// A device locks the memory of a share, or lets go of it again.
     is_registering: bool,
@@ -46,7 +46,7 @@ pub(super) struct Grants {
 /// A share that was asked for, and waits for its turn.
 struct Waiting {
     share: ShareId,
-    /// It was asked for again, to do what is atomic.
+    /// It was asked for again, for atomics.
     is_again: bool,
     /// Keeps the turn of its executor (SM-3).
     _asking: Option<Asking>,
@@ -107,7 +107,7 @@ impl Granted {
 }
 
 impl Granted {
-    /// Takes what is granted out of it, to be dropped by the caller.
+    /// Takes the grant out of it, to be dropped by the caller.
     pub(super) fn take(&mut self) -> Option<(Grant, Holder)> {
         self.held.take()
     }
@@ -124,8 +124,8 @@ impl Drop for Granted {
 }
 
 impl Grants {
-    /// Takes what ends with the queue pair, to be dropped without the lock. What is registered for
-    /// it is dropped when that is done.
+    /// Takes the grants that end with the queue pair, to be dropped without the lock. A grant that
+    /// is still being registered is dropped when that is done.
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
         self.awaited = None;
@@ -146,13 +146,13 @@ impl Grants {
         self.waiting.len()
     }
 
-    /// Returns true if the peer may do what is atomic on a share.
+    /// Returns true if the peer may do atomics on a share.
     #[cfg(test)]
     pub(super) fn is_any_atomic(&self) -> bool {
         self.granted.values().any(|granted| granted.terms.access.atomic)
     }
 
-    /// Returns true if one that waits may have its turn.
+    /// Returns true if a waiting share may have its turn.
     fn has_turn(&self) -> bool {
         !self.is_registering && self.unheard.len() <= limits::ENDS_UNHEARD_MAX
     }
@@ -172,8 +172,8 @@ impl State {
     }
 
     /// Grants the peer a share of this node that it asked for, if there is such a one; `is_again`,
-    /// if it did so to do what is atomic on it. Where there is no queue pair the peer is about to
-    /// hear that, and asks anew (RE-1).
+    /// if it asked again for atomics. Without a queue pair, the peer soon hears of that, and asks
+    /// again (RE-1).
     fn answer(
         &mut self,
         reach: &Arc<Reach>,
@@ -182,14 +182,14 @@ impl State {
     ) {
         let Stage::Connected(pair) = &mut self.stage else { return };
         let grants = &mut self.grants;
-        // One that has ended is not found, also while the peer still holds it.
+        // An ended share is not found, even if the peer still holds it.
         if !means.shares.has(share) {
             return self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
         }
         let executor = pair.one_sided.executor();
-        // (It is not opened before its turn: who has what is atomic would let go of it, SM-3.)
+        // (Not opened before its turn: the executor of its atomics would let go of them, SM-3.)
         if !grants.has_turn() {
-            // One that is asked for again has its answer to come.
+            // If it is being registered or waits already, its answer is to come.
             let is_it = grants.awaited.as_ref().is_some_and(|it| it.share == share);
             if !is_it && grants.waiting.iter().all(|it| it.share != share) {
                 let _asking = means.shares.wait_for(share, &executor, is_again);
@@ -207,7 +207,7 @@ impl State {
                 let made = made.map(|grant| (grant, Duration::ZERO));
                 let made = made.map(|grant| Granted::new(grant, holder, &piece, &means.own));
                 if is_again && is_elsewhere {
-                    // It has its place among those that wait (SM-3).
+                    // It has its place among the waiting executors (SM-3).
                     means.shares.wait_for(share, &executor, true);
                     self.recalls.push((share, executor));
                 }
@@ -232,9 +232,9 @@ impl State {
         }
     }
 
-    /// Answers a peer that asks for a share that it was granted, as one does that wants to do what
-    /// is atomic and was not granted that (SM-3). Returns true if it has its answer, or will have
-    /// it when it has let go of the share.
+    /// Answers a peer that asks again for a share that it was granted, as it does if it wants
+    /// atomics and was not granted them (SM-3). Returns true if it has its answer, or will have it
+    /// when it has let go of the share.
     fn answer_again(&mut self, means: &Means, share: ShareId) -> bool {
         let Stage::Connected(pair) = &self.stage else { return false };
         let Some(granted) = self.grants.granted.get_mut(&share) else { return false };
@@ -256,8 +256,8 @@ impl State {
         true
     }
 
-    /// Takes note that the peer has let go of a share, if it was to. (Else it says so of an earlier
-    /// queue pair, or of what it does not have.) Returns what it was granted.
+    /// Takes note that the peer has let go of a share, if it was told to. (Otherwise it speaks of
+    /// an earlier queue pair, or of a share that it does not have.) Returns the grant.
     pub(super) fn heed_revoked(
         &mut self,
         reach: &Arc<Reach>,
@@ -272,7 +272,7 @@ impl State {
         if granted.as_ref().is_some_and(|granted| granted.is_asked_again) {
             if let Stage::Connected(pair) = &self.stage {
                 let executor = pair.one_sided.executor();
-                // Another one came first: it has its place among those that wait (SM-3).
+                // Another executor came first: this one waits for its turn (SM-3).
                 if !means.shares.is_free_for(share, &executor) {
                     self.recalls.push((share, executor));
                 }
@@ -283,7 +283,7 @@ impl State {
         granted
     }
 
-    /// Tells the peer, once, that it is to let go of what it was granted.
+    /// Tells the peer, once, to let go of a share that it was granted.
     fn tell_to_let_go(&mut self, share: ShareId) {
         let Some(granted) = self.grants.granted.get_mut(&share) else { return };
         if !replace(&mut granted.is_recalled, true) {
@@ -292,7 +292,7 @@ impl State {
         }
     }
 
-    /// Answers those that wait, as far as they have their turn.
+    /// Answers the ASKs that wait, as long as they have their turn.
     fn answer_waiting(&mut self, reach: &Arc<Reach>, means: &Arc<Means>) {
         while self.grants.has_turn()
             && let Some(Waiting { share, is_again, _asking }) = self.grants.waiting.pop_front()
@@ -321,7 +321,7 @@ impl State {
         });
     }
 
-    /// Takes what was registered, and returns it if it is not wanted any more.
+    /// Takes a registered grant, and returns it if it is not wanted any more.
     fn take_registered(
         &mut self,
         means: &Means,
@@ -346,7 +346,7 @@ impl State {
     /// true if it does.
     pub(super) fn reassure(&mut self) -> bool {
         let is_told = |since: Instant| since.elapsed() < limits::ONE_SIDED_PATIENCE / 4;
-        // (One that was not sent yet says as much.)
+        // (An unsent LATER says as much.)
         let says = self.outbox.iter().any(|said| matches!(said, Sharing::Later));
         let is_told = says || self.grants.told.is_some_and(is_told);
         let tells = self.grants.is_asked() && !is_told;
@@ -359,8 +359,8 @@ impl State {
 }
 
 impl Reach {
-    /// Takes what came of registering memory, and goes on with the next one. What is not wanted any
-    /// more is given back first, by this thread.
+    /// Takes the result of registering memory, and goes on with the next share. A grant that is not
+    /// wanted any more is given back first, by this thread.
     fn note_registered(self: &Arc<Self>, means: &Arc<Means>, made: Result<Granted, FabricError>) {
         let unwanted = self.state.lock().take_registered(means, made);
         drop(unwanted.map(|mut granted| granted.take()));
@@ -373,14 +373,14 @@ impl Reach {
         self.outgoing.notify_one();
     }
 
-    /// Has executors let go of what the peer wants to do what is atomic on (SM-3).
+    /// Makes other executors let go of shares on which the peer wants atomics (SM-3).
     pub(super) fn recall_for_peer(&self, means: &Means) {
         let recalls = take(&mut self.state.lock().recalls);
         recalls.iter().for_each(|(share, executor)| means.shares.recall(*share, executor));
     }
 
-    /// Takes back, in time, what the peer was granted and has to give back (RE-3). No other task
-    /// is waited for: what ends is not reached for longer, whatever the peer says, or its program
+    /// Takes back, in time, the grants that the peer has to give back (RE-3). No other task is
+    /// waited for: an ended share is not reached for longer, whatever the peer says, or its program
     /// does.
     fn take_back_in_time(&self, means: &Means) {
         let this = self.this.clone();
@@ -391,8 +391,8 @@ impl Reach {
         });
     }
 
-    /// Takes back what ended long ago. Returns when the next one is due, if there is one: without
-    /// one the task that calls this ends.
+    /// Takes back the grants of shares that ended long ago. Returns when the next one is due, if
+    /// there is one: without one the task that calls this ends.
     fn take_back_late(&self) -> Option<Instant> {
         let (mut over, mut due) = (BTreeMap::new(), None);
         let leftovers = {

@@ -25,7 +25,7 @@ pub(crate) struct LendingRoom {
     viewed: Arc<Budget>,
 }
 
-/// What the links to one peer have, one after the other: the bytes that they lend and land, and
+/// The room that links to one peer have, one after the other: for bytes lent and landed, and for
 /// their queue pair.
 #[derive(Clone)]
 pub(crate) struct PeerRoom {
@@ -110,9 +110,9 @@ impl LendingState {
 }
 
 impl Reach {
-    /// Lends a message to the peer. Where there is no queue pair yet, one is opened for the next
-    /// messages. Returns what came of it, or `None`: then a device takes its time, and `done` is
-    /// called with that later.
+    /// Lends a message to the peer. If there is no queue pair yet, one is opened for the next
+    /// messages. Returns the result; `None` if a device takes its time, and `done` is called with
+    /// it later.
     pub(crate) fn lend(
         self: &Arc<Self>,
         body: &Arc<Buffer>,
@@ -167,7 +167,7 @@ impl Reach {
         }
     }
 
-    /// Takes what came of registering a message, by a thread that may block where that is slow.
+    /// Takes the result of registering a message, on a thread that may block if that was slow.
     fn note_lent(
         &self,
         Loan { number, taken, means }: Loan,
@@ -199,7 +199,7 @@ impl Reach {
     /// (LO-4). Where there is something to be taken back, returns the number below which
     /// all queue pairs have ended.
     pub(super) fn give_up_overdue(&self) -> Option<u32> {
-        // (What is overdue may be let go of meanwhile, and is then dropped here: without the lock.)
+        // (Overdue memory may be let go of meanwhile, and is then dropped here: without the lock.)
         let (leftovers, ended_before, _overdue) = {
             let state = &mut *self.state.lock();
             let lent = state.lending.lent.iter().filter_map(Weak::upgrade);
@@ -233,7 +233,7 @@ struct Loan {
 }
 
 impl State {
-    /// Has a thread that may block unlock memory of which no slot is left. What is returned is
+    /// Unlocks memory of which no slot is left, by a thread that may block. The returned handle is
     /// ready when that is done.
     pub(super) fn drop_unused(&mut self) -> Option<JoinHandle<()>> {
         let number = self.number;

@@ -47,7 +47,7 @@ impl Unfenced {
 
 impl Drop for Unfenced {
     fn drop(&mut self) {
-        // (What another queue pair has executed is not made sure of any more.)
+        // (Writes by an earlier queue pair are not made sure of any more.)
         if let Some(pair) = self.0.state.lock().pair(self.1) {
             pair.unfenced -= 1;
         }
@@ -63,7 +63,7 @@ pub(crate) struct Wanted {
 /// The act of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Acts on so many bytes of the share, which lie in it (RE-2), from this one on.
+    /// Acts on `bytes` bytes of the share from `at` on, which lie in it (RE-2).
     On { kind: Kind, at: u64, bytes: usize },
     /// Reads the fence of this key (RE-8).
     Fence(Key),
@@ -92,8 +92,8 @@ pub(crate) enum NotPosted {
 }
 
 impl Reach {
-    /// Opens the queue pair if there is none, and asks for the share if it is not known; `again`,
-    /// if another executor did what is atomic on it, whether one does so still.
+    /// Opens the queue pair if there is none, and asks for the share if it is not known. With
+    /// `again`, asks for it again if another executor did its atomics.
     ///
     /// # Errors
     /// [`Unready`].
@@ -239,7 +239,7 @@ impl Ready {
     }
 
     /// Returns a slot for `bytes` bytes, or as many of them as there is room for. It has a permit
-    /// for each slot of the least length, the first one of which is this.
+    /// for each slot of the least length, the first of which is `permit`.
     fn cut(&self, mut permit: OwnedSemaphorePermit, bytes: usize) -> Option<Piece> {
         let more = (Slots::count_for(bytes) - 1).min(self.room.available_permits());
         // Without them the slot is shorter.
@@ -255,7 +255,7 @@ impl Ready {
         Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
     }
 
-    /// Returns what has to follow a write before it is done, if anything has (RE-8).
+    /// Returns the act that has to follow a write before it is done, if there is one (RE-8).
     pub(crate) fn fence(&self) -> Option<Act> {
         self.fence.filter(|_| !planted!(UnfencedWrite)).map(Act::Fence)
     }
@@ -298,7 +298,7 @@ impl Ready {
             posted.push(Posted { permit, share: Some(self.share), purpose });
             finished.push(outcome);
         }
-        // There is room for each operation that has a slot: what is refused is refused by a device.
+        // There is room for each operation that has a slot, so only a device refuses one.
         if let Err(error) = pair.one_sided.post(&mut operations) {
             let begun = posted.len() - operations.len();
             let is_begun = begun > 0;
@@ -309,7 +309,7 @@ impl Ready {
             drop(guard);
             drop((leftovers, operations, posted));
             self.reach.tell_change();
-            // Of what was begun the end is unknown.
+            // The end of the begun operations is unknown.
             return if is_begun { Ok(finished) } else { Err(NotPosted::Refused(reason)) };
         }
         if let Some(Known::Held { running, .. }) = state.keys.get_mut(&self.share) {

@@ -26,8 +26,7 @@ const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 /// As many bytes are copied with the outcome: that is sooner done than their slot given back later.
 const INLINE_BYTES: usize = 64;
 
-/// A connected queue pair before it is driven, with what it works with: slots, and the fence of
-/// this side (RE-8), where it takes one.
+/// A connected queue pair before it is driven: its slots, and this side's fence, if any (RE-8).
 pub(super) struct Made {
     pub(super) one_sided: Box<dyn OneSided>,
     pub(super) slots: Slots,
@@ -35,12 +34,12 @@ pub(super) struct Made {
     pub(super) place: OwnedSemaphorePermit,
 }
 
-/// A connected queue pair. It is dropped before the operations without an outcome, whose tasks hear
-/// by that that the end is unknown: what they find out then does not change any more.
+/// A connected queue pair. It is dropped before the operations without an outcome, whose tasks then
+/// hear that the end is unknown: these operations change nothing any more.
 pub(super) struct Pair {
     pub(super) one_sided: Box<dyn OneSided>,
-    /// Slots of no operation, and of no task that reads what came. There is one of the least length
-    /// for each permit of `room`.
+    /// Slots of no operation, and of no task that reads from its slot. There is one of the least
+    /// length for each permit of `room`.
     pub(super) slots: Slots,
     pub(super) room: Arc<Semaphore>,
     /// The room of fetches.
@@ -62,7 +61,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Returns one that is driven. Its driver finds the state locked until it is there.
+    /// Returns a driven queue pair. Its driver finds the state locked until the pair is there.
     pub(super) fn new(
         reach: &Arc<Reach>,
         means: &Means,
@@ -89,7 +88,7 @@ impl Pair {
         }
     }
 
-    /// Has all tasks that wait for room hear that it has ended.
+    /// Tells all tasks that wait for room that it has ended.
     pub(super) fn close(&self) {
         self.room.close();
         self.fetch_room.close();
@@ -118,7 +117,7 @@ pub(super) struct Posted {
 }
 
 pub(super) enum Purpose {
-    /// A task wants so many bytes at the front of the slot.
+    /// A task wants `wanted` bytes at the front of the slot.
     Access { wanted: usize, done: oneshot::Sender<Finished> },
     /// It moves what stays in the slot.
     InPlace(oneshot::Sender<Fetched>),
@@ -133,7 +132,7 @@ pub(super) enum Brought {
         task: oneshot::Sender<Finished>,
         status: Status,
         came: Came,
-        /// Operations would have to wait for its slot: what came is copied out.
+        /// Operations would have to wait for its slot: the bytes are copied out.
         is_short: bool,
         permit: OwnedSemaphorePermit,
     },
@@ -157,12 +156,12 @@ impl Brought {
     }
 }
 
-/// How an operation ended, and what it brought.
+/// How an operation ended, and its bytes.
 pub(crate) type Finished = (Status, Came);
 
 /// The bytes that an operation brought. A few are copied with its outcome. More lie in its slot,
-/// which is its task's meanwhile; where tasks that look late have so many slots that operations
-/// would have to wait, they are copied out.
+/// which is its task's meanwhile; if slow tasks keep slots for which operations would have to wait,
+/// the bytes are copied out.
 pub(crate) enum Came {
     InSlot {
         piece: Piece,
@@ -193,13 +192,13 @@ impl fmt::Debug for Came {
     }
 }
 
-/// A slot for one operation, which the queue pair has meanwhile (RE-4), or of one that has ended.
-/// Dropping it gives it back.
+/// A slot for an operation, which the queue pair has meanwhile (RE-4), or a slot of an ended
+/// operation. Dropping it gives it back.
 pub(crate) struct Piece {
     reach: Arc<Reach>,
     number: u32,
     slot: Option<Slot>,
-    /// Those of the operation that it is for, one for each slot of the least length. Given back
+    /// Permits of the operation that it is for, one for each slot of the least length. Given back
     /// after the slot.
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -251,7 +250,7 @@ impl Reach {
         pair.one_sided.arm();
         while pair.one_sided.poll(outcomes, BATCH) > 0 {}
         if pair.one_sided.poll_ready(cx).is_ready() {
-            // Mostly for what was just polled: it is armed again when the tasks know of that.
+            // Mostly for the outcomes just polled: it is armed again when the tasks know of them.
             cx.waker().wake_by_ref();
         }
         let ended = outcomes.drain(..).find_map(|outcome| match outcome {
@@ -279,8 +278,8 @@ impl Reach {
         if is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Records the outcome of the oldest operation. What is returned is for its task, and wakes
-    /// others: without the lock.
+    /// Records the outcome of the oldest operation. The returned value is told to its task without
+    /// the lock: that wakes tasks.
     fn finish(self: &Arc<Self>, state: &mut State, slot: Slot, status: Status) -> Option<Brought> {
         let (number, now) = (state.number, state.patience.now());
         let pair = state.pair(number)?;

@@ -1,11 +1,11 @@
 //! The time that counts where something is waited for.
 //!
-//! - **RE-12 while both run**: time counts only where the drivers of both sides ran meanwhile: it
-//!   is they that bring what is waited for. A program may block the threads of its runtime for as
-//!   long as it likes, and what has come then lies unread. One look at it counts for
-//!   [`PATIENCE_LOOK_MAX`] at most, however late it is: so nothing is given up for a time in which
-//!   the process stood still. That a peer's driver stands still is known from its heartbeats, some
-//!   later ([`STALL_KNOWN_BEATS`]): what it does is waited for as much longer.
+//! - **RE-12 while both run**: time counts only while the drivers of both sides run, because they
+//!   bring the awaited outcomes. A program may block the threads of its runtime for as long as it
+//!   likes, and outcomes then lie unread. One look counts for [`PATIENCE_LOOK_MAX`] at most,
+//!   however late it is: so nothing is given up for a time in which the process stood still. A
+//!   peer's heartbeats say that its driver stands still, but only some later
+//!   ([`STALL_KNOWN_BEATS`]): its work is waited for that much longer.
 
 use std::mem::take;
 use std::task::Waker;
@@ -41,13 +41,13 @@ impl Patience {
         Since(self.counted)
     }
 
-    /// Returns true if at least so much time has counted since then, for what the peer's node does
-    /// whether or not its driver runs.
+    /// Returns true if at least `limit` has counted since then, for work of the peer's node that
+    /// does not need its driver.
     pub(super) fn is_over(&self, since: Since, limit: Duration) -> bool {
         self.counted.saturating_sub(since.0) >= limit
     }
 
-    /// The same of what its driver does, which certainly ran for so long.
+    /// The same for work of its driver, which certainly ran for so long.
     pub(super) fn is_over_by_driver(&self, since: Since, limit: Duration) -> bool {
         self.is_over(since, limit + self.known_after)
     }
@@ -97,12 +97,12 @@ impl State {
         let is_not_made = |since| patience.is_over(since, OPENING_PATIENCE);
         let brings_nothing = |since| patience.is_over_by_driver(since, ONE_SIDED_PATIENCE);
         let [asks, revokes] = &self.unanswered;
-        // The peer grants what is atomic when this side has let go, which the peer's driver brings.
+        // The peer grants atomics when this side has let go, which takes the peer's driver.
         let is_draining = || self.keys.values().any(Known::is_draining);
         let are_asks_late =
             || is_late(asks.since) && (!is_draining() || brings_nothing(asks.since));
-        // A peer's driver ends what is under way on what it is to let go of: as much as there is
-        // room for, over a path that may be slow.
+        // A peer's driver ends the operations under way on a share that it is to let go of: as many
+        // as there is room for, over a path that may be slow.
         let are_revokes_late = patience.is_over_by_driver(revokes.since, DRAINING_PATIENCE);
         (asks.count > 0 && are_asks_late())
             || (revokes.count > 0 && are_revokes_late)

@@ -1,4 +1,4 @@
-//! What the peer says of shared memory, and what comes of it.
+//! Handling of the peer's messages about shared memory.
 
 use std::mem::replace;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Reach {
         self.open_to_offer(state, means);
     }
 
-    /// Takes what came of making a queue pair to be offered.
+    /// Takes the result of making a queue pair to be offered.
     pub(super) fn note_opened(&self, number: u32, opened: Result<Opened, String>) {
         let unwanted = {
             let mut state = self.state.lock();
@@ -171,7 +171,7 @@ impl State {
         }
     }
 
-    /// Checks how many answers wait: a peer that keeps to what it may ask has no more of them.
+    /// Checks how many answers wait: a peer that asks no more than it may is owed no more of them.
     fn check_answers(&self) -> Result<(), Unexpected> {
         let answers = self.outbox.iter().filter(|it| it.is_answer()).count();
         if answers > 2 * limits::SHARING_UNANSWERED_MAX { Err(Unexpected) } else { Ok(()) }
@@ -211,8 +211,8 @@ impl State {
         }
     }
 
-    /// Ends the queue pair that the peer has not, or not any more. The first number is that of one
-    /// that this side asked for and never heard of.
+    /// Ends the queue pair that the peer does not have, or not any more. A new number is about a
+    /// queue pair that this side asked for and never heard of.
     fn heed_unable(&mut self, number: u32, reason: String) -> Option<Leftovers> {
         match self.stage {
             // It may be about the last one, whose end this side has told, too.

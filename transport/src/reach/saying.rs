@@ -10,7 +10,7 @@ use crate::limits::SHARING_UNANSWERED_MAX;
 /// Questions of one kind that have no answer.
 #[derive(Default)]
 pub(super) struct Unanswered {
-    /// Those that are still to be sent.
+    /// The questions that are still to be sent.
     pub(super) unsent: VecDeque<ShareId>,
     /// How many were sent: [`SHARING_UNANSWERED_MAX`] at most.
     pub(super) count: usize,
@@ -24,7 +24,7 @@ impl Unanswered {
         self.count < SHARING_UNANSWERED_MAX && !self.unsent.is_empty()
     }
 
-    /// Takes the next one that may be sent, and counts it.
+    /// Takes the next question that may be sent, and counts it.
     fn take(&mut self, now: Since) -> Option<ShareId> {
         let share = if self.may_ask() { self.unsent.pop_front() } else { None }?;
         if self.count == 0 {
@@ -73,8 +73,8 @@ impl State {
         !self.outbox.is_empty() || self.unanswered.iter().any(Unanswered::may_ask)
     }
 
-    /// Takes the next message that may be sent: of what the peer answers no more than it has room
-    /// to answer. What it waits for itself is never kept.
+    /// Takes the next message that may be sent: no more questions than the peer has room to answer.
+    /// Answers for which the peer waits are never kept back.
     fn take_outgoing(&mut self) -> Option<Sharing> {
         let (said, now) = (self.outbox.pop_front(), self.patience.now());
         said.or_else(|| {

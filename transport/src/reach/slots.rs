@@ -1,8 +1,8 @@
-//! The memory of the operations of one queue pair: one block, cut into slots as they are wanted.
+//! The memory of the operations of one queue pair: one block, cut into slots on demand.
 //!
-//! - **RE-11 whole again**: what is free lies in as few pieces as there can be. So an operation has
-//!   a slot of its own length, up to [`ONE_SIDED_BYTES_MAX`], unless what lies between is in use;
-//!   and there is always one where [`ONE_SIDED_SLOT_BYTES`] are free.
+//! - **RE-11 whole again**: free memory lies in as few pieces as there can be. So an operation has
+//!   a slot of its own length, up to [`ONE_SIDED_BYTES_MAX`], unless memory in between is in use;
+//!   and there is always a slot if [`ONE_SIDED_SLOT_BYTES`] are free.
 
 use crate::limits::{ONE_SIDED_BYTES_MAX, ONE_SIDED_SLOT_BYTES};
 use crate::memory::Slot;
@@ -84,7 +84,7 @@ mod tests {
         Slots::new(Region::heap(bytes).into_slots(bytes).remove(0))
     }
 
-    /// RE-11, against a row of flags: what is taken was free, what is free is found, in one piece
+    /// RE-11, against a row of flags: a taken slot was free, a free slot is found, in one piece
     /// where the row has one, and the whole is there again at the end.
     #[test]
     fn slots_are_taken_and_given_back_at_random() {

@@ -99,10 +99,9 @@ fn any_opening(world: &World, is_dialer: bool, last: u32, offer: &Zeroizing<Vec<
     }
 }
 
-/// RE-1, RE-10: whatever the peer says, in whatever order, there is one queue pair at most, what is
-/// to be sent does not grow by more than each message asks for, nor by what is said of queue pairs
-/// while nothing of it is sent, and tasks that want to operate are not
-/// kept from an end: they have it when the link ends at the latest.
+/// RE-1, RE-10: whatever the peer says, in whatever order, there is one queue pair at most; the
+/// messages to send grow no more than each message asks for, and not by messages about queue pairs
+/// while none is sent; and tasks that want to operate end, when the link ends at the latest.
 #[test]
 fn a_peer_that_says_anything_gains_nothing_by_it() {
     let [mut refused, mut granted, mut connected, mut piled] = [0; 4];
@@ -221,7 +220,7 @@ async fn ready(reach: &Arc<Reach>) -> Ready {
     granted(reach, false).await
 }
 
-/// The same, of a share on which another executor may do what is atomic.
+/// The same, of a share on which another executor may do atomics.
 async fn granted(reach: &Arc<Reach>, is_elsewhere: bool) -> Ready {
     let (wanted, other) = (ShareId(9), reach.clone());
     let ready = tokio::spawn(async move { other.access(wanted, false).await.ok().unwrap() });
@@ -305,7 +304,7 @@ fn a_peer_that_owes_an_answer_is_waited_for_for_a_while() {
     });
 }
 
-/// Of what a peer has to answer no more is on its way than the connection has room for.
+/// No more questions are on their way to the peer than the connection has room for.
 #[test]
 fn so_many_questions_are_unanswered_at_one_time() {
     sim::run(1, |world| async move {
@@ -328,7 +327,7 @@ fn so_many_questions_are_unanswered_at_one_time() {
         let asks =
             |said: &[Sharing]| said.iter().filter(|it| matches!(it, Sharing::Ask(_))).count();
         assert_eq!(asks(&asked), limits::SHARING_UNANSWERED_MAX);
-        // What the peer asks meanwhile is answered, or two such nodes would wait for each other.
+        // Meanwhile the peer's questions are answered, or two such nodes would wait for each other.
         reach.handle(Sharing::Ask(ShareId(u128::MAX))).unwrap();
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Denied]");
         // So is the end of a share told, whose time does not wait (RE-3).
@@ -367,8 +366,8 @@ fn a_flood_of_questions_is_a_breach() {
     });
 }
 
-/// RE-4, RE-6: an operation that brings nothing ends after a while, and one whose task has gone
-/// keeps its slot until then.
+/// RE-4, RE-6: an operation that brings nothing ends after a while, and has its slot until then,
+/// even if its task has gone.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_queue_pair_that_brings_nothing_is_given_up() {

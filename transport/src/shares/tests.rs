@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::limits::EXECUTOR_KEPT;
 
-/// Asks as a peer does that wants to do what is atomic. Returns what holds it, if it may.
+/// Asks as a peer that wants atomics does. Returns the holder, if it may do them.
 fn ask(
     shares: &Arc<Shares>,
     id: ShareId,
@@ -50,7 +50,7 @@ impl Link {
         Arc::new(Link { executor, held: Mutex::default(), is_deaf, recalls: Mutex::default() })
     }
 
-    /// Asks as a peer does that wants to do what is atomic. Returns true if it may.
+    /// Asks as a peer that wants atomics does. Returns true if it may do them.
     fn asks(self: &Arc<Self>, shares: &Arc<Shares>, id: ShareId) -> bool {
         if self.held.lock().is_some() {
             return true;
@@ -62,10 +62,9 @@ impl Link {
     }
 }
 
-/// SM-3: of executors that want a memory at random none gets it twice while another one waits
-/// that asks again soon, and one that goes on without a pause gets it when nobody else does. At
-/// each moment it is of one. Before, the right that was taken from a busy device went back to
-/// it.
+/// SM-3: of executors that want a memory at random none gets it twice while another one waits and
+/// asks again soon, and a busy one gets it when nobody else does. At each moment one has it.
+/// Before, the right that was taken from a busy device went back to it.
 #[tokio::test(start_paused = true)]
 async fn who_was_refused_has_its_turn() {
     let (mut turns, mut kept_from) = (0, 0);
@@ -182,7 +181,7 @@ impl Grantee for User {
 }
 
 impl User {
-    /// One that lets go within 50 ms.
+    /// Returns a user that lets go within 50 ms.
     fn new(
         (executor, pause, is_local): (Executor, u64, bool),
         chance: &mut fastrand::Rng,
@@ -193,7 +192,7 @@ impl User {
         Arc::new(User { executor, pause, lag, ending, is_local, state: Mutex::default() })
     }
 
-    /// Does what is due now.
+    /// Does the steps that are due now.
     fn step(self: &Arc<Self>, shares: &Arc<Shares>, id: ShareId) {
         let now = Instant::now();
         let (over, asks) = {
@@ -263,7 +262,7 @@ fn devices() -> [Executor; 3] {
 }
 
 /// SM-3: two links by one device that ask again at once, and let go late and one after the other,
-/// or one whose grant ends after it has asked again, do not keep another executor from its turn.
+/// or a link whose grant ends after it has asked again, do not keep another executor from its turn.
 /// Before, one of them was granted it again as long as the other one had it.
 #[tokio::test(start_paused = true)]
 async fn who_lets_go_late_does_not_get_it_back_first() {
@@ -322,8 +321,8 @@ async fn all_that_want_it_have_their_turns() {
     assert!(turns > 5_000 && longest > EXECUTOR_KEPT);
 }
 
-/// SM-3: one that is asked for again and again costs what those have to do that hold it, however
-/// much else the node shares, of the same memory, too.
+/// SM-3: repeated requests for a share cost only its holders anything, however much else the node
+/// shares, even of the same memory.
 #[tokio::test(start_paused = true)]
 async fn a_recall_reaches_those_alone_that_hold_what_is_atomic() {
     let shares = Shares::new(Entropy::seeded(1));

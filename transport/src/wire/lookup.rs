@@ -1,10 +1,10 @@
 //! Look-ups of names, by the system's resolver. Used by [`TcpWire`](super::TcpWire).
 //!
 //! - **WR-2 no pile of threads**: the system's resolver blocks a thread for as long as it likes. A
-//!   name has one look-up at a time, which all that want it share, and at most
-//!   `RESOLVE_THREADS_MAX` run at once in a process, half of that of names that peers have told, so
-//!   that these cannot keep seeds from being looked up. A dial that is given up leaves its look-up
-//!   to the next one.
+//!   name has one look-up at a time, which all callers share, and at most `RESOLVE_THREADS_MAX` run
+//!   at once in a process; names that peers have told start one only while fewer than half of these
+//!   run, so that they cannot keep seeds from being looked up. A dial that is given up leaves its
+//!   look-up to the next one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -83,8 +83,8 @@ async fn look_up_by(
 }
 
 /// Keeps as many addresses as are dialled in a round, drawn by lot, in their order. The system puts
-/// those that are nearest to the node first: if the first ones were kept, the nodes behind one name
-/// would fall into groups, each of which knows no other.
+/// the addresses that are nearest to the node first: if the first ones were kept, the nodes behind
+/// one name would fall into groups, each of which knows no other.
 pub(crate) fn draw<T>(found: &mut Vec<T>, entropy: &Entropy) {
     let mut places: Vec<usize> = (0..found.len()).collect();
     entropy.draw(&mut places, limits::DIAL_ADDRESSES_MAX);
@@ -113,7 +113,7 @@ impl Lookups {
         let of = address.to_owned();
         thread::Builder::new().name("ringpost-lookup".into()).spawn(move || {
             let found = resolve(&of).map_err(|error| (error.kind(), error.to_string()));
-            // Forgotten before it is told: the next one to ask sees what is true then.
+            // Removed before the result is sent: the next caller starts a new look-up.
             self.0.lock().remove(&of);
             let _ = report.send(found);
         })?;
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Each of many addresses has its turn, and those that are drawn keep the system's order.
+    /// Each of many addresses has its turn, and the drawn ones keep the system's order.
     #[tokio::test]
     async fn of_many_addresses_of_a_name_others_are_drawn_each_time() {
         static MANY: LazyLock<Lookups> = LazyLock::new(Lookups::default);

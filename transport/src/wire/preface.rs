@@ -1,5 +1,5 @@
-//! The first bytes that a dialler sends on every connection: what it speaks and what the
-//! connection is for.
+//! The first bytes that a dialler sends on every connection: its protocol and the connection's
+//! purpose.
 //!
 //! | bytes | what |
 //! |---|---|

@@ -19,13 +19,13 @@ use tokio::time::timeout;
 use crate::limits;
 use crate::shield;
 
-/// Returns where the service `name` is now: at most `DIAL_ADDRESSES_MAX` addresses, those of the
-/// lowest priority and then of the largest weight first.
+/// Returns where the service `name` is now: at most `DIAL_ADDRESSES_MAX` addresses, with the lowest
+/// priority and then the largest weight first.
 ///
 /// # Errors
 /// The resolver's, with the name; [`TimedOut`](io::ErrorKind::TimedOut) after `RESOLVE_TIMEOUT`.
 pub(super) async fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
-    // Read anew each time: the file may have changed.
+    // Reads the system's configuration each time: the file may have changed.
     let servers = TokioResolver::builder_tokio().map_err(|error| failed(name, &error))?;
     // It writes to the log, too.
     let looked_up = shield::caught(look_up_at(servers, name)).await;
@@ -39,7 +39,7 @@ async fn look_up_at(
 ) -> io::Result<Vec<SocketAddr>> {
     let options = servers.options_mut();
     options.cache_size = 0;
-    // One that does not answer leaves time for the next.
+    // A server that does not answer leaves time for the next.
     options.timeout = limits::RESOLVE_TIMEOUT / 8;
     options.attempts = 1;
     let resolver = servers.build().map_err(|error| failed(name, &error))?;
@@ -57,7 +57,7 @@ async fn look_up_at(
     })
 }
 
-/// Returns the addresses of these services. One that has none, or is not answered, hides no other.
+/// Returns the addresses of these services. A service without one or without answer hides no other.
 async fn addresses(
     resolver: &TokioResolver,
     name: &str,

@@ -124,8 +124,9 @@ fn judge(
     Poll::Ready(ending)
 }
 
-/// Notes which handler or hook waits, for those who look: a number that the next one does not have.
-/// One that does not wait is not noted. `is_waiting` says what is noted already.
+/// Records which handler or hook waits, for the log and for snapshots, under a number that the next
+/// one does not have. A handler that does not wait is not recorded. `is_waiting` says whether one
+/// is recorded.
 #[inline]
 fn note_turn(me: &Base, is_waiting: &mut bool) {
     match (take_turn(), *is_waiting) {

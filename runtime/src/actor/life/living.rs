@@ -14,14 +14,14 @@ use crate::actor::context::task::Registered;
 use crate::exit::ActorExit;
 use crate::rest::Started;
 
-/// A life without the type of its actor: what comes between two incarnations, and at the end, is
+/// A life without the type of its actor: the code between two incarnations, and at the end, is
 /// compiled once, and not for each actor of a program.
 pub(super) trait Living: Send {
     fn me(&self) -> Arc<dyn Body>;
 
     fn how(&mut self) -> &mut Ending;
 
-    /// Notes how it ended. (What it noted before may have an error of the user.)
+    /// Sets how it ended. (Drops the former ending, which may hold an error of the user.)
     fn end_as(&mut self, how: Ending) {
         shield::discard(mem::replace(self.how(), how));
     }
@@ -45,8 +45,8 @@ pub(super) trait Living: Send {
     fn end(&mut self, exit: ActorExit);
 }
 
-/// A life as [`Living`] has it. (Not the life itself: a pointer to what is of any type can drop it,
-/// which would be compiled for each part of a program that makes one.)
+/// A life as [`Living`]. (Not the life itself: a pointer to a generic type can drop it, and that
+/// drop would be compiled for each part of a program that makes a pointer.)
 pub(super) struct Lent<'a, A: Handlers>(pub(super) &'a mut Life<A>);
 
 impl<A: Handlers> Living for Lent<'_, A> {

@@ -25,7 +25,7 @@ use crate::rest::{Judgement, Pause, Resting, Started};
 enum Next {
     /// Nothing: that was its end.
     End,
-    /// It was told to rest with others, and begins anew with them: when this tells it.
+    /// It was told to rest with others, and restarts with them when this channel says so.
     Join(oneshot::Receiver<Started>),
     /// It is restarted for its own end, after such a pause.
     Restart(Duration),
@@ -38,16 +38,16 @@ struct Ended<'a> {
     judgement: Judgement,
 }
 
-/// Ends what an incarnation has registered, decides what comes after it, and waits until it does.
-/// Returns false when that is the end. Its state had the ways back to `kept` askers that waited.
-/// (Boxed: few actors have anything to clear, or begin anew.)
+/// Ends everything that an incarnation has registered, decides what comes next, and waits until it
+/// does. Returns false if the actor ends. Its state held `kept` asks that were not answered.
+/// (Boxed: few actors have anything to clear, or are restarted.)
 pub(super) fn goes_on(life: &mut dyn Living, kept: usize) -> BoxFuture<'_, bool> {
     let mut ended = Ended::of(life);
     Box::pin(async move { ended.goes_on(kept).await })
 }
 
-/// Ends the children of an incarnation that ends in order; of one that is drained, when that has
-/// finished.
+/// Ends the children of an incarnation that ends in order; after a drain, once its `finish` is
+/// done.
 pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
     Box::pin(async move {
         if let Some(finish) = life.registered().and_then(|registered| registered.take_finish()) {
@@ -80,8 +80,8 @@ impl<'a> Ended<'a> {
         Ended { me, life, judgement }
     }
 
-    /// Ends what the incarnation has registered, decides what comes after it, and waits until it
-    /// does. Returns false when that is the end.
+    /// Ends everything that the incarnation has registered, decides what comes next, and waits
+    /// until it does. Returns false if the actor ends.
     async fn goes_on(&mut self, kept: usize) -> bool {
         let undone = self.life.registered().map(|registered| registered.undone());
         let mut undone = undone.unwrap_or_default();
@@ -99,7 +99,8 @@ impl<'a> Ended<'a> {
         if !planted!(SurvivingLink) {
             self.me.ends().end_links(self.me.address(), &self.life.how().exit());
         }
-        // Told when the parent knows what comes of it: dropped, it says the same.
+        // Dropped only after the parent knows the outcome: the drop tells it that a start has
+        // failed.
         let started = self.life.started().take();
         let next = self.next();
         self.note_restart(&next);
@@ -117,8 +118,8 @@ impl<'a> Ended<'a> {
         begins
     }
 
-    /// Drops what was not begun if nothing is begun any more: its askers do not wait for the
-    /// children, which may be among them.
+    /// Drops messages that were not begun if none is begun any more: their askers do not wait for
+    /// the children, which may be among them.
     fn leave_if_over(&mut self, in_order: bool) {
         if self.judgement.was_closing.is_none() && self.is_over(in_order) {
             self.judgement.was_closing = Some(self.me.intake().is_closed());
@@ -143,9 +144,9 @@ impl<'a> Ended<'a> {
         course.is_none_or(|course| !ends.is_to_rest() && course.is_over(&exit, self.judgement.at))
     }
 
-    /// Decides what comes after an incarnation, and has the parent know if it failed too often.
+    /// Decides what comes after an incarnation, and tells the parent if it failed too often.
     fn next(&mut self) -> Next {
-        // One that was over when it ended does not rest with others.
+        // An actor that was over when it ended does not rest with others.
         let was_closing = self.judgement.was_closing;
         let pause = self.me.ends().rest().filter(|_| was_closing.is_none());
         let is_to_rest = pause.is_some();
@@ -161,7 +162,7 @@ impl<'a> Ended<'a> {
         }
         let exit = self.life.how().exit();
         let (is_revived, is_dismissed) = (self.is_revived(), self.is_dismissed());
-        // One that is dismissed goes on after a failure, with what is left of a drain.
+        // A dismissed actor goes on after a failure, with the rest of a drain.
         let is_over = is_closing && !(is_dismissed && exit.is_failure());
         let judged = if is_over { ActorExit::Stopped } else { exit.clone() };
         if is_dismissed && !judged.is_failure() {
@@ -182,8 +183,8 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// Tells of an incarnation that ended by itself and is not the last one; of the last one tells
-    /// the drop of [`Life`](super::Life).
+    /// Logs the end of an incarnation that is not the last one; the drop of [`Life`](super::Life)
+    /// logs the last one.
     fn note_restart(&mut self, next: &Next) {
         let exit = self.life.how().exit();
         let delay = match next {
@@ -199,8 +200,8 @@ impl<'a> Ended<'a> {
         log::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
     }
 
-    /// Rests after an end of its own: as long as that takes, or until its parent has all of a group
-    /// begin anew. Returns false when it never begins anew.
+    /// Rests after an end of its own: for `delay`, or until its parent restarts the whole group.
+    /// Returns false if it never restarts.
     async fn pauses(&mut self, delay: Duration, started: Option<Started>) -> bool {
         // The spawner is told this should the task end with its runtime.
         self.life.end_as(Ending::Killed);
@@ -217,7 +218,7 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// Rests until the actor is to begin anew. Returns false when it never is.
+    /// Rests until the actor is to restart. Returns false if it never does.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
         self.life.end_as(Ending::Killed);
         loop {
@@ -239,7 +240,7 @@ impl<'a> Ended<'a> {
         }
     }
 
-    /// Says that the actor rests. Returns what tells when it is to begin anew; `None` if its
+    /// Says that the actor rests. Returns the channel that tells it to restart; `None` if its
     /// supervisor no longer waits for it to rest.
     fn rest(&mut self, pause: Pause) -> Option<oneshot::Receiver<Started>> {
         let reports = self.life.course().map_or(0, |course| course.reports());
@@ -248,8 +249,8 @@ impl<'a> Ended<'a> {
         is_told.then_some(resumed)
     }
 
-    /// Makes the actor ready to begin anew: what was accepted before a drain is handled. Returns
-    /// false when it has ended for good.
+    /// Makes the actor ready to restart: messages that were accepted before a drain are handled.
+    /// Returns false if it has been ended.
     fn begins_anew(&mut self) -> bool {
         let is_revived = self.is_revived();
         self.me.ends().begin_anew() && self.me.renew(is_revived)

@@ -19,8 +19,8 @@ impl Node {
     /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
     /// there: the future is ready when the other node has said that it has such an actor.
     ///
-    /// The reference leads to exactly this actor, also when the name is another one's later; for
-    /// one that follows the name there is [`named`](Node::named).
+    /// The reference leads to exactly this actor, even if another actor has the name later; to
+    /// follow the name, use [`named`](Node::named).
     ///
     /// # Errors
     /// [`LookupError`]: the path is none, or there is no such actor, it is of another type, or its
@@ -74,12 +74,12 @@ impl Node {
         Finding { looking: self.when_found(path, kind_of::<A>()), lead: reference_to }
     }
 
-    /// Finds the actor at a path, of whatever type, as one that accepts `M` and, when `R` is not
-    /// [`Unasked`](crate::send::Unasked), answers `R`. The type that it is kept as says both:
+    /// Finds the actor at a path, of whatever type, as a recipient that accepts `M` and, unless `R`
+    /// is [`Unasked`](crate::send::Unasked), answers `R`. The variable's type says both:
     /// `let notes: Recipient<Note> = node.recipient("beta/notes").await?`.
     ///
-    /// As with [`actor`](Node::actor), it leads to exactly this actor: for one that follows the
-    /// name there is [`named_recipient`](Node::named_recipient).
+    /// As with [`actor`](Node::actor), it leads to exactly this actor; to follow the name, use
+    /// [`named_recipient`](Node::named_recipient).
     ///
     /// # Errors
     /// As [`actor`](Node::actor); [`when_recipient`](Node::when_recipient) waits for it. If an
@@ -124,10 +124,10 @@ impl Node {
         Finding { looking: self.when_found(path, Kind::ANY), lead: recipient_of }
     }
 
-    /// Finds the actor at a path, of whatever type, as one that serves the protocol `P`.
+    /// Finds the actor at a path, of whatever type, as a server of the protocol `P`.
     ///
-    /// As with [`actor`](Node::actor), it leads to exactly this actor: for one that follows the
-    /// name there is [`named_reference`](Node::named_reference).
+    /// As with [`actor`](Node::actor), it leads to exactly this actor; to follow the name, use
+    /// [`named_reference`](Node::named_reference).
     ///
     /// # Errors
     /// As [`actor`](Node::actor), and [`when_reference`](Node::when_reference) waits for it;
@@ -209,11 +209,11 @@ impl Node {
     /// that `make` makes; returns then when it has started. Of several callers at once, one spawns.
     ///
     /// # Errors
-    /// [`SpawnError`] as of [`spawn`](Node::spawn); [`WrongType`](SpawnError::WrongType) when an
+    /// [`SpawnError`] as for [`spawn`](Node::spawn); [`WrongType`](SpawnError::WrongType) when an
     /// actor of another type has the name.
     ///
     /// # Cancel safety
-    /// As of [`spawn`](Node::spawn).
+    /// As for [`spawn`](Node::spawn).
     pub async fn actor_or_spawn<A: Handlers>(
         &self,
         name: &str,

@@ -61,7 +61,7 @@ impl<P> Destination<P> {
             Destination::Local(actor) => View::Local(actor),
             Destination::ByAddress(elsewhere) => match &elsewhere.way {
                 Way::Remote(sender, node) => View::Remote(sender, node),
-                // Sends and all else are of what it leads to now.
+                // Callers first look the name up, by `now` or by the send.
                 Way::Named(_) => View::Dead(&Cause::NoSuchActor),
                 Way::Dead(cause) => View::Dead(cause),
             },
@@ -84,7 +84,7 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Returns the actor's address; `near` tells that of an actor of this node.
+    /// Returns the actor's address; `near` returns the address of an actor of this node.
     pub(crate) fn address<'a>(&'a self, near: impl FnOnce(&'a P) -> &'a Address) -> &'a Address {
         match self {
             Destination::Local(actor) => near(actor),
@@ -101,8 +101,8 @@ impl<P> Destination<P> {
         matches!(self, Destination::Local(it) if !line.is_waiting() && it.try_put(message, None))
     }
 
-    /// Sends; empties `message` if and only if it was sent. Its fate, if the sender waits for it,
-    /// or what is known of it, is in `fate` then.
+    /// Sends; empties `message` if and only if it was sent. Puts its fate, or as much of it as is
+    /// known, into `fate`, if the sender waits for it.
     pub(crate) fn poll_tell<M: Message>(
         &self,
         message: &mut Option<M>,
@@ -240,8 +240,8 @@ impl<P> Destination<P> {
     }
 }
 
-/// Returns what the sender to an actor of this node is told. On a node that is shutting down none
-/// takes the place of one that has ended, and programs that try again have to end.
+/// Returns the cause that the sender to an actor of this node gets. On a node that is shutting down
+/// no actor replaces an ended one, and programs that try again have to end.
 #[cold]
 pub(crate) fn at_end(actor: &dyn Resident, cause: Cause) -> Cause {
     let is_final = cause == Cause::Stopped && actor.home().is_leaving();

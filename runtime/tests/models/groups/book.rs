@@ -1,4 +1,4 @@
-//! What was done to a group, and what its members heard, in the order in which it happened.
+//! The acts on a group, and the lines that its members heard, in the order in which they happened.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl Book {
         pages.acts.len() - 1
     }
 
-    /// Notes that what was told is on its way.
+    /// Notes that the line of an act is on its way.
     pub(super) fn sent(&self, act: usize) {
         let mut pages = self.0.lock();
         pages.acts[act].sent = Book::tick(&mut pages);
@@ -129,7 +129,7 @@ impl Book {
         (pages.acts[act].sent, pages.acts[act].end) = (at, at);
     }
 
-    /// Notes what came of a line.
+    /// Notes the outcome of a line.
     pub(super) fn told(&self, act: usize, told: Told<Line>) {
         self.answered(act);
         if let What::Line { outcome, .. } = &mut self.0.lock().acts[act].what {
@@ -195,7 +195,7 @@ impl Book {
         self.0.lock().is_full = true;
     }
 
-    /// Takes what was noted.
+    /// Takes all notes.
     pub(super) fn close(&self) -> Pages {
         Pages { archived: take_archived(), ..std::mem::take(&mut *self.0.lock()) }
     }

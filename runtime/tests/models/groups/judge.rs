@@ -1,13 +1,13 @@
 //! The rules of a group, apart from its code. Of a member they say:
 //!
-//! - **Once**: it hears a line once, one that was refused never.
+//! - **Once**: it hears a line once, a refused line never.
 //! - **Invited**: it hears a line only if it may have been a member when the group handled it.
-//! - **Accounted**: an answer tells of each member of that moment, and of no other. One that missed
-//!   a line does not hear it; where nothing is lost, as many hear it as were told.
-//! - **In order**: any two hear the lines that both hear in one order, those of one sender in the
-//!   sender's.
-//! - **Gone**: in the end one that has ended is no member, and one that has not and did not leave
-//!   is one.
+//! - **Accounted**: an answer tells of each member of that moment, and of no other. A member that
+//!   missed a line does not hear it; where nothing is lost, as many hear it as were told.
+//! - **In order**: any two hear the lines that both hear in one order, and the lines of one sender
+//!   in the sender's.
+//! - **Gone**: in the end an actor that has ended is no member, and a member that has not ended and
+//!   did not leave still is one.
 //!
 //! And of the group: a line is archived once for all members, and it answers at once.
 
@@ -39,7 +39,7 @@ pub(in crate::models) const STATES: [&str; 16] = [
 ];
 
 /// # Panics
-/// When a rule was broken. `members` are those of the end, if the group lives.
+/// When a rule was broken. `members` are the members at the end, if the group lives.
 pub(super) fn judge(scene: &Scene, pages: Pages, members: Option<Vec<Seat>>) {
     let judge = Judge { scene, pages };
     scene.note_if(!judge.pages.is_troubled, "a calm scene");
@@ -158,7 +158,7 @@ impl Judge<'_> {
         if act.is_refused || self.pages.is_troubled || self.pages.is_full {
             return;
         }
-        // Nothing of a calm scene is lost, and what is sent near is handled.
+        // Nothing of a calm scene is lost, and messages from the group's node are handled.
         for seat in seats().filter(|seat| act.from == 0 && self.must_be(*seat, act.begin, NEVER)) {
             let heard = hearers.contains(&seat) || act.end == NEVER && self.was_dropped(number);
             assert!(heard, "{} did not hear line {number}", self.name(seat));

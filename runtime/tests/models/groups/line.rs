@@ -1,4 +1,4 @@
-//! What a group tells its members; counts how often each line is archived.
+//! The lines that a group tells its members; counts how often each line is archived.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

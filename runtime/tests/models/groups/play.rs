@@ -1,4 +1,4 @@
-//! What is done to the group of a scene.
+//! The acts on the group of a scene.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

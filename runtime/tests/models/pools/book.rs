@@ -1,4 +1,4 @@
-//! What was sent to a pool, and what its workers began, in the order in which it happened.
+//! The jobs that a pool was sent, and that its workers began, in the order in which it happened.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use ringpost::prelude::*;
 
 /// The first number of the senders that wait while the pool ends.
 pub(super) const LATE: usize = 10;
-/// The number of a job that a worker asks its own pool for is that of its own job and this.
+/// A job that a worker asks its own pool for has the number of the worker's job plus this.
 pub(super) const ASIDE: u64 = 1_000_000;
 
 /// One job that was sent.
@@ -99,7 +99,7 @@ pub(super) struct Pages {
 /// A fault that was done to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// A worker ends with its job, and keeps those that wait.
+    /// A worker ends with its job, and keeps the waiting jobs.
     Kill,
     /// A worker is closed for a while, or ends without a restart.
     Stop,

@@ -1,4 +1,4 @@
-//! What is done to the pool of a scene.
+//! The acts on the pool of a scene.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -93,7 +93,7 @@ impl Stage {
             .restart_backoff(scene.one_of(&[MS, 100 * MS]), SECOND);
         let builder = if keyed { builder.by_key(|job: &Job| job.key) } else { builder };
         if most < 1000 {
-            // With a worker that fails too often what waits for all of them is lost.
+            // If a worker fails too often, jobs that wait for all of them are lost.
             book.trouble(Trouble::Stop);
         }
         let pool = builder.spawn(&near, "pool").await.unwrap();
@@ -206,7 +206,7 @@ impl Stage {
         }
     }
 
-    /// Lets all be done, and looks whether the pool is whole; then ends it, some senders waiting.
+    /// Waits until all is done, and checks the pool; then ends it while some senders wait.
     async fn end(&self) {
         self.scene.cluster.mend_all();
         self.scene.cluster.sleep(SETTLED).await;

@@ -21,7 +21,7 @@ pub(super) struct Job {
 #[message]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
-    /// Takes so many milliseconds.
+    /// Takes this many milliseconds.
     Rest(u64),
     /// Asks its own pool for a job of the next key, which asks so often again.
     Ask(u64),
@@ -88,10 +88,10 @@ impl Worker {
     async fn ask_own_pool(&self, job: Job) {
         let Some(pool) = self.pool.lock().clone() else { return };
         let number = job.number;
-        // It is a sender by itself: the workers that ask do so in no order.
+        // Each such job is its own sender: the workers that ask do so in no order.
         self.book.send(number, job.key, number as usize);
         let answer = pool.ask(job).timeout(PATIENCE).await;
-        // (A panic would end this worker, and be taken for one that it was told to have.)
+        // (A panic would end this worker, and look like a panic that a job ordered.)
         if matches!(&answer, Ok(other) if *other != number) {
             return self.book.breach(format!("{number} has the answer of another job"));
         }

@@ -1,16 +1,17 @@
 //! The account of each share, kept outside of the nodes: so it is known of a user that is
 //! killed, too, but for the operation that was under way. The rules:
 //!
-//! - **Exact**: a word is what was done to it, and at most what may have been done beyond.
-//! - **Settled**: of what ended as unknown, a user's next read of its own word says whether it was
-//!   done, and that stays so.
-//! - **Written**: the word that one user alone writes is what it wrote last, or what it may have
-//!   written since the last time that it knew.
+//! - **Exact**: a word has all changes that were done to it, and beyond them at most the unknown
+//!   ones.
+//! - **Settled**: after operations that ended as unknown, a user's next read of its own word says
+//!   whether they were done, and that stays so.
+//! - **Written**: a word that only one user writes has its last value, or a value that the user may
+//!   have written since the last known write.
 //! - **Alive**: when the faults are over each user goes on with each share that has not ended.
 //! - **No access**: an operation that is begun after a share has ended, by its revocation or with
 //!   its node, brings nothing and changes nothing.
-//! - **True errors**: that a share has ended is said of one that has, or is about to; no read is
-//!   unknown; one executor does what is atomic, so none is refused for another.
+//! - **True errors**: an error says that a share has ended only if it has, or is about to; no read
+//!   is unknown; one executor does all atomic operations, so none is refused for another.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ use ringpost::region::RegionError;
 
 use super::super::Scene;
 
-/// Words of a region: the counter to which all add, the one that all exchange, and two of each
-/// user alone, one to which it adds and one that it writes.
+/// Words of a region: a counter to which all add, a word that all exchange, and two words for each
+/// user alone, of which it adds to one and writes the other.
 pub(super) const WORDS: usize = 64;
 pub(super) const SUM: usize = 0;
 pub(super) const EXCHANGED: usize = 1;
@@ -48,7 +49,7 @@ pub(in crate::models) const STATES: [&str; 16] = [
 
 /// The account of one share.
 pub(super) struct Page {
-    /// Changes of each word that were done, and those that may have been done beyond.
+    /// Changes of each word that were done, and further changes that may have been done.
     pub(super) done: [u64; WORDS],
     pub(super) unknown: [u64; WORDS],
     /// The values that may be there of each word that is written, once it is.
@@ -104,7 +105,7 @@ pub(super) fn note(state: &'static str) {
     PAGES.with_borrow_mut(|pages| pages.states.push(state));
 }
 
-/// Notes what is wrong: a panic of an actor would be its own.
+/// Notes a fault: a panic of an actor would be its own.
 pub(super) fn fault(is_one: bool, text: impl FnOnce() -> String) {
     if is_one {
         PAGES.with_borrow_mut(|pages| pages.faults.push(text()));
@@ -135,7 +136,7 @@ pub(super) fn judge(scene: &Scene, memories: &[(Vec<u64>, Option<Vec<u64>>)]) {
     }
 }
 
-/// An operation under way. One that is dropped with its user may have been done.
+/// An operation under way. If it is dropped with its user, it may have been done.
 pub(super) struct Begun {
     share: usize,
     /// The word that it changes.

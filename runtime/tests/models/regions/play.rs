@@ -61,7 +61,7 @@ pub(in crate::models) async fn play(scene: Scene) {
     }
     stage.scene.cluster.mend_all();
     stage.scene.cluster.sleep(SETTLED).await;
-    // Users find out what became of what they do not know, and that what has ended is closed.
+    // Users settle their unknown operations, and find that ended shares are closed.
     let count = stage.owned.borrow().len();
     for (at, number) in (0..NODES.len()).flat_map(|at| (0..count).map(move |it| (at, it))) {
         let is_well = stage.work(at, number, vec![Act::AddOwn, Act::Write, Act::Look]).await;
@@ -82,7 +82,7 @@ impl Stage {
         let user = node.spawn("user", User::new(number)).await.unwrap();
         self.nodes.borrow_mut()[at] = Some((node, user));
         self.share(at).await;
-        // It uses what others share already. (One by one: the list may grow meanwhile.)
+        // It uses the shares that others have already. (One by one: the list may grow meanwhile.)
         let count = self.owned.borrow().len();
         for number in 0..count {
             self.hand_out(number, at).await;
@@ -118,7 +118,7 @@ impl Stage {
         drop(user.hold(number as u64, owned.share.clone()).timeout(SECOND).await);
     }
 
-    /// Has all users work, most of them on one share, and something happens to it meanwhile.
+    /// Makes all users work, most of them on one share, while something happens to it.
     async fn round(&self, is_calm: bool) {
         let count = self.owned.borrow().len();
         let focus = count - 1 - self.scene.below(count.min(NODES.len()));
@@ -141,7 +141,7 @@ impl Stage {
         join(join_all((0..NODES.len()).map(turns)), trouble).await;
     }
 
-    /// Has the user of a node use a share, if it has it. Returns true if nothing failed.
+    /// Asks the user of a node to use a share, if it has it. Returns true if nothing failed.
     async fn work(&self, at: usize, number: usize, acts: Vec<Act>) -> bool {
         let Some((_, user)) = self.node(at) else { return true };
         self.scene.note_if(self.owned.borrow()[number].on == at, "used by its own node");

@@ -24,7 +24,7 @@ pub(super) enum Act {
 }
 
 pub(super) struct User {
-    /// Differs from those of all users that were before.
+    /// Differs from the numbers of all earlier users.
     number: usize,
     shares: BTreeMap<u64, Used>,
 }
@@ -157,7 +157,7 @@ impl Used {
         ended.inspect(|()| book::note("wrote its word"))
     }
 
-    /// Finds out whether what ended as unknown was done: it is not done any more after this.
+    /// Finds out whether the unknown operation was done: it is not done any more after this.
     async fn settle(&mut self, word: usize) -> Result<(), RegionError> {
         let found = self.get(word).await?;
         let (number, own) = (self.number, self.own);

@@ -1,5 +1,5 @@
-//! What was asked for, what was made of it, and what watchers were told, in the order in which it
-//! happened.
+//! The spawns that were asked for, their outcomes, and the ends that watchers were told, in the
+//! order in which they happened.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Live,
-    /// Takes so many milliseconds to start.
+    /// Takes this many milliseconds to start.
     Slow(u64),
     /// `create` fails, or panics.
     Refuse,
@@ -32,7 +32,7 @@ pub(super) enum How {
 pub(super) type Moment = u64;
 pub(super) const NEVER: Moment = Moment::MAX;
 
-/// What came of a spawn.
+/// The outcome of a spawn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
     Spawned(Address),
@@ -41,14 +41,14 @@ pub(super) enum Outcome {
     Dropped,
 }
 
-/// One spawn, from its beginning to its outcome, and the life of what it made.
+/// One spawn, from its beginning to its outcome, and the life of its actor.
 #[derive(Debug)]
 pub(super) struct Spawn {
     pub(super) how: How,
     pub(super) name: Option<String>,
     pub(super) from: usize,
     pub(super) on: usize,
-    /// Who watches it: a patron, by its number.
+    /// The patron that watches it, by its number.
     pub(super) patron: Option<u64>,
     pub(super) begin: Moment,
     pub(super) end: Moment,
@@ -83,7 +83,7 @@ pub(super) struct Pages {
     /// By number.
     pub(super) spawns: BTreeMap<u64, Spawn>,
     pub(super) told: Vec<Told>,
-    /// What was found wrong where a panic would be an actor's own.
+    /// Faults that were found where a panic would be an actor's own.
     pub(super) faults: Vec<String>,
     /// Patrons that ended before the end of the scene, with all that they watched.
     pub(super) gone: Vec<u64>,
@@ -103,7 +103,7 @@ pub(super) fn open() {
     PAGES.take();
 }
 
-/// Takes what was noted.
+/// Takes all notes.
 pub(super) fn close() -> Pages {
     PAGES.take()
 }
@@ -159,7 +159,7 @@ impl Pages {
         number
     }
 
-    /// Returns the numbers of those that live on a node, as far as they were made.
+    /// Returns the numbers of the actors that live on a node, as far as they were made.
     pub(super) fn living(&self, on: usize) -> impl Iterator<Item = u64> {
         let lives = move |spawn: &Spawn| spawn.on == on && spawn.made.is_some();
         let living = self.spawns.iter().filter(move |(_, spawn)| lives(spawn));

@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     pub(super) how: How,
 }
 
-/// All that other nodes need to know of it.
+/// The part of it that other nodes need to know.
 #[protocol]
 pub(super) trait Known {
     /// Returns the number of its spawn.
@@ -79,7 +79,7 @@ impl Offered for Guest {
     }
 }
 
-/// Notes what is wrong: a panic here would be the actor's own.
+/// Notes a fault: a panic here would be the actor's own.
 fn fault(is_one: bool, text: impl FnOnce() -> String) {
     if is_one {
         book::with(|pages| pages.faults.push(text()));

@@ -1,10 +1,10 @@
 //! The rules of spawns on other nodes, apart from their code:
 //!
-//! - **One actor**: a spawn makes one actor at most, and starts it once. One that gave a reference
-//!   has started; one that failed, but for an answer that did not come, made none that runs, and
-//!   its cause is true. (`guest.rs` asserts when one is made that there is room for it, and that
-//!   none has its name.)
-//! - **No orphan**: what was placed and not begun ends by itself.
+//! - **One actor**: a spawn makes one actor at most, and starts it once. If it gave a reference,
+//!   the actor has started; if it failed, except for a missing answer, no actor of it runs, and its
+//!   cause is true. (`guest.rs` asserts when an actor is made that there is room for it, and that
+//!   no other has its name.)
+//! - **No orphan**: an actor that was placed and not begun ends on its own.
 //! - **Told once**: a watcher is told of the end of each actor that it got a reference to, once and
 //!   truly, and of no other.
 

@@ -38,7 +38,7 @@ impl Wish {
         if way.waits_for_link { spawn.wait_for_link() } else { spawn }
     }
 
-    /// Spawns, and notes what came of it.
+    /// Spawns, and notes the outcome.
     pub(super) async fn grant(&self, node: &Node) {
         self.conclude(self.spawn(node)).await;
     }
@@ -62,7 +62,7 @@ pub(super) struct Patron {
     pub(super) number: u64,
 }
 
-/// Has a patron spawn one that it watches.
+/// An order to a patron: to spawn an actor and watch it.
 #[message(local)]
 pub(super) struct Hire(pub(super) Wish);
 

@@ -1,4 +1,4 @@
-//! What is done in a scene of spawns.
+//! The acts of a scene of spawns.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub(in crate::models) async fn play(scene: Scene) {
 }
 
 impl Stage {
-    /// Starts a node and what it needs.
+    /// Starts a node with its offer and a patron.
     async fn start(&self, at: usize) {
         let node = self.scene.cluster.node(NODES[at]).await;
         node.offer::<Guest>().unwrap();
@@ -190,7 +190,7 @@ impl Stage {
         self.start(at).await;
     }
 
-    /// Looks for those that should live, by their names and by another node.
+    /// Looks for the actors that should live, by their names and from another node.
     async fn look(&self) {
         for (on, at) in NODES.iter().enumerate() {
             let living: Vec<u64> = book::with(|pages| pages.living(on).collect());

@@ -1,4 +1,4 @@
-//! What follows from the end of an incarnation: restarts, groups, escalation.
+//! The consequences of the end of an incarnation: restarts, groups, escalation.
 
 use ringpost::ActorExit;
 use ringpost::spawn::Strategy;
@@ -6,7 +6,7 @@ use ringpost::spawn::Strategy;
 use super::super::plan::{Recipe, Type, WINDOW, When};
 use super::{End, Life, Model, Rest};
 
-/// What becomes of an actor whose incarnation has ended.
+/// The judgement of an actor whose incarnation has ended.
 enum Verdict {
     Ended,
     /// It has ended, and its parent fails with it.
@@ -15,8 +15,8 @@ enum Verdict {
 }
 
 impl Model<'_> {
-    /// An incarnation has ended by itself, by an order or with its children: it is restarted, has
-    /// ended for good, or has ended once too often, with which its parent fails.
+    /// Applies the end of an incarnation, on its own, by an order or with its children: the actor
+    /// is restarted, has ended, or has ended once too often, with which its parent fails.
     pub(super) fn ended(&mut self, actor: usize, end: End) {
         let level = end.level;
         match self.judge(actor, end) {
@@ -102,7 +102,8 @@ impl Model<'_> {
         self.ended(parent, End { exit, in_order: false, level });
     }
 
-    /// An actor rests before its restart, and with it those that are restarted together with it.
+    /// Rests an actor before its restart, and with it the actors that are restarted together with
+    /// it.
     fn rest(&mut self, actor: usize, pause: u64) {
         let rest = match self.tree[actor].parent.map(|parent| (parent, self.tree[parent].is)) {
             Some((parent, Type::Supervisor(Strategy::OneForAll))) => {
@@ -127,8 +128,8 @@ impl Model<'_> {
         self.rests.push((until, rest));
     }
 
-    /// The children of `parent` from `first` on are stopped, the youngest first: those that are
-    /// never restarted have ended, and so have those that ended before.
+    /// Stops the children of `parent` from `first` on, the youngest first: children that are never
+    /// restarted have ended, and so have children that ended before.
     fn rest_with(&mut self, parent: usize, failed: usize, first: usize) -> Rest {
         let others = self.children(parent).into_iter().filter(|at| *at >= first && *at != failed);
         for other in others.collect::<Vec<_>>().into_iter().rev() {

@@ -123,8 +123,8 @@ fn one_byte_at_a_time_is_as_good_as_all_at_once() {
     assert_eq!(acceptor.poll_established().unwrap().1.node, alpha.node);
 }
 
-/// BS-6: what was recorded buys no agreement on a key, and is told apart from a wrong secret on
-/// this side alone.
+/// BS-6: a replayed recording leads to no agreement on a key, and only this side can tell it from a
+/// wrong secret.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_replayed_dialler_proves_nothing() {
@@ -153,7 +153,7 @@ fn a_replayed_dialler_proves_nothing() {
     assert_eq!([stale, renamed], [refusal.clone(), refusal]);
 }
 
-/// BS-1: once the acceptor has proved itself, what is said in plain is of somebody else.
+/// BS-1: once the acceptor has proved itself, a plain message is from a third party.
 #[test]
 fn a_refusal_that_a_stranger_puts_in_is_not_believed() {
     let (alpha, beta) = (identity("alpha", 1), identity("beta", 2));

@@ -67,8 +67,8 @@ fn nodes_meet_while_their_secret_is_changed() {
     }
 }
 
-/// BS-5: the last of the most secrets there can be is as good as the first, and without one that
-/// fits the answer is what it is with a single secret.
+/// BS-5: of the largest number of secrets, the last works as well as the first; and if none fits,
+/// the answer is the same as with a single secret.
 #[test]
 fn every_secret_is_tried_and_none_is_told_apart() {
     let key = |number| Secret::key(Some(&Secret::numbered(number)));

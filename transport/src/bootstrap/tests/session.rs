@@ -1,4 +1,4 @@
-//! Connections after the proof, and those that end before it.
+//! Connections after the proof, and connections that end before it.
 
 use std::io;
 use std::pin::Pin;
@@ -127,8 +127,8 @@ impl Stream for Pipe {
     }
 }
 
-/// A node that stands still while a message of it is half written, and one that gives a message up:
-/// its last bytes must not look like a breach of the protocol.
+/// A node stalls halfway through writing a message, or cancels the message: its last bytes must not
+/// look like a protocol violation.
 #[tokio::test(start_paused = true)]
 async fn nothing_follows_a_message_that_was_cut() {
     // The handshake fits in.
@@ -139,8 +139,7 @@ async fn nothing_follows_a_message_that_was_cut() {
     }
 }
 
-/// Sends over a pipe that holds so many bytes until a message is cut, by its time-out or by
-/// dropping it.
+/// Sends over a pipe of `holds` bytes until a message is cut, by its time-out or by dropping it.
 async fn cut_and_close(holds: usize, times_out: bool) {
     let (one, other) = tokio::io::duplex(holds);
     let (alpha, beta) = (identity("alpha", 1), identity("beta", 2));

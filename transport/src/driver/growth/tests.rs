@@ -23,10 +23,10 @@ use crate::proto::window::{Count, WindowSize};
 const SLOT: usize = 2048;
 /// Slots of every ring at the start.
 const RING: u32 = 8;
-/// Bytes by which a ring of so many slots grows when it is doubled.
+/// Bytes by which a ring of [`RING`] slots grows when it is doubled.
 const DOUBLED: u64 = (RING * limits::POOL_PER_RING) as u64 * SLOT as u64;
 
-/// A fabric whose memory has so many bytes.
+/// A fabric that has this many bytes of memory.
 #[derive(Debug)]
 struct Memory(AtomicUsize);
 
@@ -52,7 +52,7 @@ impl Fabric for Memory {
     }
 }
 
-/// Keeps what is posted.
+/// A queue pair that keeps the posted slots.
 struct Queue {
     receives: Vec<Slot>,
     /// It can make memory ready.
@@ -154,7 +154,7 @@ impl Rig {
         self.transmit();
     }
 
-    /// This side sends what it has to say. CR-6: what it grants is posted.
+    /// Sends the frames of this side. CR-6: slots that it grants are posted.
     fn transmit(&mut self) {
         let mut slot = [0; SLOT];
         let proto = &mut self.pipe.proto;
@@ -298,7 +298,7 @@ fn what_the_fabric_refuses_is_not_taken_from_the_budget() {
     assert_eq!(budget.taken(), 0);
 }
 
-/// A device may refuse what its fabric gave. The link goes on with what it has.
+/// A device may refuse memory of its fabric. The link goes on with the slots it has.
 #[test]
 fn what_the_queue_pair_refuses_is_neither_posted_nor_spare() {
     let budget = Arc::new(Budget::new(2 * DOUBLED));
@@ -324,8 +324,8 @@ fn send_slots_follow_the_grants_of_the_peer_up_to_the_bound() {
 }
 
 proptest! {
-    /// In any order of shortages, growth, frames and a goodbye: the peer is granted what was posted
-    /// beyond the first ring, all of it and no more, within the bound, the budget and the memory.
+    /// In any order of shortages, growth, frames and a goodbye: the peer is granted exactly the
+    /// slots that were posted beyond the first ring, within the bound, the budget and the memory.
     #[test]
     fn the_peer_is_granted_exactly_what_was_posted(
         steps in proptest::collection::vec(0u8..6, 0..60),

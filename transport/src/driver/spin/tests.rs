@@ -16,7 +16,7 @@ struct Step {
     received: bool,
 }
 
-/// What the oracle remembers of a driver: moments, of which the rule keeps other ones.
+/// A driver as the oracle sees it: the oracle keeps other points in time than the rule does.
 #[derive(Default)]
 struct Driver {
     carried: Carried,
@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// PO-2: others run after what was received, and after each stretch in place.
+    /// PO-2: other tasks run after messages were received, and after each stretch in place.
     #[test]
     fn a_driver_yields_after_what_it_received_and_after_two_microseconds(steps in steps()) {
         run(Spins::InPlace, &steps, |drivers, step, now, next| {
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// PO-2, PO-3 in a row: what is received, a stretch in place, turns, and the end.
+/// PO-2, PO-3 in a row: a message received, a stretch in place, turns, and the end.
 #[test]
 fn a_spin_from_its_message_to_its_sleep() {
     let (seat, start) = (Seat::default(), Instant::now());

@@ -51,7 +51,7 @@ const RING: u32 = 16;
 const WINDOW: WindowSize = WindowSize { messages: 8, bytes: 5000 };
 const MESSAGE: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[3] };
 
-/// The slots that are with the queue pair, and those that it has to give back.
+/// The slots that the queue pair holds, and the completions that it has to give back.
 #[derive(Default)]
 struct Wire {
     receives: VecDeque<Slot>,
@@ -133,7 +133,7 @@ impl Fabric for NoFabric {
     }
 }
 
-/// A mailbox that keeps what comes.
+/// A mailbox that keeps its deliveries.
 #[derive(Default)]
 struct Basket {
     id: u64,
@@ -162,7 +162,7 @@ impl Inbox for Basket {
     }
 }
 
-/// Has a mailbox of each name there is, made when it is asked for.
+/// A host with a mailbox of every name, each created when it is asked for.
 #[derive(Default)]
 struct Baskets(Mutex<Vec<(Target, Arc<Basket>)>>);
 
@@ -307,7 +307,7 @@ impl Rig {
         reply
     }
 
-    /// Takes so many messages from a mailbox.
+    /// Takes `messages` messages from a mailbox.
     fn take(&self, mailbox: usize, messages: usize) {
         let basket = self.host.0.lock()[mailbox].1.clone();
         let taken: Vec<Delivery> = basket.waiting.lock().drain(..messages).collect();
@@ -355,7 +355,7 @@ fn what_is_taken_while_an_open_is_answered_is_reported_before_the_driver_sleeps(
 }
 
 /// DR-4: a device refuses a frame. The link ends with the system's reason, and its drain does not
-/// wait for what was never posted.
+/// wait for frames that were never posted.
 #[tokio::test]
 async fn a_refused_frame_is_the_cause_and_holds_up_no_end() {
     let mut rig = Rig::new();
@@ -381,8 +381,8 @@ fn a_mailbox_that_is_blocked_again_and_again_is_looked_at_once() {
     assert_eq!(rig.driver.mailboxes.take_wanted().len(), 1);
 }
 
-/// PI-2: a sender that finds the pipe in use, or no slot, wakes the driver; one that posts does
-/// not.
+/// PI-2: a sender that finds the pipe in use, or no slot, wakes the driver; a sender that posts
+/// does not.
 #[test]
 fn a_sender_posts_in_the_drivers_place_or_wakes_it() {
     let mut rig = Rig::new();
@@ -406,8 +406,8 @@ fn answer(correlation: u64) -> (RecordHeader, Vec<u8>) {
     (RecordHeader { correlation, ..RecordHeader::new(RecordKind::Reply) }, Vec::new())
 }
 
-/// AW-3: what was read before a breach of the protocol is not dispatched any more, and what comes
-/// behind a message that cannot be delivered is not either; their askers are told all the same.
+/// AW-3: an answer that was read ahead of a protocol violation, or that is behind a message that
+/// cannot be delivered, is not dispatched; its asker is told nevertheless.
 #[test]
 fn an_answer_in_the_frame_of_a_breach_leaves_no_asker_waiting() {
     let breach = (RecordHeader::new(RecordKind::Confirm), Vec::new());

@@ -1,5 +1,5 @@
-//! Bytes on their way between tasks and shared memory of another node: cut into pieces, of which as
-//! many are posted at once as there are slots.
+//! Bytes on their way between tasks and shared memory of another node: cut into pieces, which are
+//! posted as far as there are slots.
 
 use std::collections::VecDeque;
 
@@ -90,8 +90,8 @@ impl<'a> Transfer<'a> {
         Transfer { parts, is_fenced: false, done: Mark { part: 0, byte: 0 }, is_begun: false }
     }
 
-    /// Bytes to be written; with those of this task before them they are done at the end, if it
-    /// `is_fenced`.
+    /// Returns a write of bytes. If it `is_fenced`, they and this task's writes before them are in
+    /// place when it ends.
     pub(super) fn write(at: u64, from: &'a [u8], is_fenced: bool) -> Self {
         Transfer { is_fenced, ..Transfer::read(vec![(at, Bytes::From(from))]) }
     }
@@ -111,7 +111,7 @@ impl<'a> Transfer<'a> {
         self.parts.iter().any(|(_, it)| writes(it) && (it.len() > 0 || self.is_fenced))
     }
 
-    /// Returns true if it makes sure of what was written.
+    /// Returns true if it ends with a fence, which makes sure of its writes.
     pub(super) fn is_fenced(&self) -> bool {
         self.is_fenced
     }
@@ -133,8 +133,8 @@ impl<'a> Transfer<'a> {
     fn step(&self, from: Mark, ready: &Ready, longest: usize) -> Option<Step> {
         let from = self.skip_empty(from);
         let Some((at, bytes)) = self.parts.get(from.part) else {
-            // Where there is no fence, what has its outcome is done: so an operation that does
-            // nothing makes sure of writes that were given up before (PV-14).
+            // Where there is no fence, a known outcome means that earlier writes are done: so an
+            // operation that does nothing makes sure of writes that were given up before (PV-14).
             let is_empty = self.parts.iter().all(|(_, bytes)| bytes.len() == 0);
             let fence = ready.fence().or(is_empty.then_some(NOTHING));
             let fence = fence.filter(|_| self.is_fenced && from.byte == 0)?;
@@ -154,8 +154,8 @@ impl<'a> Transfer<'a> {
         self.step(from, ready, usize::MAX / 2)
     }
 
-    /// Moves what was not moved. Where not all of it was begun the rest is for the next queue pair.
-    /// A task that has operations under way waits for those, and not for slots.
+    /// Moves the remaining bytes. If not all of them could be begun, the rest is for the next queue
+    /// pair. A task that has operations under way waits for those, and not for slots.
     pub(super) async fn run(&mut self, ready: &Ready) -> Result<(), Unfinished> {
         let mut running: VecDeque<(Step, oneshot::Receiver<Finished>)> = VecDeque::new();
         let (mut begun, mut refused, writes) = (self.done, None, self.writes());
@@ -240,11 +240,11 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Notes that writes are about to be executed by this queue pair that are not made sure of. Returns
-/// true if it has executed those of `unfenced`, too.
+/// Notes that this queue pair is about to execute writes that are not made sure of. Returns true if
+/// it also executed the writes of `unfenced`.
 ///
 /// # Errors
-/// [`AccessError::Unknown`]: another one has, and nothing makes sure of those any more (RE-8).
+/// [`AccessError::Unknown`]: another queue pair did, so nothing makes sure of them (RE-8).
 pub(super) fn follow(unfenced: &mut Option<Unfenced>, ready: &Ready) -> Result<bool, AccessError> {
     match unfenced {
         Some(before) if before.is_of(ready) => Ok(true),

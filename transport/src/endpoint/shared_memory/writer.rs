@@ -9,12 +9,12 @@ use crate::fabric::one_sided::Kind;
 use crate::limits::FETCH_FROM;
 use crate::reach::{Drafted, NotStored, Unfenced};
 
-/// Writes to shared memory, one after the other. What it has written is there for all when
-/// [`flush`](Self::flush) has returned; operations that this node begins on the memory later find
-/// it at once (PV-14).
+/// A writer to shared memory, of one write after the other. Its writes are visible to all once
+/// [`flush`](Self::flush) has returned; operations that this node begins on the memory later see
+/// them at once (PV-14).
 ///
-/// Where it reports [`AccessError::Unknown`], of all that was written since the last flush some may
-/// not be there, and it begins anew.
+/// After [`AccessError::Unknown`], any write since the last flush may be missing, and the writer
+/// starts afresh.
 pub struct SharedWriter {
     memory: SharedMemory,
     /// Those since the last flush that are not made sure of (RE-8).
@@ -26,13 +26,13 @@ pub struct SharedWriter {
 pub struct Draft(Drafted);
 
 impl SharedMemory {
-    /// Returns memory of so many bytes for what is to be written: no task copies them. It has zeros
-    /// in it, or what was in it before. Returns nothing where there is no room for it, or where it
+    /// Returns memory in which to prepare a write of `bytes` bytes: no task copies them. It has
+    /// zeros in it, or earlier bytes. Returns `None` where there is no room for it, or where it
     /// would take longer than [`write`](Self::write) does.
     ///
     /// # Errors
-    /// [`AccessError`], of what a write would not get, either;
-    /// [`OutOfRange`](AccessError::OutOfRange) where the share has fewer bytes.
+    /// [`AccessError`], where a write would fail, too; [`OutOfRange`](AccessError::OutOfRange)
+    /// where the share has fewer bytes.
     ///
     /// # Cancel safety
     /// May be dropped.
@@ -81,7 +81,7 @@ impl SharedWriter {
     /// [`AccessError`].
     ///
     /// # Cancel safety
-    /// As of [`write`](Self::write).
+    /// The same as for [`write`](Self::write).
     pub async fn write_draft(&mut self, at: u64, draft: Draft) -> Result<(), AccessError> {
         if self.memory.is_here() {
             return self.memory.write_here(at, &draft);
@@ -114,7 +114,7 @@ impl SharedWriter {
     /// [`AccessError::Unknown`].
     ///
     /// # Cancel safety
-    /// May be dropped: what was not made sure of is by the next call.
+    /// May be dropped: the next call makes sure of the remaining writes.
     pub async fn flush(&mut self) -> Result<(), AccessError> {
         if self.unfenced.is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Queues hold what was asked for, and nothing more is asked; memory is the fabric's: PV-1, PV-9.
+//! The bounds of queues, and memory that belongs to the fabric: PV-1, PV-9.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -7,7 +7,7 @@ use super::pair::{Pair, Pairs, Plan, open};
 use crate::fabric::{FabricError, Notify, PostError, QueuePairConfig, Status};
 use crate::memory::Region;
 
-/// PV-9: a full send queue takes what fits of a batch and leaves the rest; room comes back when a
+/// PV-9: a full send queue accepts the front of a batch and leaves the rest; room comes back when a
 /// completion is polled, not before.
 pub(crate) async fn full_submission_queue(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 8)).await;
@@ -40,8 +40,8 @@ pub(crate) async fn full_receive_queue(pairs: &impl Pairs) {
     assert_eq!(more.len(), 1, "two were polled: there is room for two");
 }
 
-/// PV-9: what is too long to be sent inline is refused, and what was before it in the batch is
-/// sent.
+/// PV-9: a frame that is too long to be sent inline is refused; the requests before it in the batch
+/// are sent.
 pub(crate) async fn send_exceed_max_inline_data(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     let mut batch = Vec::new();
@@ -78,7 +78,7 @@ pub(crate) async fn inline_limits(pairs: &impl Pairs) {
     }
 }
 
-/// PV-9: a frame cannot be longer than what the fabric sends, however large its slot.
+/// PV-9: a frame cannot be longer than the fabric's limit, however large its slot.
 pub(crate) async fn frame_longer_than_the_fabric_sends(pairs: &impl Pairs) {
     let limit = pairs.ends()[0].0.limits().frame_bytes_max as usize;
     let plan = Plan { slot_bytes: (limit + 1).next_multiple_of(16), ..Plan::new(1, 1) };
@@ -90,8 +90,8 @@ pub(crate) async fn frame_longer_than_the_fabric_sends(pairs: &impl Pairs) {
     pair.until(|a, b| a.sent() == [Status::Success] && b.got.len() == 1).await;
 }
 
-/// PV-1, PV-9: memory that the fabric did not hand out is refused in every queue, be it of no
-/// fabric or of another one; what came before it in the batch is taken.
+/// PV-1, PV-9: every queue refuses memory of another fabric or of none; the requests before it in
+/// the batch are accepted.
 pub(crate) async fn foreign_memory_is_refused(pairs: &impl Pairs) {
     let other = pairs.ends()[1].0.clone();
     for foreign in [Region::heap(8192), other.alloc(8192).unwrap()] {
@@ -129,7 +129,7 @@ pub(crate) async fn frame_longer_than_its_slot(pairs: &impl Pairs) {
     pair.until(|a, _| a.sent() == [Status::Success]).await;
 }
 
-/// PV-9: a fabric refuses what is over its limits, and names the limit.
+/// PV-9: a fabric refuses a queue pair beyond its limits, and names the limit.
 pub(crate) async fn more_than_the_limits(pairs: &impl Pairs) {
     for (fabric, side) in pairs.ends() {
         let limits = fabric.limits();

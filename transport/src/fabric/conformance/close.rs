@@ -29,8 +29,8 @@ pub(crate) async fn close_twice_with_work(pairs: &impl Pairs) {
     assert!(pair.a.sent().iter().all(|status| *status != Status::Success));
 }
 
-/// PV-10: closing after an error changes nothing of what was told, and loses nothing of what is
-/// still to be told.
+/// PV-10: closing after an error changes no completion that was polled, and loses none that is
+/// still to come.
 pub(crate) async fn close_after_error(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4).unready()).await;
     pair.a.send_numbers(2);
@@ -77,7 +77,7 @@ pub(crate) async fn peer_close_fails_sends(pairs: &impl Pairs) {
     assert_eq!(pair.a.received(), [Status::Flushed; 4]);
 }
 
-/// PV-10: a peer that is gone, with a frame on the way, fails what was sent to it.
+/// PV-10: when a peer goes away, sends to it complete, and fail at the latest with a later one.
 pub(crate) async fn peer_gone_fails_sends(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.a.send_numbers(2);
@@ -90,7 +90,7 @@ pub(crate) async fn peer_gone_fails_sends(pairs: &impl Pairs) {
     assert_eq!(a.received(), [Status::Flushed; 4]);
 }
 
-/// PV-2, PV-10: what had completed before the closing stays as it was, and comes first.
+/// PV-2, PV-10: completions from before the close keep their status and come first.
 pub(crate) async fn close_with_unpolled_completions(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.b.queue_pair.arm(Notify::Any);

@@ -53,7 +53,7 @@ pub(crate) async fn send_rnr_retry_success(pairs: &impl Pairs) {
     assert_eq!(pair.b.frames(), [[0], [1], [2]]);
 }
 
-/// PV-6: a frame longer than its receive ends both queue pairs; what came before it arrived.
+/// PV-6: a frame longer than its receive ends both queue pairs; the frames before it arrive.
 pub(crate) async fn send_with_too_small_recv(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4).unready()).await;
     // A receive of 256 bytes, then two of 16.
@@ -72,8 +72,8 @@ pub(crate) async fn send_with_too_small_recv(pairs: &impl Pairs) {
     assert_eq!(pair.b.frames(), [[9; 16]]);
 }
 
-/// PV-4, PV-7: an unsignaled send that fails completes; those that went through before it come
-/// back as successes, before it.
+/// PV-4, PV-7: an unsignaled send that fails completes; the successful unsignaled sends before it
+/// complete first.
 pub(crate) async fn unsignaled_send_error(pairs: &impl Pairs) {
     let mut plan = Plan::new(8, 4);
     plan.posted[1] = 2;
@@ -97,7 +97,7 @@ pub(crate) async fn unsignaled_send_error(pairs: &impl Pairs) {
 }
 
 /// PV-2, PV-4, PV-7: closing flushes both queues; each slot comes back once, in the order of its
-/// queue. Those that went through, unsignaled ones too, are successes and come first.
+/// queue. Successful requests, unsignaled sends too, come first.
 pub(crate) async fn flush_error_poll_together(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(8, 4)).await;
     let mut request = pair.a.request(&[0]);

@@ -1,5 +1,5 @@
-//! Arming and waiting: PV-8. A notification may be spurious, so the cases ask for those that have
-//! to come.
+//! Arming and waiting: PV-8. A notification may be spurious, so the cases check only that the
+//! required ones come.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ pub(crate) async fn error_completion_is_solicited(pairs: &impl Pairs) {
     assert_eq!(pair.b.sent(), [Status::RnrRetryExceeded]);
 }
 
-/// The task that asked last is woken, not one that asked before.
+/// The task that called `poll_ready` last is woken, not an earlier one.
 pub(crate) async fn last_waker_is_woken(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.b.queue_pair.arm(Notify::Any);
@@ -173,7 +173,7 @@ async fn until_asleep(asleep: &Mutex<bool>) {
     }
 }
 
-/// PV-7, PV-8: the task that polls is woken by what another task posts to a queue pair that failed.
+/// PV-7, PV-8: a post by another task to a queue pair that failed wakes the task that polls.
 pub(crate) async fn post_wakes_another_task(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     pair.a.queue_pair.close();

@@ -12,7 +12,7 @@ use crate::fabric::{FabricError, PostError, Status};
 use crate::limits::{ONE_SIDED_FRAME_BYTES, ONE_SIDED_WINDOW};
 use crate::memory::Words;
 
-/// PV-14: a read brings what lies there, and leaves it there.
+/// PV-14: a read returns the bytes of the memory and leaves them unchanged.
 pub(crate) async fn basic_read(pairs: &impl Pairs) {
     let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::READ).await;
     for (at, bytes) in [(0, 8), (3, 1), (5, 100), (0, BYTES), (BYTES - 1, 1)] {
@@ -63,7 +63,7 @@ pub(crate) async fn zero_length_read_and_write(pairs: &impl Pairs) {
     assert_eq!(contents(&memory), numbers(BYTES));
 }
 
-/// What is longer than any frame comes whole, from an odd place, both ways at once.
+/// Operations longer than any frame are done whole, at an odd offset, in both directions at once.
 pub(crate) async fn long_read_and_write(pairs: &impl Pairs) {
     let bytes = ONE_SIDED_FRAME_BYTES * (ONE_SIDED_WINDOW + 2) + 3;
     let mut pair = OneSidedPair::of(pairs, 4, 1, (bytes + 16) & !15).await;
@@ -88,7 +88,7 @@ pub(crate) async fn long_read_and_write(pairs: &impl Pairs) {
     assert!(contents(&memory)[5..bytes + 5] == long);
 }
 
-/// PV-14: what is posted later finds what was posted before, and outcomes come in that order.
+/// PV-14: an operation sees the effect of earlier ones, and outcomes come in posting order.
 pub(crate) async fn operations_in_order(pairs: &impl Pairs) {
     let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
     let key = grant.key();
@@ -107,7 +107,7 @@ pub(crate) async fn operations_in_order(pairs: &impl Pairs) {
         assert_eq!((status, &slot[..8]), (Status::Success, &[round; 8][..]));
         let (status, slot) = pair.a.take_done();
         let found = u64::from_ne_bytes(slot[..8].try_into().unwrap());
-        // What was posted after a read may overtake it.
+        // An operation that was posted after a read may overtake it.
         let later =
             (round + 1..=4).any(|later| found == written(later) || found == written(later) + 1);
         assert!(status == Status::Success && (found == written(round) + 1 || later), "{found:#x}");
@@ -142,7 +142,7 @@ pub(crate) async fn compare_and_swap(pairs: &impl Pairs) {
     assert_eq!(memory.word(24).unwrap().load(Ordering::Relaxed), 6);
 }
 
-/// PV-16: what is atomic is refused where no aligned word is, before anything is sent.
+/// PV-16: an atomic operation that is not on one aligned word is refused before anything is sent.
 pub(crate) async fn unaligned_atomic(pairs: &impl Pairs) {
     let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
     for (at, bytes) in [(4, 8), (8, 4), (8, 16), (1, 8)] {
@@ -210,7 +210,7 @@ pub(crate) async fn write_imm_data_rnr(pairs: &impl Pairs) {
     assert_eq!(pair.b.notices().len(), 4);
 }
 
-/// PV-18: what lies beyond the grant, or nowhere, is refused.
+/// PV-18: an operation that ends beyond the grant, however far, is refused.
 pub(crate) async fn beyond_the_grant(pairs: &impl Pairs) {
     let end = BYTES as u64;
     for (at, bytes) in [(end - 7, 8), (end, 1), (u64::MAX - 7, 8), (u64::MAX, 1), (1 << 40, 4)] {
@@ -336,7 +336,7 @@ pub(crate) async fn both_sides_operate_at_once(pairs: &impl Pairs) {
     assert_eq!(contents(&memory)[..8], ((16u64 << 32) + 16).to_ne_bytes());
 }
 
-/// PV-7, PV-10: a close ends what is under way; what is posted then is flushed.
+/// PV-7, PV-10: a close ends the outstanding operations; operations posted after it are flushed.
 pub(crate) async fn close_flushes_operations(pairs: &impl Pairs) {
     let (mut pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
     (0..12).for_each(|_| pair.a.post(Kind::FetchAdd(1), grant.key(), 0, &[0; 8]));
@@ -355,8 +355,8 @@ pub(crate) async fn close_flushes_operations(pairs: &impl Pairs) {
     assert!(found - first <= 12);
 }
 
-/// PV-13: a peer that is dropped fails operations, does nothing more to what it has granted, and
-/// lets go of that memory.
+/// PV-13: operations on a peer that was dropped fail, the memory that it had granted stays as it
+/// was, and is let go of.
 pub(crate) async fn peer_gone_fails_operations(pairs: &impl Pairs) {
     let (pair, memory, grant) = OneSidedPair::granted(pairs, Access::ALL).await;
     let OneSidedPair { mut a, b } = pair;

@@ -15,7 +15,7 @@ use crate::memory::{Slot, Words};
 /// Bytes of the memory that b grants to a.
 pub(super) const BYTES: usize = 256;
 
-/// One side, its slots, and what it has polled.
+/// One side, its slots, and the outcomes that it has polled.
 pub(crate) struct OneSidedEnd {
     pub(crate) one_sided: Box<dyn OneSided>,
     pub(crate) slots: Vec<Slot>,
@@ -80,7 +80,7 @@ impl OneSidedPair {
         .await;
     }
 
-    /// Posts an operation of a, and returns what came of it, and its slot.
+    /// Posts an operation of a, and returns its status and its slot.
     pub(crate) async fn run(
         &mut self,
         kind: Kind,
@@ -94,7 +94,7 @@ impl OneSidedPair {
         self.a.take_done()
     }
 
-    /// Posts what is to be refused, and looks that both sides end and the memory stays as it is.
+    /// Checks that an operation is refused, ends both sides and leaves the memory unchanged.
     pub(crate) async fn expect_refusal(
         mut self,
         kind: Kind,

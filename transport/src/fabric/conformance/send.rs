@@ -23,7 +23,7 @@ pub(crate) async fn basic_send(pairs: &impl Pairs) {
     assert_eq!(pair.a.frames(), [b"and back"]);
 }
 
-/// PV-3: a frame may be empty, and is a frame all the same.
+/// PV-3: an empty frame arrives like any other.
 pub(crate) async fn zero_length_send(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     let empty = pair.a.request(b"");

@@ -9,7 +9,7 @@ use super::pair::{End, Pair, Pairs, Plan};
 use crate::fabric::{PostError, SendRequest, Status};
 use crate::memory::{Buffer, Splice};
 
-/// Returns a buffer of so many bytes, all of them different from their neighbours.
+/// Returns a buffer of `bytes` bytes, each different from its neighbours.
 fn buffer(bytes: usize) -> Arc<Buffer> {
     let mut buffer = AlignedVec::new();
     buffer.extend_from_slice(&(0..bytes).map(|i| (i % 251) as u8).collect::<Vec<_>>());
@@ -39,8 +39,8 @@ async fn takes_splices(pairs: &impl Pairs, pair: &mut Pair) -> bool {
     false
 }
 
-/// PV-12, PV-3: what is spliced in arrives in its place, whatever lies around it, between frames
-/// that have no splice, and the slots come back as they were.
+/// PV-12, PV-3: spliced bytes arrive in their place, with and without bytes of the slot around
+/// them, between frames that have no splice, and the slots come back unchanged.
 pub(crate) async fn spliced_send(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(16, 16)).await;
     if !takes_splices(pairs, &mut pair).await {
@@ -71,8 +71,8 @@ pub(crate) async fn spliced_send(pairs: &impl Pairs) {
     }
 }
 
-/// PV-12, PV-3: a buffer that is far longer than what lies between two queue pairs, in frames with
-/// a few bytes of their own, one behind the other and both ways.
+/// PV-12, PV-3: splices of a buffer far longer than two queue pairs hold between them, in frames
+/// with a few bytes of their own, back to back and in both directions.
 pub(crate) async fn spliced_both_ways(pairs: &impl Pairs) {
     const PART: usize = 60_000;
     let plan = Plan { slot_bytes: 65_536, ..Plan::new(64, 64) };
@@ -99,7 +99,7 @@ pub(crate) async fn spliced_both_ways(pairs: &impl Pairs) {
     }
 }
 
-/// PV-12, PV-9, PV-6: lengths count what is spliced in.
+/// PV-12, PV-9, PV-6: limits of length count the spliced bytes.
 pub(crate) async fn spliced_limits(pairs: &impl Pairs) {
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     if !takes_splices(pairs, &mut pair).await {

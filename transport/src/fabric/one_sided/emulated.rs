@@ -139,16 +139,16 @@ struct Emulated {
     requests: VecDeque<(Slot, Request)>,
     outcomes: Outcomes,
     has_ended: bool,
-    /// How it has ended, until that is told: not before a refusal has gone, for then the owner may
-    /// drop it.
+    /// The final status, until the owner is told: only after a refusal has been sent, since the
+    /// owner may then drop the queue pair.
     farewell: Option<Status>,
-    /// How a frame ended that failed, until all are looked at: one that was flushed says nothing.
+    /// The status of a failed frame, until all are looked at; any other one replaces `Flushed`.
     failure: Option<Status>,
 }
 
 struct Running {
     operation: Operation,
-    /// Bytes of it for which a request was sent, and those that were answered.
+    /// Bytes for which a request was sent, and bytes that were answered.
     sent: u32,
     answered: u32,
 }
@@ -251,7 +251,7 @@ impl OneSided for Emulated {
 
     fn poll(&mut self, out: &mut Vec<Outcome>, max: usize) -> usize {
         let mut completions = Vec::with_capacity(QUEUE);
-        // What it was notified of last may have been no outcome.
+        // The last notification may have brought no outcome; then the owner is still armed.
         if self.outcomes.is_armed {
             self.queue_pair.arm(Notify::Any);
         }
@@ -292,7 +292,7 @@ impl OneSided for Emulated {
 }
 
 impl Emulated {
-    /// Sends requests for what was posted, as far as the window goes (EM-1).
+    /// Sends requests for the posted operations, as far as the window allows (EM-1).
     fn send_requests(&mut self) {
         let mut batch = Vec::new();
         while self.in_flight < WINDOW
@@ -443,7 +443,7 @@ impl Emulated {
         Answer::Done { bytes, word }
     }
 
-    /// Ends, tells the peer by the end of the queue pair below, and the owner.
+    /// Ends, closes the queue pair below, which tells the peer, and tells the owner.
     fn fail(&mut self, status: Status) {
         self.end(status);
         self.queue_pair.close();
@@ -452,8 +452,8 @@ impl Emulated {
         }
     }
 
-    /// Ends; the queue pair below still sends what was posted. The oldest operation has this
-    /// status: an answer in its place caused it, or none can tell.
+    /// Ends; the queue pair below still sends the posted frames. The oldest operation gets
+    /// `status`: its answer is the cause, or no operation is known to be.
     fn end(&mut self, status: Status) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;

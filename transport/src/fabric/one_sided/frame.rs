@@ -6,16 +6,16 @@
 //! | 0 | kind | kind |
 //! | 1..4 | zero | zero |
 //! | 4..8 | bytes of the operation | bytes of the piece |
-//! | 8..16 | first byte of the operation | word before what was atomic |
+//! | 8..16 | first byte of the operation | old word of an atomic operation |
 //! | 16..20, 20..24 | number of the key; the notice | - |
 //! | 24..32 | base of the key | - |
-//! | 32..40, 40..48 | what is added, or expected; what is new | - |
+//! | 32..40, 40..48 | number to add, or expected word; new word | - |
 //! | 48..52, 52..56 | where in the operation the piece begins; its bytes | - |
-//! | then | what is written | what was read |
+//! | then | bytes to write | bytes read |
 //!
 //! All numbers are little-endian. The kinds of requests: 1 read, 2 write, 3 write with a notice, 4
 //! fetch and add, 5 compare and swap; of answers: 16 done, 17 forbidden, 18 no place for a notice.
-//! Each piece names the whole operation, so that one that is forbidden is refused with its first
+//! Each piece names the whole operation, so that a forbidden operation is refused with its first
 //! piece (PV-18).
 
 use super::grants::Wanted;
@@ -39,7 +39,7 @@ pub(super) struct Request {
 /// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The piece is done: so many bytes were read, and the word was this.
+    /// The piece is done: the number of bytes read, and the old word of an atomic operation.
     Done { bytes: u32, word: u64 },
     /// The operation is forbidden, and the queue pair has ended (PV-18).
     Forbidden,
@@ -48,7 +48,7 @@ pub(super) enum Answer {
 }
 
 impl Request {
-    /// Returns the bytes of what is to be written that follow it.
+    /// Returns the number of bytes to write that follow it.
     pub(super) fn payload(&self) -> usize {
         if self.wanted.kind.writes() { self.piece as usize } else { 0 }
     }
@@ -58,7 +58,7 @@ impl Request {
         self.from + self.piece == self.wanted.bytes
     }
 
-    /// Returns what this piece wants.
+    /// Returns the part of the operation that this piece asks for.
     pub(super) fn wanted_piece(&self) -> Wanted {
         let at = self.wanted.at.saturating_add(self.from.into());
         Wanted { at, bytes: self.piece, ..self.wanted }
@@ -111,7 +111,7 @@ impl Request {
 }
 
 impl Answer {
-    /// Returns the bytes of what was read that follow it.
+    /// Returns the number of bytes read that follow it.
     pub(super) fn payload(&self) -> usize {
         if let Answer::Done { bytes, .. } = self { *bytes as usize } else { 0 }
     }

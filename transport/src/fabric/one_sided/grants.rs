@@ -1,4 +1,4 @@
-//! What an emulated queue pair has granted to its peer, and operations on it.
+//! The grants of an emulated queue pair to its peer, and operations on the granted memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Grants(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     granted: BTreeMap<u32, Granted>,
-    /// The number of the last one; each has another one until they wrap around.
+    /// The number of the last grant. Numbers come again only when they have wrapped around.
     last: u32,
 }
 
@@ -36,11 +36,11 @@ enum Memory {
     Lent(Arc<Buffer>),
 }
 
-/// The peer has no grant for what it wants to do.
+/// The peer has no grant for the operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Forbidden;
 
-/// What a peer wants of this side's memory.
+/// An operation, or a piece of one, that a peer requests on this side's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) kind: Kind,
@@ -100,7 +100,7 @@ impl Grants {
         words.write(at, from).map_err(|_| Forbidden)
     }
 
-    /// Does what is atomic for the peer, and returns what the word was.
+    /// Does an atomic operation for the peer, and returns the old value of the word.
     pub(super) fn act(&self, wanted: Wanted) -> Result<u64, Forbidden> {
         let table = self.0.lock();
         let (words, at) = table.find_shared(wanted)?;

@@ -22,9 +22,9 @@ const MILLISECOND: u64 = 1_000_000;
 /// Timers beyond this are never reached: a task that waits for one waits for ever.
 const HORIZON_NS: u64 = 365 * 24 * 3600 * 1000 * MILLISECOND;
 
-/// How often tokio's clock may stop beyond the limit on its way to the horizon. With nothing but
-/// the pump's timer it stops a few times all the same, once per level of its timer wheel; with a
-/// timer that comes again and again it stops for each.
+/// How often tokio's clock may stop beyond the limit on its way to the horizon. With only the
+/// pump's timer it still stops a few times, once per level of its timer wheel; with a timer that
+/// comes again and again it stops for each.
 const STOPS_MAX: u32 = 64;
 
 /// Drives a world's events between tokio's timers.

@@ -15,7 +15,7 @@ const NOTIFIED_LATE_MAX_NS: u64 = 3_000_000;
 #[derive(Debug, Default)]
 pub(super) struct CompletionState {
     ready: VecDeque<Completion>,
-    /// Those that come while the owner runs: right after a look that finds nothing.
+    /// Completions that came while the owner was running: ready after a poll that finds nothing.
     late: VecDeque<Completion>,
     armed: Option<Notify>,
     notified: bool,
@@ -78,8 +78,7 @@ impl CompletionState {
         physics.wake(self.waker.take());
     }
 
-    /// Takes some of what is there: at least one if there is any, but perhaps fewer than there
-    /// are.
+    /// Takes some of the ready completions: at least one if there is any, but perhaps not all.
     pub(super) fn poll(&mut self, physics: &mut Physics, out: &mut Vec<Completion>, max: usize) {
         let mut count = self.ready.len().min(max);
         if count > 1 && physics.one_in(4) {

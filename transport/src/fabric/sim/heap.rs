@@ -1,4 +1,4 @@
-//! The events to come, by virtual time; those of one instant in the order they were added.
+//! The future events, by virtual time; events of one instant in the order they were added.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -12,7 +12,7 @@ use super::event::NodeId;
 pub struct LinkModel {
     /// From leaving one node to reaching the other.
     pub latency: Duration,
-    /// Up to this much is added to the latency, differently each time. Order is kept all the same.
+    /// Up to this much is added to the latency, at random each time; the order is still kept.
     pub jitter: Duration,
     /// Bytes per second that all queue pairs and streams of this direction share; at least 1.
     pub bytes_per_second: u64,
@@ -82,7 +82,7 @@ impl Links {
         self.partitioned.contains(&(from, to))
     }
 
-    /// Puts `bytes` on the path at `now`, behind what is on it already.
+    /// Puts `bytes` on the path at `now`, behind the bytes that are on it already.
     pub(super) fn pass(
         &mut self,
         (from, to): (NodeId, NodeId),

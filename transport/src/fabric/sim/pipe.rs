@@ -10,8 +10,8 @@ use super::physics::Physics;
 /// Bytes that may be written and not yet read.
 const PIPE_BYTES_MAX: usize = 64 * 1024;
 
-/// Room from which on a stream is said to be writable, as of a socket: else a writer of much would
-/// be woken for each few bytes.
+/// Free bytes from which on a stream counts as writable, as a socket does: otherwise a writer of
+/// much data would be woken for every few bytes.
 const WRITABLE_BYTES: usize = PIPE_BYTES_MAX / 4;
 
 /// One direction of a stream.
@@ -43,7 +43,7 @@ struct End {
 }
 
 impl End {
-    /// Keeps the waker of the task that waits, unless it is one that wakes nothing.
+    /// Keeps the waker of the task that waits, unless it is a no-op.
     fn wait(&mut self, waker: &Waker) {
         if !waker.will_wake(Waker::noop()) {
             self.waker = Some(waker.clone());
@@ -92,7 +92,7 @@ impl Pipe {
         Poll::Ready(Ok(count))
     }
 
-    /// Writes bytes for which there is room; they arrive `late` by so many nanoseconds.
+    /// Writes bytes for which there is room; they arrive `late` nanoseconds later than usual.
     pub(super) fn write(&mut self, physics: &mut Physics, pipe: PipeId, bytes: &[u8], late: u64) {
         let count = bytes.len();
         self.in_flight += count;
@@ -106,12 +106,12 @@ impl Pipe {
         }
     }
 
-    /// From now on what is written is lost.
+    /// Loses the bytes that are written from now on.
     pub(super) fn lose(&mut self) {
         self.lost = true;
     }
 
-    /// When the last of what was written arrives, at the earliest.
+    /// Returns when the last written bytes arrive, at the earliest.
     pub(super) fn last_arrival(&self) -> u64 {
         self.last_arrival
     }
@@ -132,7 +132,7 @@ impl Pipe {
         }
     }
 
-    /// Reads some of what has arrived; nothing at the end of the stream.
+    /// Reads some of the bytes that have arrived; none at the end of the stream.
     pub(super) fn read(
         &mut self,
         physics: &mut Physics,
@@ -162,7 +162,7 @@ impl Pipe {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns ready if a read would find something, be it the end.
+    /// Returns ready if a read would return bytes, the end of the stream, or an error.
     pub(super) fn poll_readable(&mut self, physics: &Physics, cx: &mut Context<'_>) -> Poll<()> {
         let something = !self.buffer.is_empty() || self.ended || self.reader.broken.is_some();
         if something && !physics.paused.contains(&self.to) {
@@ -183,7 +183,7 @@ impl Pipe {
         Poll::Pending
     }
 
-    /// Ends the stream behind what was written.
+    /// Ends the stream after the bytes written so far.
     pub(super) fn finish(&mut self, physics: &mut Physics, pipe: PipeId) {
         if !std::mem::replace(&mut self.fin_sent, true) {
             let at = self.arrival(physics, 0);
@@ -209,7 +209,7 @@ impl Pipe {
         physics.wake(self.reader.waker.take());
     }
 
-    /// An end breaks: what it has not read is lost.
+    /// Breaks one end: bytes that it has not read are lost.
     pub(super) fn break_end(&mut self, physics: &mut Physics, end: PipeEnd, kind: io::ErrorKind) {
         let end = match end {
             PipeEnd::Reader => &mut self.reader,

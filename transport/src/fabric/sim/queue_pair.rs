@@ -1,4 +1,4 @@
-//! One end of a simulated connection: what is posted, what has completed, and how it ends.
+//! One end of a simulated connection: its work requests, its completions, and how it ends.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ use crate::memory::{Owner, Slot};
 #[derive(Debug)]
 pub(super) struct QueuePair {
     pub(super) node: NodeId,
-    /// Whose memory its work requests name (PV-1).
+    /// The owner of the memory that its work requests may name (PV-1).
     pub(super) owner: Owner,
     pub(super) config: QueuePairConfig,
     pub(super) phase: Phase,
@@ -50,14 +50,14 @@ pub(super) enum Phase {
     Error,
 }
 
-/// The send queue and what was sent from it.
+/// The send queue and the frames sent from it.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     /// Posted and not accepted by the peer, oldest first.
     pub(super) posted: VecDeque<Sent>,
     /// Accepted but unsignaled: they wait for the next signaled one (PV-4).
     pub(super) silent: Vec<Slot>,
-    /// Posted and not yet polled: what the queue is bounded by (PV-9).
+    /// Posted and not yet polled; at most the size of the queue (PV-9).
     pub(super) held: u32,
     /// Frames posted so far.
     pub(super) count: u64,

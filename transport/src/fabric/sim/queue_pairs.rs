@@ -17,7 +17,7 @@ pub(super) const FRAME_BYTES_MAX: u32 = SLOT_BYTES_MAX;
 /// All queue pairs of a world.
 #[derive(Debug, Default)]
 pub(super) struct QueuePairs {
-    /// Those whose end is still held.
+    /// The queue pairs whose end is still held.
     pub(super) all: BTreeMap<Number, QueuePair>,
     /// The node of every queue pair there ever was; its index is the number.
     nodes: Vec<NodeId>,
@@ -174,7 +174,7 @@ impl QueuePairs {
         result
     }
 
-    /// The software of a node goes on: what it posted is sent, and it looks at what has completed.
+    /// The software of a node goes on: it sends its pending posts and looks at its completions.
     pub(super) fn resume(&mut self, physics: &mut Physics, node: NodeId) {
         for number in self.between(node, None) {
             let Some(qp) = self.all.get_mut(&number) else { continue };

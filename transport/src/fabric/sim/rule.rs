@@ -10,13 +10,13 @@ use super::super::Status;
 /// The subject of a [`Rule`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
-    /// Frames of queue pairs, by their index among those that one end sent.
+    /// Frames of queue pairs, by their index among the frames that one end sent.
     Frames,
     /// Dials, by their index among those from the one node to the other.
     Dials,
-    /// Bytes of streams, by their index among those that one end wrote. Bytes meet a verdict a
-    /// write at a time, and a write ends before the first byte of a rule: so a stream can be cut
-    /// at every byte.
+    /// Bytes of streams, by their index among the bytes that one end wrote. A verdict is about a
+    /// whole write, and a write ends before the first byte of a rule: so a stream can be cut at
+    /// every byte.
     Bytes,
 }
 
@@ -28,7 +28,7 @@ pub enum Verdict {
     /// It is carried, this much later. Frames and bytes sent after a frame or a byte wait behind
     /// it; another dial may overtake a dial.
     Delay(Duration),
-    /// It is lost for good, and so is all after it; no side is told. A frame: its queue pair ends
+    /// It is lost, and so is everything after it; no side is told. A frame: its queue pair ends
     /// with [`Status::RetryExceeded`] once it has tried long enough. A dial: no answer comes. A
     /// byte: nothing of this stream arrives any more.
     Drop,
@@ -39,9 +39,9 @@ pub enum Verdict {
     /// The path of this queue pair vanishes with this frame: each end finds out when it sends. A
     /// dial is refused. A stream is cut before this byte, and both ends see it.
     Kill,
-    /// It arrives, and its sender hears no more: of no frame of this queue pair, which ends with
-    /// [`Status::RetryExceeded`]; of no answer to the dial; of nothing on the stream, which its
-    /// writer sees reset.
+    /// It arrives, but its sender is told nothing more: about any frame of this queue pair, which
+    /// ends with [`Status::RetryExceeded`]; about the dial; about the stream, which its writer sees
+    /// reset.
     Unanswered,
 }
 
@@ -84,13 +84,13 @@ impl Rule {
         self
     }
 
-    /// Only what this node sends.
+    /// Only traffic from this node.
     pub fn from(mut self, node: &str) -> Self {
         self.from = Some(node.to_owned());
         self
     }
 
-    /// Only what goes to this node.
+    /// Only traffic to this node.
     pub fn to(mut self, node: &str) -> Self {
         self.to = Some(node.to_owned());
         self
@@ -183,7 +183,7 @@ pub struct Met {
 }
 
 impl Counters {
-    /// Counts what was met.
+    /// Counts a verdict; `Pass` is not counted.
     pub(super) fn meet(&mut self, on: On, verdict: Verdict) {
         let met = match on {
             On::Frames => &mut self.on_frames,

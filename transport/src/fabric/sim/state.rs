@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) streams: Streams,
     /// How often each node has been killed.
     deaths: BTreeMap<NodeId, u32>,
-    /// Whose memory a node's is, in each of its lives.
+    /// The owner of each node's memory, in each of its lives.
     owners: BTreeMap<Life, Owner>,
     /// Nodes that have lost their device.
     pub(super) no_device: BTreeSet<NodeId>,
@@ -62,7 +62,7 @@ impl State {
         Life { node, deaths: self.deaths.get(&node).copied().unwrap_or(0) }
     }
 
-    /// Whose memory a node's is in this life.
+    /// Returns the owner of a node's memory in this life.
     pub(super) fn owner(&mut self, life: Life) -> Owner {
         *self.owners.entry(life).or_insert_with(Owner::new)
     }
@@ -116,7 +116,7 @@ impl State {
     /// Cuts or mends the way from one node to another. Bytes wait for the mending, frames are lost.
     pub(super) fn set_partitioned(&mut self, from: NodeId, to: NodeId, cut: bool) {
         self.physics.links.set_partitioned(from, to, cut);
-        // The held events come before those that are still on their way.
+        // The held events come before events that are still on their way.
         for event in std::mem::take(&mut self.held) {
             self.happen(event);
         }

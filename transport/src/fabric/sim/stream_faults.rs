@@ -62,7 +62,7 @@ impl Streams {
         }
     }
 
-    /// The reader of `writes` sees the stream end, or reset, behind what was written before.
+    /// The reader of `writes` sees the stream end, or reset, after the bytes written before.
     fn cut_off(&mut self, physics: &mut Physics, (reads, writes): (PipeId, PipeId)) {
         let Some(pipe) = self.pipes.get_mut(&writes) else { return };
         let at = physics.after_latency(pipe.from, pipe.to).max(pipe.last_arrival());

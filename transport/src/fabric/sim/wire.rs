@@ -66,7 +66,7 @@ impl Wire for SimWire {
     ) -> Option<BoxFuture<'static, io::Result<Vec<String>>>> {
         let mut found = self.shared.with(|state| state.streams.resolve(address))?;
         if found.len() > limits::DIAL_ADDRESSES_MAX {
-            // As a resolver does, what is near comes first; and as many are kept as of a real one.
+            // As from a real resolver, near addresses come first, and some of them are drawn.
             let near = self.life.node;
             let mut ranked: Vec<_> = found.into_iter().enumerate().collect();
             ranked.sort_by_key(|(place, _)| place ^ near);

@@ -56,14 +56,14 @@ impl World {
         self.0.with(|state| state.physics.log(format_args!("{line}")));
     }
 
-    /// Returns all lines so far, each after its instant in nanoseconds. The same in every run of
-    /// the same scenario with the same seed, also when it is asked for later: the log ends with the
-    /// scenario, since the tasks that are left are dropped in any order.
+    /// Returns all lines so far, each after its instant in nanoseconds. Every run of the same
+    /// scenario with the same seed gives the same text, even if asked for later: the log ends with
+    /// the scenario, since the remaining tasks are dropped in any order.
     pub fn log_text(&self) -> String {
         self.0.with(|state| state.physics.log_text().to_owned())
     }
 
-    /// Returns the last lines of the log, so many at most.
+    /// Returns the last `lines` lines of the log, or all if there are fewer.
     pub fn log_tail(&self, lines: usize) -> String {
         self.0.with(|state| {
             let all: Vec<&str> = state.physics.log_text().lines().collect();
@@ -76,7 +76,7 @@ impl World {
         self.0.with(|state| state.seed)
     }
 
-    /// Returns what happened so far.
+    /// Returns the counts of events so far.
     pub fn counters(&self) -> Counters {
         self.0.with(|state| state.physics.counters)
     }
@@ -94,21 +94,21 @@ impl World {
         });
     }
 
-    /// Sets how often nodes send heartbeats on links that begin from now on. A heartbeat has the
-    /// driver of its link look for work: with none in the whole run a wake-up that was lost shows
-    /// as a wait without an end.
+    /// Sets how often nodes send heartbeats on links that begin from now on. A heartbeat makes the
+    /// driver of its link look for work; with none in the whole run, a lost wake-up shows as a wait
+    /// without an end.
     pub fn set_heartbeat_interval(&self, interval: Duration) {
         self.0.with(|state| state.physics.heartbeat_interval = Some(interval));
     }
 
     /// From now on wakes the tasks that wait for a completion whenever nothing else can run, for
-    /// nothing, as a fabric may (PV-8). They find nothing to do, unless what gave it to them did
-    /// not wake them: what they post then is counted ([`Counters::overdue`]).
+    /// nothing, as a fabric may (PV-8). They find nothing to do unless an earlier wake-up was lost:
+    /// the frames that they then post are counted ([`Counters::overdue`]).
     pub fn wake_when_idle(&self) {
         self.0.with(|state| state.physics.idle_wakes = IdleWakes::Next);
     }
 
-    /// Adds a rule about frames that are posted from now on, behind those there are.
+    /// Adds a rule about frames, dials or bytes from now on, after the existing rules.
     pub fn add_rule(&self, rule: Rule) {
         self.0.with(|state| state.physics.rules.push(rule));
     }
@@ -127,8 +127,8 @@ impl World {
         });
     }
 
-    /// From now on dials of addresses at which no node listens are not answered, as those of hosts
-    /// that are switched off; before, they are refused.
+    /// From now on dials of addresses at which no node listens get no answer, as if the host were
+    /// switched off; before, they are refused.
     pub fn silence_dead_addresses(&self) {
         self.0.with(|state| state.streams.silent = true);
     }
@@ -140,8 +140,8 @@ impl World {
         self.0.with(|state| state.kill(node));
     }
 
-    /// Lets the path of all present queue pairs between two nodes vanish. Both ends find out when
-    /// they send.
+    /// Cuts the path of all present queue pairs between two nodes. Both ends find out when they
+    /// send.
     pub fn sever_data(&self, a: &str, b: &str) {
         self.0.with(|state| {
             let (a, b) = (state.physics.node(a), state.physics.node(b));
@@ -199,7 +199,7 @@ impl World {
         self.0.with(|state| state.set_paused(node, true));
     }
 
-    /// Lets a paused node go on.
+    /// Resumes a paused node.
     pub fn resume(&self, node: &str) {
         self.0.with(|state| state.set_paused(node, false));
     }
@@ -246,7 +246,7 @@ impl World {
     }
 }
 
-/// The task that sleeps: the one that polled last.
+/// The waker of a sleep: wakes the task that polled last.
 #[derive(Default)]
 struct Sleeper(Mutex<Option<Waker>>);
 

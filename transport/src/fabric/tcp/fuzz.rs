@@ -17,7 +17,7 @@ const SLOTS: u32 = 8;
 const SLOT_BYTES: usize = 256;
 const LONG_BYTES: usize = 8;
 
-/// A queue pair's reading side reads `input`, so many bytes at once as its first byte says. A
+/// Feeds `input` to a queue pair's reading side, in steps of a size that the first byte gives. A
 /// receive that is filled is posted again unless the second byte says otherwise.
 pub fn streams(input: &[u8]) {
     let Some((&[step, again], mut rest)) = input.split_first_chunk() else { return };
@@ -37,7 +37,7 @@ pub fn streams(input: &[u8]) {
                         repost(&mut queues);
                     }
                 }
-                // As if all that was posted had been written.
+                // As if all posted sends had been written.
                 Event::Accepted(count)
                     if u64::from(count) <= queues.posted() - queues.accepted() =>
                 {
@@ -78,7 +78,7 @@ fn queues() -> Queues {
     queues
 }
 
-/// Posts what was filled again.
+/// Posts the filled receives again.
 fn repost(queues: &mut Queues) {
     let mut completions = Vec::new();
     queues.poll(&mut completions, SLOTS as usize);
@@ -90,10 +90,9 @@ fn repost(queues: &mut Queues) {
     queues.post_recv(&mut slots).expect("they were taken out of it");
 }
 
-/// One end of a sealed connection reads what a stranger between the ends made of what the other end
-/// sealed. The first byte says how many bytes come at once, each two of the others what the
-/// stranger does. TC-7: the chunks before the first change are passed on, all of them, and nothing
-/// else.
+/// One end of a sealed connection reads the bytes that the other end sealed and a stranger between
+/// them changed. The first byte gives the size of a read, each pair of later bytes an action of the
+/// stranger. TC-7: the chunks before the first change are passed on, all of them, and nothing else.
 pub fn seals(input: &[u8]) {
     let Some((&step, mut rest)) = input.split_first() else { return };
     let [dialler, acceptor] = keys();
@@ -119,7 +118,7 @@ pub fn seals(input: &[u8]) {
     assert!(passed == between.plain[..between.unchanged()], "TC-7");
 }
 
-/// Returns what a receiver passes on of `wire`, of which `step` bytes come at once.
+/// Returns the bytes of `wire` that a receiver passes on when it reads `step` bytes at once.
 fn passed_on(receiver: &mut Seal, mut wire: &[u8], step: usize) -> Vec<u8> {
     let mut passed = Vec::new();
     loop {
@@ -139,7 +138,7 @@ fn passed_on(receiver: &mut Seal, mut wire: &[u8], step: usize) -> Vec<u8> {
     }
 }
 
-/// The bytes that were sealed, and those that a stranger made of them.
+/// The bytes that were sealed, and the bytes that a stranger made of them.
 #[derive(Default)]
 struct Between {
     plain: Vec<u8>,
@@ -177,7 +176,7 @@ impl Between {
         self.wire.extend_from_within(from..);
     }
 
-    /// Has the last two chunks change places, if they are the end of the wire.
+    /// Swaps the last two chunks, if they are the end of the wire.
     fn swap(&mut self) {
         if let [.., (first, _), (second, _), (third, _)] = self.ends[..]
             && let Some(start) = self.wire.len().checked_sub(third - first)

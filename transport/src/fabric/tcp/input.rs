@@ -26,8 +26,8 @@ pub(super) struct Input {
     refusing: bool,
 }
 
-/// The length that the next frames probably have: that of the longest one before them, unless many
-/// shorter ones have come since.
+/// The length that the next frames probably have: the longest one so far, unless many shorter
+/// frames have come since.
 struct Expected {
     /// Only frames from this length on are expected to be followed by others of their length.
     long: usize,
@@ -77,21 +77,21 @@ pub(super) enum Event {
     NotReady,
     /// A frame found a receive that is too short.
     TooLong,
-    /// The peer accepted so many sends.
+    /// The peer accepted this many sends.
     Accepted(u32),
     /// The peer refused the oldest send.
     Refused(Refusal),
-    /// The peer needs to know at once what was accepted.
+    /// The peer asks for an acknowledgement at once.
     Asked,
-    /// The bytes are none that a queue pair writes.
+    /// Bytes that no queue pair writes.
     Garbage,
 }
 
-/// One step through what was read: it goes on, or stops with an event, or because the rest of
-/// something is missing.
+/// The result of a step through the bytes read: go on, or stop with an event, or stop because more
+/// bytes are needed.
 type Step = ControlFlow<Option<Event>>;
 
-/// The step at which the rest of something is missing.
+/// The step that stops because more bytes are needed.
 const MISSING: Step = ControlFlow::Break(None);
 
 impl Input {
@@ -108,8 +108,8 @@ impl Input {
         }
     }
 
-    /// Reads once. To be called when [`next`](Self::next) has found nothing more. `lead`: what the
-    /// peer writes next will probably begin with an acceptance.
+    /// Reads once. To be called when [`next`](Self::next) has found nothing more. `lead`: the
+    /// peer's next bytes will probably begin with an acceptance.
     pub(super) fn read(
         &mut self,
         stream: &mut DataStream,
@@ -161,7 +161,7 @@ impl Input {
             buffers.push(&mut ahead[..most]);
         }
         let read = read(buffers.get())?;
-        // It borrows where it read to.
+        // The buffers borrow fields that are updated next.
         drop(buffers);
         if let Some(filled) = filling {
             *filled += read.min(rest) as u32;
@@ -176,7 +176,7 @@ impl Input {
         Ok(read)
     }
 
-    /// Returns the next event in what was read. Not to be called again after [`Event::TooLong`] or
+    /// Returns the next event in the bytes read. Not to be called again after [`Event::TooLong`] or
     /// [`Event::Garbage`].
     pub(super) fn next(&mut self, queues: &mut Queues) -> Option<Event> {
         loop {
@@ -211,7 +211,7 @@ impl Input {
         self.handle_record(record, queues)
     }
 
-    /// Skips what was read of the rest of a frame, of which so many bytes are `left`.
+    /// Skips the bytes read of a frame of which `left` bytes are still to be skipped.
     fn skip(&mut self, left: u32) -> Step {
         let skipped = (self.end - self.start).min(left as usize);
         self.start += skipped;
@@ -224,7 +224,7 @@ impl Input {
         ControlFlow::Continue(())
     }
 
-    /// Copies what was read of the rest of a frame into the oldest receive.
+    /// Copies the bytes read of the current frame into the oldest receive.
     fn fill(&mut self, queues: &mut Queues) -> Step {
         let unused = &self.ahead[self.start..self.end];
         let Expect::Frame { filled, bytes, solicited, acknowledge } = &mut self.expect else {
@@ -245,8 +245,8 @@ impl Input {
         ControlFlow::Break(Some(Event::Arrived { bytes, solicited, acknowledge }))
     }
 
-    /// Uses what lies behind a record that was read into its place: the bytes of a frame, if they
-    /// lie where they belong. The rest is moved.
+    /// Handles the bytes after a record that was read into its place: the bytes of a frame stay if
+    /// they lie where they belong. The rest is moved.
     fn leave_places(&mut self, queues: &Queues) {
         let (mut taken, mut as_expected) = (0, self.places.is_lead());
         if let Expect::Frame { filled, bytes, .. } = &mut self.expect {

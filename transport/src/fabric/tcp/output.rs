@@ -44,7 +44,7 @@ enum Turn {
 }
 
 impl Output {
-    /// A record is to be written at the next chance.
+    /// Queues a record to be written at the next chance.
     pub(super) fn answer(&mut self, record: Record) {
         self.answers.extend_from_slice(&record.encode());
     }
@@ -54,12 +54,12 @@ impl Output {
         !self.answers.is_empty()
     }
 
-    /// Returns true if more records wait than a peer can cause that reads what it is told.
+    /// Returns true if more records wait than a peer that reads its stream can cause.
     pub(super) fn has_too_many_answers(&self) -> bool {
         self.answers.len() > ANSWERS_MAX * RECORD_BYTES
     }
 
-    /// Sends of which the peer has seen nothing. Those before may be accepted.
+    /// Returns the position of the send that is written next, or is being written.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -91,7 +91,7 @@ impl Output {
         !self.broken && (frames || self.answered < self.answers.len() || self.turn == Turn::Again)
     }
 
-    /// Returns what is left of a frame that was begun.
+    /// Returns the unwritten rest of a frame that was begun.
     pub(super) fn rest(&self, queues: &Queues) -> Vec<u8> {
         if self.begun == 0 {
             return Vec::new();
@@ -128,7 +128,7 @@ impl Output {
             self.gather(queues, &mut slices);
             let offered = slices.iter().map(|slice| slice.len()).sum();
             let written = stream.write(&slices, offered);
-            // It borrows what is written.
+            // The slices borrow `self`, which `advance` changes.
             drop(slices);
             match written {
                 Ok(0) => self.broken = true,

@@ -70,7 +70,7 @@ impl Places {
         any
     }
 
-    /// So many bytes lie in the places.
+    /// Notes that `bytes` more bytes lie in the places.
     pub(super) fn add(&mut self, bytes: usize) {
         self.read += bytes;
     }
@@ -82,7 +82,7 @@ impl Places {
         Some(self.records[self.next - 1])
     }
 
-    /// Moves what is there of a record to the front of `ahead`, and says how much that is.
+    /// Moves the bytes of an incomplete record to the front of `ahead`, and returns their number.
     pub(super) fn move_record(&mut self, ahead: &mut [u8]) -> usize {
         let begun = std::mem::take(&mut self.read);
         ahead[..begun].copy_from_slice(&self.records[self.next][..begun]);

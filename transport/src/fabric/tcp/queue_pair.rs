@@ -119,9 +119,9 @@ impl QueuePair for TcpQueuePair {
 }
 
 impl TcpQueuePair {
-    /// Wakes the task that polls after a post, which may be another one's: the post has notified
-    /// it, or it has to wait for the stream to take more (PV-8). A task that was notified
-    /// `already` is awake: mostly it is the one that posts.
+    /// After a post, wakes the task that polls, which may be another task, if the post notified it
+    /// or left it to wait for the stream to take more (PV-8). A task that was notified `already` is
+    /// awake: mostly it is the task that posts.
     fn wake_poller(&mut self, already: bool) {
         let blocked = self.has_to_write();
         let rang = self.queues.rang() && !already;
@@ -248,7 +248,7 @@ impl TcpQueuePair {
         self.fail(Failure::Stream(Status::Corrupt));
     }
 
-    /// TC-3. The peer has forgotten what it was asked about the sends that it skipped.
+    /// TC-3. The peer has forgotten requests for acknowledgement in the frames that it skipped.
     fn try_again(&mut self) {
         self.tries.pause = None;
         self.queues.ask_with_last();
@@ -305,7 +305,7 @@ impl TcpQueuePair {
             return;
         }
         loop {
-            // One acknowledgement at a time: those that the stream does not take must not pile up.
+            // One acknowledgement at a time, so that they do not pile up if the stream takes none.
             if !self.output.has_answers() && self.acknowledgement_is_due() {
                 self.acknowledge();
             }

@@ -9,7 +9,7 @@ use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest,
 use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_SPLICED_BYTES_KEPT};
 use crate::memory::{Owner, Slot, Splice};
 
-/// Pieces of a send on the stream: its record, and those of its frame.
+/// Pieces of a send on the stream: its record, and the three pieces of its frame.
 pub(super) const FRAME_PIECES: usize = 4;
 
 /// The queues of one queue pair.
@@ -36,7 +36,7 @@ struct Asked {
     before: u64,
     /// One past the last signaled send.
     signaled: u64,
-    /// It is asked when so many were posted since: half of the queue.
+    /// Sends of unknown fate after which the peer is asked again: half of the queue.
     every: u64,
 }
 
@@ -96,7 +96,7 @@ fn frame_record(request: &SendRequest, acknowledge: bool) -> [u8; RECORD_BYTES] 
     Record::Frame { bytes, solicited, acknowledge }.encode()
 }
 
-/// Bytes that are let go of when the send is accepted: of a buffer of which nothing comes after it.
+/// Returns the bytes of a buffer that are released when its last send, this one, is accepted.
 fn kept_to_the_end(request: &SendRequest) -> usize {
     let last = request.splice.as_ref().filter(|splice| splice.is_last());
     last.map_or(0, Splice::keeps)
@@ -130,8 +130,8 @@ pub(super) enum Failure {
 }
 
 impl Queues {
-    /// Queues that may hold what `config` asks for. Their memory grows to what was under way at
-    /// once (TC-5): most links never come near their bound.
+    /// Empty queues of the sizes in `config`. Their memory grows with the most requests ever
+    /// outstanding (TC-5): most links never come near their bound.
     pub(super) fn new(config: &QueuePairConfig, owner: Owner) -> Self {
         let (send, recv) = (config.send_queue, config.recv_queue);
         Queues {
@@ -196,7 +196,7 @@ impl Queues {
         self.alarm.armed == Some(Notify::Any) && self.asked.signaled > known
     }
 
-    /// Has the last send posted ask for acknowledgement. Its record must not have been written.
+    /// Makes the last posted send ask for acknowledgement. Its record must not have been written.
     pub(super) fn ask_with_last(&mut self) {
         if let Some(Send { record, request }) = self.sends.back_mut() {
             *record = frame_record(request, true);

@@ -23,7 +23,7 @@ pub(super) enum Record {
         /// Asks for what [`Record::Acknowledge`] asks for, once the frame is accepted.
         acknowledge: bool,
     },
-    /// So many more frames met a receive that they fit.
+    /// More frames met a receive that they fit.
     Accepted {
         /// How many, at least one.
         count: u32,
@@ -33,7 +33,7 @@ pub(super) enum Record {
     Refused(Refusal),
     /// The frames that follow start again at the refused one.
     Again,
-    /// The sender needs to know what was accepted, now and not only with the next frame.
+    /// Asks for an acknowledgement now, and not only with the next frame.
     Acknowledge,
 }
 

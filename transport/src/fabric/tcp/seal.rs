@@ -5,8 +5,8 @@
 //! the chunks of each direction, and change its key together after every `TCPS_REKEY_CHUNKS`.
 //!
 //! - **TC-7 sealed**: no byte of a chunk is passed on before the whole chunk was opened as the next
-//!   one that the peer sealed. A chunk that was changed, repeated, moved or left out does not open,
-//!   nor does any after it; one that was cut never does.
+//!   one in the peer's order. Opening fails where a chunk was changed, repeated, moved or left out,
+//!   and for every chunk after it; a chunk that was cut short never opens.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -27,7 +27,7 @@ const SEALED_BYTES_MAX: usize = LENGTH_BYTES + TCPS_CHUNK_BYTES_MAX + TAG_BYTES;
 #[error("a chunk that the peer did not seal, or not as its next one")]
 pub(super) struct Forged;
 
-/// The keys of a data connection, and what waits on either side of them.
+/// The keys of a data connection, and the bytes that wait on either side of them.
 pub(super) struct Seal {
     keys: SessionKeys,
     /// Chunks until the next key, of each direction.
@@ -121,7 +121,7 @@ impl Seal {
         &self.outgoing[self.written..self.sealed]
     }
 
-    /// Notes that the stream took so many of them.
+    /// Notes that the stream took `bytes` of them.
     pub(super) fn note_written(&mut self, bytes: usize) {
         self.written += bytes;
         if self.written == self.sealed {
@@ -134,7 +134,7 @@ impl Seal {
         (self.written, self.sealed) = (0, 0);
     }
 
-    /// Returns the place for what is read from the stream next. It is never empty after
+    /// Returns the buffer for the next bytes from the stream. It is never empty after
     /// [`open`](Self::open) has found nothing.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.incoming.copy_within(self.start..self.end, 0);
@@ -143,7 +143,7 @@ impl Seal {
         &mut self.incoming[self.end..]
     }
 
-    /// Notes that so many bytes were read there. A peer that fills it has more: the next read may
+    /// Notes that `bytes` bytes were read there. A peer that fills it has more: the next read may
     /// take several chunks.
     pub(super) fn add(&mut self, bytes: usize) {
         self.end += bytes;
@@ -186,7 +186,7 @@ impl Seal {
         Ok(passed)
     }
 
-    /// Opens the next chunk, if it is there. One that does not open stays where it is.
+    /// Opens the next chunk, if all of it is there. A chunk that does not open stays where it is.
     fn open_next(&mut self) -> Result<bool, Forged> {
         let Some(body) = self.next_chunk()? else { return Ok(false) };
         (self.taken, self.plain) = (0, 0);
@@ -223,7 +223,7 @@ impl Seal {
     }
 }
 
-/// Makes a buffer at least so long.
+/// Makes a buffer at least `bytes` bytes long.
 fn grow(buffer: &mut Vec<u8>, bytes: usize) {
     if buffer.len() < bytes {
         buffer.resize(bytes, 0);

@@ -9,7 +9,7 @@ use crate::wire::DataSocket;
 /// The stream of a data connection: bytes of records above, of the socket below.
 pub(super) struct DataStream {
     socket: Box<dyn DataSocket>,
-    /// `None`: the bytes of the socket are those of the records.
+    /// `None` if the records are not sealed.
     seal: Option<Box<Seal>>,
     /// The last read of the socket took all there was.
     drained: bool,
@@ -67,8 +67,8 @@ impl DataStream {
         }
     }
 
-    /// Writes what was sealed and the socket has not taken yet. After an error that is final,
-    /// nothing of it is left.
+    /// Writes the sealed bytes that the socket has not taken yet. After an error that is final,
+    /// none of them are left.
     ///
     /// # Errors
     /// Those of the socket.

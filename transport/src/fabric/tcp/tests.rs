@@ -1,4 +1,4 @@
-//! The tcp fabric under the conformance body, and what only a stream can bring upon it.
+//! The tcp fabric under the conformance cases, and cases that only a stream has.
 
 mod acknowledgements;
 mod sealed;
@@ -208,7 +208,7 @@ async fn bytes_that_are_no_records_end_the_queue_pair() {
     }
 }
 
-/// TC-4: answers to what was never sent.
+/// TC-4: answers to frames that were never sent.
 #[tokio::test]
 async fn answers_that_nobody_asked_for_end_the_queue_pair() {
     for record in [
@@ -248,7 +248,7 @@ async fn frames_that_come_byte_by_byte_arrive_whole() {
     assert_eq!(&bare.got[0].slot[..3], b"abc");
 }
 
-/// TC-3, PV-5: what goes over the stream when a frame finds no receive, at the sender.
+/// TC-3, PV-5: the bytes on the stream when a frame finds no receive, at the sender.
 #[tokio::test]
 async fn a_refused_frame_is_sent_again_with_all_after_it() {
     let mut bare = Bare::new(1, 1).await;
@@ -269,8 +269,8 @@ async fn a_refused_frame_is_sent_again_with_all_after_it() {
     assert_eq!(bare.completed(2).await, [Status::Success; 2]);
 }
 
-/// TC-3, PV-5: the same at the receiver. It accepts what it could, refuses once, skips, and takes
-/// everything after the peer started again.
+/// TC-3, PV-5: the same at the receiver. It accepts the frames that fit, refuses once, skips, and
+/// accepts all frames after the peer has started again.
 #[tokio::test]
 async fn frames_after_a_refused_one_are_skipped() {
     let mut bare = Bare::new(1, 0).await;
@@ -323,8 +323,8 @@ async fn a_refusal_does_not_cut_a_frame() {
     assert_eq!(end.unwrap(), 0, "and nothing after it");
 }
 
-/// PV-8, as far as this fabric goes beyond it: unsolicited frames let a sleeper sleep, and are
-/// acknowledged all the same, in few records.
+/// PV-8, as far as this fabric goes beyond it: unsolicited frames do not wake the owner, and are
+/// still acknowledged, in few records.
 #[tokio::test]
 async fn unsolicited_frames_are_acknowledged_without_a_notification() {
     let mut bare = Bare::new(40, 0).await;
@@ -352,13 +352,13 @@ async fn unsolicited_frames_are_acknowledged_without_a_notification() {
     assert_eq!(bare.completed(40).await, [Status::Success; 40]);
 }
 
-/// TC-4: a peer that sends and never reads what it is told is cut off; nothing grows with what it
+/// TC-4: a peer that sends and never reads is cut off; no memory grows with the bytes that it
 /// sends.
 #[tokio::test]
 async fn a_peer_that_never_reads_is_bounded() {
     let frame = [&UNSOLICITED.encode()[..], b"x"].concat();
     let refused = [&frame[..], &Record::Again.encode()].concat();
-    // So many receives that what one read brings never finds none.
+    // Enough receives for all frames of one read.
     for (receives, flood) in [(TCP_QUEUE_MAX, frame), (0, refused)] {
         let mut bare = Bare::new(receives, 0).await;
         for _ in 0..32 {

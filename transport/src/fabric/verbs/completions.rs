@@ -160,15 +160,15 @@ impl Completions {
     }
 
     fn acknowledge(&mut self) {
-        // SAFETY: so many events of this queue were taken and not yet acknowledged.
+        // SAFETY: `unacknowledged` events of this queue were taken and not yet acknowledged.
         unsafe { ibv_ack_cq_events(self.cq(), self.unacknowledged) };
         self.unacknowledged = 0;
     }
 
-    /// Appends what ended, a batch at most; says how many. 0 only when there are none.
+    /// Appends a batch of completions at most; returns their number: 0 only if there are none.
     pub(super) fn poll(&mut self, out: &mut Vec<Ended>) -> io::Result<usize> {
         let (cq, room) = (self.cq(), self.place.len() as i32);
-        // SAFETY: the queue lives, and `place` has room for so many.
+        // SAFETY: the queue lives, and `place` has `room` entries.
         let count = unsafe { ibv_poll_cq(cq, room, self.place.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| io::Error::other("ibv_poll_cq"))?;
         out.extend(self.place.iter().take(count).map(Ended::new));

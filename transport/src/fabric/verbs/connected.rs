@@ -15,8 +15,8 @@ use crate::limits::POLL_BATCH;
 use crate::log_limiter::LogLimiter;
 use crate::memory::Slot;
 
-/// A connected queue pair. Once it failed the device's part is gone, and what is posted is flushed
-/// here (VB-6).
+/// A connected queue pair. Once it failed, the device's part is gone, and posts are flushed here
+/// (VB-6).
 pub(super) struct Connected {
     live: Option<Live>,
     room: Room,
@@ -33,7 +33,7 @@ struct Room {
 }
 
 impl Connected {
-    /// Takes over a queue pair that is connected, with so many receives posted. To be called on the
+    /// Takes over a queue pair that is connected and has `posted` receives. To be called on the
     /// runtime that will wait for it.
     pub(super) fn new(
         queue_pair: QueuePair,
@@ -160,7 +160,7 @@ impl fabric::QueuePair for Connected {
 
 impl Connected {
     /// Ends the device's part if a post left it unclear which work requests the device has; returns
-    /// true if so. What is posted then is flushed, and the owner is told as of any failure.
+    /// true if so. Later posts are flushed, and the owner is told as after any failure.
     fn fail_in_doubt(&mut self) -> bool {
         let in_doubt = self.live.as_ref().is_some_and(|live| live.queue_pair.is_in_doubt());
         if in_doubt {
@@ -170,7 +170,7 @@ impl Connected {
         in_doubt
     }
 
-    /// Takes a batch of what the device has completed; says whether anything waits to be polled.
+    /// Takes a batch of completions from the device; returns true if any wait to be polled.
     fn gather(&mut self) -> bool {
         let Some(live) = &mut self.live else { return false };
         if !live.poll(&mut self.ended) {
@@ -181,8 +181,8 @@ impl Connected {
         !self.done.is_empty()
     }
 
-    /// Ends the device's part: takes what it has completed, destroys the queue pair, and flushes
-    /// the rest (PV-7, VB-6). The oldest receive ends with `cause`, unless the device named one.
+    /// Ends the device's part: takes its last completions, destroys the queue pair, and flushes the
+    /// rest (PV-7, VB-6). The oldest receive, or send, has `cause`, unless the device named one.
     fn fail(&mut self, mut cause: Option<Status>) {
         let Some(mut live) = self.live.take() else { return };
         while live.poll(&mut self.ended) && !self.ended.is_empty() {
@@ -209,8 +209,8 @@ fn flushed(work: Work, slot: Slot) -> Completion {
     Completion { work, slot, status: Status::Flushed }
 }
 
-/// Gives the slots of what ended to `done`; says whether something failed that was not just
-/// flushed.
+/// Moves the slots of completed work requests to `done`; returns true if one failed and was not
+/// just flushed.
 fn settle(live: &mut Live, ended: &[Ended], done: &mut VecDeque<Completion>) -> bool {
     let mut failed = false;
     for it in ended {

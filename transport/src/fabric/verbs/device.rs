@@ -1,4 +1,4 @@
-//! Devices: which there are, what they and their ports can do, and what happens to them.
+//! Devices: their list, the capabilities of devices and of their ports, and their events.
 #![allow(unsafe_code, reason = "calls libibverbs about devices (VB-1, VB-4)")]
 
 use std::ffi::CStr;
@@ -94,8 +94,8 @@ pub(super) struct PortAttributes {
 }
 
 impl PortAttributes {
-    /// An active port whose numbers this build does not know is an error (VB-4). One that is not
-    /// active may well say nothing useful.
+    /// An active port whose numbers this build does not know is an error (VB-4). An inactive port
+    /// may report nothing useful.
     fn new(attributes: &ibv_port_attr) -> io::Result<Self> {
         const LINK_LAYERS: RangeInclusive<u8> = 0..=ETHERNET;
         const ETHERNET: u8 = 2;
@@ -172,8 +172,8 @@ fn survive_forks() -> io::Result<()> {
 const WITHOUT_LOCKS: [&str; 2] = ["MLX5_SINGLE_THREADED", "MLX4_SINGLE_THREADED"];
 
 /// # Errors
-/// The environment, of which `value` gives the variables, has a driver go without locks. The
-/// library reads it when a device is opened.
+/// The environment, whose variables `value` returns, makes a driver run without locks. The library
+/// reads it when a device is opened.
 fn keep_locks(value: impl Fn(&str) -> Option<String>) -> io::Result<()> {
     let set = WITHOUT_LOCKS.iter().find(|name| value(name).is_some_and(|value| value != "0"));
     set.map_or(Ok(()), |name| {
@@ -183,8 +183,8 @@ fn keep_locks(value: impl Fn(&str) -> Option<String>) -> io::Result<()> {
 }
 
 /// # Errors
-/// The queue pairs of a device are not those of InfiniBand and RoCE, as those of iWARP and of EFA
-/// are not.
+/// The device is not of InfiniBand or RoCE, whose queue pairs are different from the queue pairs of
+/// iWARP and EFA.
 pub(super) fn check_transport(transport: ibv_transport_type::Type) -> io::Result<()> {
     match transport {
         ibv_transport_type::IBV_TRANSPORT_IB => Ok(()),
@@ -215,7 +215,7 @@ impl Device {
         // SAFETY: an entry of the list is a whole device, which is only read.
         let transport = unsafe { (*device).transport_type };
         let opened = check_transport(transport).and_then(|()| {
-            // SAFETY: an entry of the list can be opened; the context keeps what it needs of it.
+            // SAFETY: an entry of the list can be opened; an open context outlives the list.
             let context = NonNull::new(unsafe { ibv_open_device(device) });
             let context = context.ok_or_else(io::Error::last_os_error)?;
             // SAFETY: the context is open, so its fields can be read.
@@ -290,8 +290,7 @@ impl Device {
         (0..count).map(query).collect()
     }
 
-    /// Has the library ask nothing of the system about this device while `during` runs: what it
-    /// tries fails.
+    /// Makes all commands of the library to the system about this device fail while `during` runs.
     #[cfg(test)]
     pub(super) fn cut_off(&self, during: impl FnOnce()) {
         // SAFETY: the context is open, and the test uses it from no other thread meanwhile.
@@ -429,9 +428,8 @@ mod tests {
         assert_eq!(odd, (3, false), "a port in an unknown state is not active, so not used");
     }
 
-    /// EFA and iWARP, and what a later library may name, are not used. (In the library's numbers:
-    /// iWARP, usNIC by Ethernet and by UDP, what has a transport of its own, as EFA has, and what
-    /// it does not know.)
+    /// EFA and iWARP, and transports that a later library may name, are not used. (The library's
+    /// numbers: iWARP, usNIC over Ethernet and over UDP, unspecified, as EFA is, and unknown.)
     #[test]
     fn devices_of_other_transports_are_refused() {
         check_transport(0).unwrap();

@@ -12,7 +12,7 @@ use crate::limits::{VERBS_ADDRESSES_MAX, WAYS_AVOIDED_MAX};
 use crate::log;
 use crate::log_limiter::LogLimiter;
 
-/// What the fabric gives a queue pair that is to be connected.
+/// The settings that the fabric gives a queue pair before it is connected.
 pub(super) struct Settings {
     /// Number of the first packet that it will send.
     pub(super) first_packet: u32,

@@ -1,5 +1,5 @@
-//! From the events of a device to the queue pairs that they end, and to what is known of its ports.
-//! Which queue pair's owner reads them does not matter: each tells all that are concerned.
+//! Delivery of a device's events to the queue pairs that they end, and to the record of its ports.
+//! Any queue pair's owner may read them: each tells all that are concerned.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ pub(super) enum Event {
     Other(i32),
 }
 
-/// Those that listen to one device's events, and what these said of the device itself.
+/// The listeners to one device's events, and the state of the device that its events reported.
 #[derive(Default)]
 pub(super) struct Listeners(Mutex<Told>);
 
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(told()[2], None, "it does not listen any more");
     }
 
-    /// VB-5: a port that is up again in time ends no queue pair; one that stays down ends its own.
+    /// VB-5: a port that is soon up again ends no queue pair; a port that stays down ends its own.
     #[tokio::test(start_paused = true)]
     async fn a_port_that_is_down_for_a_moment_ends_no_queue_pair() {
         let listeners = Listeners::default();

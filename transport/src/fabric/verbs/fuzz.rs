@@ -7,7 +7,7 @@ use super::one_sided::FuzzedOffer;
 /// one-sided access.
 pub fn offers(input: &[u8]) {
     if let Ok(offer) = Offer::decode(input) {
-        // VB-4: what is read is what is said.
+        // VB-4: a decoded offer encodes to the same bytes.
         assert_eq!(offer.encode(), input);
         for way in ways(&offer, &offer) {
             let count = offer.addresses.len();

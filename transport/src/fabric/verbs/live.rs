@@ -1,5 +1,5 @@
-//! The device's part of a connected queue pair, with its events, and the notification of what is
-//! made here. Safe code.
+//! The device's part of a connected queue pair, with its events, and the notification of
+//! completions that are made here. Safe code.
 
 use std::io;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ impl Live {
         armed.is_ok()
     }
 
-    /// Puts what ended into `ended`, a batch at most, in place of what is there. Returns false, and
-    /// says so in the log, if the device does not tell.
+    /// Replaces `ended` with a batch of completed work requests at most. Returns false, and says so
+    /// in the log, if the device fails to tell.
     pub(super) fn poll(&mut self, ended: &mut Vec<Ended>) -> bool {
         ended.clear();
         let polled = self.queue_pair.completions.poll(ended);
@@ -78,7 +78,7 @@ impl Live {
 
     /// Ready when the completion queue has an event, or with the cause of the end.
     pub(super) fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        // Registered for both, and for what another queue pair's owner reads, before it says no.
+        // Registers for both kinds of events, and for events that other owners read.
         let Live { queue_pair, device, .. } = self;
         let spread = || {
             device.spread_events();
@@ -123,8 +123,7 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// Arms it. Returns false if what is asked for was asked for before: an event stays asked for,
-    /// and is not weakened (PV-8).
+    /// Arms it. Returns false if it was already armed for this, or for any completion (PV-8).
     pub(super) fn arm(&mut self, on: Notify) -> bool {
         let is_new = self.armed != Some(Notify::Any) && self.armed != Some(on);
         if is_new {
@@ -154,7 +153,7 @@ impl Alarm {
         }
     }
 
-    /// The same by a post, which may be another task's than the one that polls (PV-8).
+    /// As [`ring`](Self::ring), for a post by any task: wakes the task that polls (PV-8).
     pub(super) fn ring_and_wake(&mut self) {
         self.ring();
         if self.rang

@@ -18,8 +18,8 @@ pub(super) fn may_not_lock(need: usize) -> bool {
     is_over_limit(need as u64, &locked_memory_limit(), &read("status"), &read("uid_map"))
 }
 
-/// Looks at what is locked and whether the limit counts for this process: not with CAP_IPC_LOCK,
-/// unless that is only of a container's own users. Where the system does not say, it is over.
+/// Returns true if locking `need` more bytes would exceed `limit`. CAP_IPC_LOCK lifts the limit,
+/// except in a user namespace, as in a container. An unknown limit counts as exceeded.
 fn is_over_limit(need: u64, limit: &str, status: &str, users: &str) -> bool {
     const IPC_LOCK: u64 = 1 << 14;
     let field = |key: &str| {

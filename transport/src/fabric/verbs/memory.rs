@@ -42,8 +42,8 @@ pub(super) enum PageKind {
     Huge,
 }
 
-/// One slab of `bytes` for the queue pairs of `domains`. Where there is one domain it is registered
-/// now; otherwise with those that use it, since each registration locks the memory once more.
+/// Allocates one slab of `bytes` for the queue pairs of `domains`. With a single domain it is
+/// registered now, otherwise on first use, since each registration locks the memory once more.
 pub(super) fn slab(
     domains: Arc<[Arc<Domain>]>,
     bytes: usize,
@@ -99,12 +99,12 @@ impl Registered {
     }
 }
 
-/// The regions that are registered with a domain of a single queue pair, which are found nowhere
-/// else: at most those of which there are slots, and one more (VB-2).
+/// The regions that are registered with a domain of a single queue pair, and are found nowhere
+/// else: at most the regions of which there are slots, and one more (VB-2).
 #[derive(Default)]
 pub(super) struct OwnRegistrations(Vec<OwnRegistration>);
 
-/// One of them.
+/// A region and its registration.
 pub(super) struct OwnRegistration {
     // Before what keeps its pages: it is given back first (VB-1).
     registration: Registration,
@@ -149,12 +149,12 @@ impl OwnRegistrations {
         Ok(Some(key))
     }
 
-    /// Adds one that was made before its memory is posted.
+    /// Adds a registration that was made before its memory is posted.
     pub(super) fn add(&mut self, own: OwnRegistration) {
         self.0.push(own);
     }
 
-    /// Takes out those of which all slots are gone: none can be posted any more.
+    /// Removes the registrations of regions of which all slots are gone: none can be posted again.
     pub(super) fn take_unused(&mut self) -> Vec<OwnRegistration> {
         self.0.extract_if(.., |own| Arc::strong_count(&own.region) == 1).collect()
     }

@@ -2,13 +2,13 @@
 //!
 //! Each side offers its best addresses, with a queue pair for each port. A way is a pair of
 //! addresses and a path MTU. The order of the ways follows from the two offers alone, so both sides
-//! have the same: addresses of the same kind; of those the same subnet first, and there those of
-//! ports with the same place on both machines, which most likely hang on the same switches; of
-//! other subnets the dialler's address on the way of the bootstrap connection and the acceptor's
-//! address that was dialled; then the order of the offers, the dialler's first. The second best
-//! pair comes before the best one with a smaller MTU, which is for networks that carry less than
-//! the ports. Ways that either side names as failed lately come last. They are tried in turn, each
-//! with queue pairs and offers of its own, until frames go through.
+//! have the same. Only addresses of the same kind are paired. Pairs in one subnet come first, and
+//! among them ports with the same index on both machines, which most likely hang on the same
+//! switches. Across subnets come first the dialler's address on the way of the bootstrap connection
+//! and the acceptor's address that was dialled. Then the order of the offers decides, the dialler's
+//! first. The second best pair comes before the best one with a smaller MTU, which is for networks
+//! that carry less than the ports. Ways that either side names as failed lately come last. They are
+//! tried in turn, each with queue pairs and offers of its own, until frames go through.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -43,7 +43,7 @@ pub(super) struct Address {
     pub(super) mtu: u8,
     /// On the way of the bootstrap connection, as far as a dialler can tell.
     pub(super) on_the_way: bool,
-    /// Place of its port among those that the side uses.
+    /// Index of its port among the ports that the side uses.
     pub(super) rail: u8,
     /// Key of the partition that its queue pair is in.
     pub(super) pkey: u16,
@@ -51,7 +51,7 @@ pub(super) struct Address {
     pub(super) first_packet: u32,
 }
 
-/// All that a side says.
+/// The offer of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer {
     /// The address that was dialled, as a GID; zero from an acceptor, or where it is not known.
@@ -169,8 +169,8 @@ pub(super) fn ways(dialler: &Offer, acceptor: &Offer) -> Vec<Way> {
     ways.into_iter().map(|(_, way)| way).collect()
 }
 
-/// Returns the MTU to try where a network carries less than `mtu`: that of an Ethernet without
-/// large frames, or, where that is it, the one below.
+/// Returns the MTU to try where a network carries less than `mtu`: 1024 bytes, which any Ethernet
+/// carries, or 512 if `mtu` is 1024.
 fn smaller(mtu: u8) -> Option<u8> {
     match mtu {
         4.. => Some(3),
@@ -186,12 +186,12 @@ fn pairs(dialler: &Offer, acceptor: &Offer) -> Vec<(usize, usize)> {
         for (j, theirs) in acceptor.addresses.iter().enumerate() {
             let Some(near) = reaches(ours, theirs) else { continue };
             let met = (ours.on_the_way, theirs.gid == dialler.dialled);
-            // Of a subnet all addresses are as good: links are shared out over their ports.
+            // All addresses of a subnet are equally good: links are shared out over their ports.
             let met = if near { (false, false) } else { met };
             pairs.push(((near, met, ours.rail == theirs.rail), (i, j)));
         }
     }
-    // Stable: those of equal merit stay in the order of the offers.
+    // Stable: pairs of equal merit stay in the order of the offers.
     pairs.sort_by_key(|(merit, _)| std::cmp::Reverse(*merit));
     pairs.into_iter().map(|(_, places)| places).collect()
 }
@@ -303,8 +303,8 @@ mod tests {
         assert_eq!(pairs(&ours, &theirs), [(1, 1), (1, 0), (0, 1), (0, 0)]);
     }
 
-    /// Two ports on one subnet, or on fabrics that both have the default prefix: ports are paired
-    /// with those of the same place, and the dialler's order says which goes first.
+    /// Two ports on one subnet, or on fabrics that both have the default prefix: ports with the
+    /// same index are paired, and the dialler's order says which pair goes first.
     #[test]
     fn in_a_subnet_links_are_shared_out_over_ports_of_the_same_place() {
         let on = |rail, address: Address| Address { rail, ..address };
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(places(&ways(&two, &with(5))), expected);
     }
 
-    /// What either side remembers as failed comes last, for both alike, whichever dials.
+    /// Ways that either side remembers as failed come last for both, whichever side dials.
     #[test]
     fn ways_that_failed_come_last() {
         let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(|it| offer(vec![v4(it, 24)]));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     proptest! {
-        /// VB-4: hostile offers are refused, and what is taken has its numbers in range.
+        /// VB-4: hostile offers are refused, and accepted ones have their numbers in range.
         #[test]
         fn any_bytes_are_refused_or_in_range(
             tail in proptest::collection::vec(any::<u8>(), 0..260),

@@ -1,20 +1,20 @@
-//! One-sided access that the device executes: of a link one more queue pair, by which each side
-//! reads and writes the other's memory while its software does something else. Safe code.
+//! One-sided access that the device executes: one more queue pair of a link, over which each side
+//! reads and writes the other's memory without the other's software. Safe code.
 //!
-//! What the contract leaves to the device, or a device to its contract:
+//! Points that depend on the device:
 //!
-//! - A device says that a write is done when its peer's device has it (PV-14). That it lies in the
-//!   memory the owner's threads know from a notice that came after it (PV-17); by the outcome of a
-//!   read or an atomic operation that came after it the writer knows it, too.
+//! - A device says that a write is done when its peer's device has it (PV-14). The owner's threads
+//!   know that it lies in the memory from a later notice (PV-17), the writer from the outcome of a
+//!   later read or atomic operation.
 //! - No standard says that a device copies aligned words whole (PV-15). Adapters do, as they move
 //!   lines of the cache. rxe copies by the kernel's `memcpy`, which is a loop of words or the
 //!   processor's own instruction: that moves words on processors, and single bytes where a machine
 //!   is emulated by software. A torn word is a wrong number and no undefined value: [`Words`] are
 //!   read as numbers.
-//! - Operations are atomic with those of all queue pairs of one device (PV-16).
-//! - That the peer has ended it with a refusal (PV-18) the owner learns from the device's event, or
-//!   from receives that are flushed. rxe tells no event: there the owner needs a receive that is
-//!   posted, so one with [`notices`](OneSidedConfig::notices) of 0 learns it when it posts.
+//! - Atomic operations of all queue pairs of one device are atomic with each other (PV-16).
+//! - The owner learns of a refusal (PV-18) from the device's event, or from receives that are
+//!   flushed. rxe reports no event: there the owner needs a posted receive, and with
+//!   [`notices`](OneSidedConfig::notices) of 0 learns of it when it posts.
 
 mod connected;
 mod offer;
@@ -44,7 +44,7 @@ pub(super) struct OneSidedOpening {
     ends: Ends,
     operations: u32,
     notices: u32,
-    /// What every port that is offered can do.
+    /// The reads that the ports offered can all do.
     reads: Reads,
     operation_bytes_max: u32,
 }
@@ -54,7 +54,7 @@ impl OneSidedOpening {
     /// that one-sided access needs.
     ///
     /// # Errors
-    /// [`FabricError::Device`] where there are only others, and else as of [`Ends::new`].
+    /// [`FabricError::Device`] if no device can; otherwise see [`Ends::new`].
     pub(super) fn new(
         mut rails: Vec<Rail>,
         config: OneSidedConfig,

@@ -15,7 +15,7 @@ use super::rail::Rail;
 use crate::fabric::{self, FabricError, Opening, PostError, QueuePairConfig};
 use crate::memory::Slot;
 
-/// Queue pairs that are not connected. The receives wait here for the one that is chosen, and are
+/// Queue pairs that are not connected. The receives wait here until a queue pair is chosen, and are
 /// posted before it can be reached (PV-11).
 pub(super) struct VerbsOpening {
     ends: Ends,
@@ -27,7 +27,7 @@ impl VerbsOpening {
     /// Makes a queue pair on each port of which an address is offered.
     ///
     /// # Errors
-    /// As of [`Ends::new`].
+    /// See [`Ends::new`].
     pub(super) fn new(
         rails: &[Rail],
         config: QueuePairConfig,

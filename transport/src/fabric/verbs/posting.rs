@@ -66,7 +66,7 @@ impl Work {
 pub(super) enum Posted {
     /// It took all.
     All,
-    /// It took so many, and refused the next one with this error number.
+    /// It took this many, and refused the next one with this error number.
     Part(usize, i32),
     /// It failed with this error number and named no request of the list: it may have taken any of
     /// them, as rxe does when the doorbell fails after the list was written.
@@ -127,9 +127,9 @@ impl Sends {
     /// Chains the list and posts it.
     ///
     /// # Safety
-    /// The queue pair lives. The memory of each piece may be read by its device, and that of an
-    /// operation that brings something is written by it and touched by nothing else, until the work
-    /// request has completed or the queue pair is destroyed.
+    /// The queue pair lives. Until the work request has completed or the queue pair is destroyed,
+    /// its device may read the memory of each piece; for an operation that brings something the
+    /// device writes it, and nothing else touches it.
     pub(super) unsafe fn post(&mut self, qp: *mut ibv_qp) -> Posted {
         if self.staged == 0 {
             return Posted::All;
@@ -138,7 +138,7 @@ impl Sends {
         let pieces = self.pieces.as_mut_ptr();
         for at in 0..self.staged {
             let next = list.wrapping_add(at + 1);
-            // SAFETY: `stage` has initialised so many entries; all pointers come from these two,
+            // SAFETY: `stage` has initialised `staged` entries; all pointers come from these two,
             // and nothing else refers to the arrays until the call has returned.
             let work = unsafe { &mut *list.wrapping_add(at) };
             work.sg_list = pieces.wrapping_add(at);
@@ -193,7 +193,7 @@ impl Receives {
         let pieces = self.pieces.as_mut_ptr();
         for at in 0..self.staged {
             let next = list.wrapping_add(at + 1);
-            // SAFETY: `stage` has initialised so many entries; all pointers come from these two,
+            // SAFETY: `stage` has initialised `staged` entries; all pointers come from these two,
             // and nothing else refers to the arrays until the call has returned.
             let work = unsafe { &mut *list.wrapping_add(at) };
             work.sg_list = pieces.wrapping_add(at);
@@ -212,7 +212,7 @@ fn sge(piece: Piece) -> ibv_sge {
     ibv_sge { addr: piece.address, length: piece.bytes, lkey: piece.lkey }
 }
 
-/// Has the sends that are posted to a device while `during` runs fail after it has taken them, and
+/// Makes sends that are posted to a device while `during` runs fail after it has taken them, with
 /// none of them named, as rxe does when its doorbell fails.
 #[cfg(test)]
 pub(super) fn in_doubt(device: &Device, during: impl FnOnce()) {
@@ -314,7 +314,7 @@ mod tests {
         (posted, SEEN.take())
     }
 
-    /// VB-3: the device has what stands before the request that it names; when it names none, it
+    /// VB-3: the device has the requests before the request that it names; when it names none, it
     /// may have all, and none may be given back.
     #[test]
     fn a_failure_that_names_no_request_leaves_all_with_the_device() {

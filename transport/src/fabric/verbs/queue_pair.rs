@@ -33,8 +33,8 @@ pub(super) struct QueuePair {
     destroyed: bool,
     in_doubt: bool,
     inline: Inline,
-    /// The region of the last slot posted, and its key: mostly that of the next one, too. Its
-    /// address is not used again as long as this counts it.
+    /// The region of the last slot posted, and its key: mostly the next slot is of that region,
+    /// too. Its address is not used again as long as this counts it.
     last_key: Option<(Weak<Region>, u32)>,
     pub(super) sends: Ledger,
     pub(super) recvs: Ledger,
@@ -43,7 +43,7 @@ pub(super) struct QueuePair {
     pub(super) end: Arc<End>,
     // These after the queue pair, which the drop destroys first (VB-1).
     pub(super) completions: Completions,
-    /// Of one that has its domain for itself: the memory that it posts.
+    /// The posted memory of a queue pair that has a domain of its own.
     own: Option<OwnRegistrations>,
     domain: Arc<Domain>,
 }
@@ -71,7 +71,7 @@ pub(super) struct Path {
     pub(super) gid_index: u8,
     pub(super) peer_gid: [u8; 16],
     pub(super) peer_lid: u16,
-    /// What of one-sided access may be under way.
+    /// The number of reads and atomic operations that may be under way.
     pub(super) reads: Option<Reads>,
     pub(super) tuning: Tuning,
 }
@@ -152,7 +152,7 @@ impl QueuePair {
         unsafe { (*self.qp.as_ptr()).qp_num }
     }
 
-    /// Returns how many bytes the device takes inline, of those that were asked for.
+    /// Returns the inline limit, in bytes: the smaller of the request and the device's grant.
     pub(super) fn inline_bytes(&self) -> u32 {
         self.inline.asked.min(self.inline.granted)
     }
@@ -420,8 +420,8 @@ struct Inline {
 }
 
 impl Inline {
-    /// Returns the flags of a send. One that the device does not take inline is read from its slot,
-    /// which stays until the send has completed in either case.
+    /// Returns the flags of a send. If the device does not take it inline, it is read from its
+    /// slot, which stays until the send has completed in either case.
     fn flags(self, request: &SendRequest) -> u32 {
         let inline = request.inline && request.bytes <= self.granted;
         let wanted = [

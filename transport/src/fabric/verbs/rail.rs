@@ -23,7 +23,7 @@ pub(super) struct Rail {
     /// Work requests that each queue of a queue pair can hold.
     pub(super) requests: u32,
     pub(super) inline_bytes: u32,
-    /// What its queue pairs can do of one-sided access.
+    /// The reads that its queue pairs can do; `None` if they are not used for one-sided access.
     pub(super) reads: Option<Reads>,
 }
 
@@ -129,10 +129,10 @@ pub(super) fn limits(rails: &[Rail]) -> Limits {
     }
 }
 
-/// Returns which addresses to offer, each with the place of its rail: one of each rail in turn,
-/// beginning with another one for each `turn`, and so on. Of a rail that of the bootstrap
-/// connection (`local`) comes first, and then those whose subnet is known. Where there are more
-/// than `kept`, `local` is among those.
+/// Returns the addresses to offer, each with the index of its rail: one of each rail in turn,
+/// beginning with another rail for each `turn`, and so on. Within a rail the address of the
+/// bootstrap connection (`local`) comes first, then addresses whose subnet is known. If there are
+/// more than `kept`, `local` is moved up to be among the first `kept`.
 pub(super) fn ranked(
     rails: &[&[LocalAddress]],
     turn: usize,

@@ -1,7 +1,6 @@
-//! The rails as they are now: looked at anew when a device says that something about them changed.
-//! That takes its time, and more where a device hangs: it is done by threads that may block, with
-//! no lock that others need, and links and the session of each wait for nothing of it. So are
-//! devices opened again that failed.
+//! The current rails: looked at again when a device reports a change. That takes its time, and more
+//! where a device hangs: it is done by threads that may block, with no lock that others need, and
+//! neither links nor their session wait for it. Failed devices are opened again in the same way.
 
 use std::mem::{replace, take};
 use std::sync::{Arc, Weak};
@@ -26,7 +25,7 @@ pub(super) struct Rails(Arc<Shared>);
 
 struct Shared {
     config: VerbsConfig,
-    /// What all rails could do at the start; one that comes later and cannot is left out.
+    /// The limits of all rails at the start; a later rail that falls short of them is left out.
     limits: Limits,
     /// Held by the thread that looks at the devices, and never with `state` before it.
     looking: Mutex<()>,
@@ -130,19 +129,19 @@ impl Rails {
         self.0.state.lock().domains.clone()
     }
 
-    /// Has the first rail name a port that its device does not have.
+    /// Gives the first rail a port that its device does not have.
     #[cfg(test)]
     pub(super) fn break_first(&mut self) {
         self.0.state.lock().rails[0].port.number = u8::MAX;
     }
 
-    /// Has no rail's device do one-sided access.
+    /// Takes one-sided access away from all rails.
     #[cfg(test)]
     pub(super) fn without_reads(&mut self) {
         self.0.state.lock().rails.iter_mut().for_each(|rail| rail.reads = None);
     }
 
-    /// Has a thread look at the devices, and open those again that failed, unless one does.
+    /// Starts a thread that looks at the devices and reopens failed ones, unless one is at it.
     fn attend(&self, state: &mut State) {
         if state.attended.strong_count() > 0 {
             return;
@@ -167,8 +166,7 @@ impl Rails {
 }
 
 impl Shared {
-    /// Opens the devices that failed. Those that cannot be opened stay as they are, and are of no
-    /// use.
+    /// Opens the devices that failed. A device that cannot be opened stays unusable.
     fn reopen(&self) {
         let (_, opened, _) = Survey::with_rails(&self.config);
         let has_failed = |domain: &Arc<Domain>| domain.device.listeners.has_failed();
@@ -192,7 +190,7 @@ impl Shared {
     /// Looks at the devices again, if one of them told of a change.
     fn look(&self) {
         let _looking = self.looking.lock();
-        // What is told meanwhile is looked at the next time.
+        // Changes reported during this look are left to the next one.
         let (domains, known, seen) = {
             let mut state = self.state.lock();
             if !state.is_told() {

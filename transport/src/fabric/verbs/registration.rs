@@ -1,5 +1,5 @@
-//! Registration of memory with a device: protection domains, and what is registered with them, for
-//! this side and for its peers.
+//! Registration of memory with a device: protection domains, and the memory registered with them
+//! for this side and for its peers.
 #![allow(unsafe_code, reason = "registers memory with devices (VB-1, VB-9, VB-10)")]
 
 use std::io;

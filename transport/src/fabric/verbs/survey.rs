@@ -1,4 +1,4 @@
-//! The devices of this machine, those that would be used, and why not the rest, in one report.
+//! A report of the devices of this machine: which ones would be used, and why not the rest.
 
 use std::fmt;
 use std::io;
@@ -40,7 +40,7 @@ pub struct VerbsAddress {
     pub kind: &'static str,
 }
 
-/// A device and what it has, down to the addresses.
+/// A device, port or address, with its parts.
 #[derive(Debug)]
 struct Found {
     /// Like `device mlx5_0`, `port 1`, `GID 3`.

@@ -1,5 +1,5 @@
-//! The verbs fabric under the conformance body, on the RDMA devices of this machine: those of the
-//! laboratory. Without one each case says so loudly and is no proof.
+//! The verbs fabric under the conformance cases, on the RDMA devices of this machine: the
+//! laboratory has some. Without a device each case says loudly that it proves nothing.
 
 mod doubt;
 mod ends;
@@ -159,8 +159,8 @@ fn the_memory_limit_is_explained() {
     }
 }
 
-/// PV-11, and what no fabric promises: a side may send before its peer connected. The device sends
-/// again, so that the first frames of both go through, whichever side is late.
+/// PV-11, and more than any fabric promises: a side may send before its peer connected. The device
+/// sends again, so that the first frames of both go through, whichever side is late.
 #[tokio::test]
 async fn first_frames_wait_for_the_peer() {
     let case = "first_frames_wait_for_the_peer";

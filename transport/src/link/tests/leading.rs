@@ -1,4 +1,4 @@
-//! Asks that are committed before what is behind them.
+//! Asks that are committed before the messages behind them.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn what_is_behind_an_ask_that_leads_is_committed_after_it() {
     assert!(matches!(lead(&link, &mut next), Attempt::Committed(_)) && last.commits(&link));
 }
 
-/// WQ-5, LN-5: also where a link rests, and goes on.
+/// WQ-5, LN-5: an ask that leads stays in line while its link rests, and when it goes on.
 #[test]
 fn an_ask_that_leads_is_in_line_while_its_link_rests() {
     for opened in [false, true] {

@@ -43,12 +43,12 @@ fn exactly(id: u64) -> Target {
     Target::Identity { incarnation: Incarnation(1), id }
 }
 
-/// OU-1: a look-up is answered with what is there when its OPEN arrives, which is written after it
-/// began. The mailbox it found counts as opened, and nothing else is left of it.
+/// OU-1: a look-up finds the mailbox that is there when its OPEN arrives, which is written after
+/// the look-up began. That mailbox counts as opened, and nothing else is left of the look-up.
 #[test]
 fn a_look_up_finds_what_has_the_name_after_it_began() {
     let link = opened(&[("one", 0)]);
-    // The one that was answered already.
+    // The OPEN that was answered already.
     write_open(&link);
     let outlets = || link.state.lock().send_queue.outlet_count();
     let before = outlets();
@@ -101,7 +101,7 @@ fn a_look_up_that_is_refused_or_given_up_leaves_nothing() {
     assert_eq!(link.state.lock().send_queue.outlet_count(), 0);
 }
 
-/// LN-3: a wait for a later link is woken at the end of one that is left, and not before.
+/// LN-3: a wait for a later link is woken at the end of a link that is left, and not before.
 #[test]
 fn the_end_of_a_link_that_is_left_can_be_waited_for() {
     let link = opened(&[]);
@@ -118,7 +118,7 @@ fn the_end_of_a_link_that_is_left_can_be_waited_for() {
     assert_eq!(link.await_left(&waker), None);
 }
 
-/// LN-5: a peer that leaves and keeps the link takes what was put off by the rest.
+/// LN-5: a peer that leaves and keeps the link takes the sends that the rest put off.
 #[test]
 fn what_a_rest_put_off_does_not_wait_for_the_end_of_a_link_that_goes_on() {
     let link = opened(&[("one", 0)]);
@@ -141,7 +141,7 @@ fn await_end(link: &LinkHandle, sender: &mut Sender) -> Option<Attempt> {
 }
 
 /// An end that the peer told is known also to a sender that looks only when the link has ended, as
-/// it has right after the goodbye of a node; one that was told nothing has to ask elsewhere.
+/// it has right after the goodbye of a node; a sender that was told nothing has to ask elsewhere.
 #[test]
 fn an_end_that_was_told_is_known_after_the_link_has_ended() {
     let link = opened(&[("one", 0), ("other", 1)]);

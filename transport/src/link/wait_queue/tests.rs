@@ -25,7 +25,7 @@ fn numbers(queue: &mut WaitQueue, line: Line) -> Vec<u32> {
     all
 }
 
-/// WQ-4: what a task sends does not pass what it had to stand in line for.
+/// WQ-4: a task's messages do not pass its own place in line.
 #[tokio::test]
 async fn who_stands_in_line_has_no_burst_any_more() {
     let task = async {

@@ -1,4 +1,4 @@
-//! Landing memory, by itself and of several peers.
+//! Landing memory of one peer and of several.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ fn check_refusal(held: &[Had], nth: usize, bytes: usize, budget: &Budget) {
     assert!(!fits || !leaves, "{has} of a message's, {views} viewed, {others} of others, {bytes}");
 }
 
-/// Memory for what a task views, by its size, and what it takes of the room of views. What is
-/// new leaves as much to others as its peer has then.
+/// Takes memory for a task's view. Returns its size, its lease and its share of the budget of
+/// views. New memory leaves as much to others as its peer has then.
 fn view(
     landing: &mut Landing,
     viewed: &Account,
@@ -114,7 +114,7 @@ async fn memory_is_bounded_used_again_and_given_back() {
     drop(landing.lease(again, 0));
     assert!(landing.take(MIB / 4).is_none(), "it would waste too much");
 
-    // The bound; what is not in use makes room, what is does not.
+    // The bound; memory that is not in use makes room, memory in use does not.
     let large = land(&mut landing, LANDING_BYTES_MAX - 8 * MIB).unwrap();
     assert_eq!(landing.bytes(), LANDING_BYTES_MAX - 6 * MIB);
     assert!(land(&mut landing, 8 * MIB).is_none());
@@ -146,9 +146,9 @@ async fn each_slot_has_its_own_time() {
     }
 }
 
-/// ME-11: however many peers there are, a node has no more than its budget; a peer takes no
-/// more than it leaves, and one that has none takes what is left. What others do not use is
-/// given back when somebody finds no room.
+/// ME-11: however many peers there are, a node has no more than its budget; a peer takes no more
+/// than it leaves, and a peer that has none takes the rest. Unused memory of others is given back
+/// when a message finds no room.
 #[tokio::test(start_paused = true)]
 async fn the_links_of_a_node_share_its_landing_memory() {
     let budget = Arc::new(Budget::new(16 * MIB as u64));
@@ -166,16 +166,16 @@ async fn the_links_of_a_node_share_its_landing_memory() {
     assert!(land(&mut links[6], MIB).is_none(), "the first one keeps it for the next message");
     drop(links[0].take_unused());
     assert!(land(&mut links[6], MIB).is_some());
-    // What is leased counts beyond the end of its link.
+    // Leased memory counts beyond the end of its link.
     drop(links);
     assert_eq!(budget.taken(), 8 * MIB as u64);
     held.clear();
     assert_eq!(budget.taken(), 0);
 }
 
-/// ME-11, of any use by several links: the sum is that of the memory that is there, and memory
-/// is found again that was not used for too long. What tasks view keeps from no message what is
-/// left to those, and from no other peer what it has itself.
+/// ME-11, of any use by several links: the sum matches the memory there is, and memory unused for
+/// too long is given back. Views take no room that is left to messages, and leave as much to other
+/// peers as their own peer has.
 #[tokio::test(start_paused = true)]
 async fn landing_at_random() {
     let (mut refused, mut used_again, mut aged, mut pressed) = (0, 0, 0, 0);
@@ -246,9 +246,9 @@ async fn landing_at_random() {
     assert!(seeds < SEEDS_FOR_ALL || all);
 }
 
-/// ME-11, of peers whose queue pairs end while messages that came by them are read: what they
-/// have counts on, so that no peer has more than its bound, or keeps from others what it
-/// should leave; and who is refused has nothing unused.
+/// ME-11, of peers whose queue pairs end while messages that came by them are read: these messages
+/// still count, so that no peer has more than its bound, or keeps memory from others that it should
+/// leave; and a peer that is refused has nothing unused.
 #[tokio::test(start_paused = true)]
 async fn what_came_by_earlier_queue_pairs_counts_on() {
     let (mut refused, mut made_room, mut full) = (0, 0, 0);

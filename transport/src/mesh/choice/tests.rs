@@ -80,7 +80,7 @@ async fn a_device_that_does_not_come_back_is_waited_for_for_a_while() {
         for _ in 0..10 {
             let goes_on = chance.u8(..4) == 0;
             if goes_on {
-                // For the thread that may be left, and for what comes now.
+                // One for a thread that may be left over, one for the next attempt.
                 (0..2).for_each(|_| go_on.send(()).unwrap());
             }
             let patience = Duration::from_millis(if goes_on { 20_000 } else { 2 });

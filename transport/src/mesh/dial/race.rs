@@ -34,7 +34,7 @@ pub(super) struct Race {
     /// The permit that the next attempt waits for.
     permit: Option<BoxFuture<'static, DialPermit>>,
     urgency: Urgency,
-    /// Time at which the next attempt begins beside those that run.
+    /// Time at which the next attempt begins even if others still run.
     next: Instant,
     /// Names and addresses of this round: each is tried once.
     tried: BTreeSet<String>,
@@ -52,8 +52,7 @@ pub(super) struct Address {
 
 /// An event of a round.
 pub(super) enum Step {
-    /// The name of this rank was looked up: what is to be dialled of it has to be
-    /// [added](Race::add).
+    /// The name of this rank was looked up: the caller [adds](Race::add) the addresses to dial.
     Found(usize, Target, io::Result<Vec<String>>),
     /// An attempt is over; without an outcome, the node is closing.
     Over(Address, Option<Outcome>),
@@ -74,7 +73,7 @@ impl Race {
         self.add_targets(targets);
     }
 
-    /// Adds those of these, best first, that were not tried in this round.
+    /// Adds the targets, given best first, that were not tried in this round.
     pub(super) fn add_targets(&mut self, targets: Vec<Target>) {
         for (rank, target) in targets.into_iter().enumerate() {
             match self.table.network.wire.resolve(&target.name, target.told) {
@@ -88,8 +87,8 @@ impl Race {
         }
     }
 
-    /// Adds addresses to which the target of this rank leads: a name that is slow to be looked up
-    /// keeps its place before those that wait.
+    /// Adds addresses of the target of this rank. They go before waiting addresses of later ranks,
+    /// so a name that is slow to be looked up keeps its place.
     pub(super) fn add(&mut self, rank: usize, target: &Target, addresses: Vec<String>) {
         for address in addresses {
             if self.tried.len() < limits::ROUND_ADDRESSES_MAX && self.tried.insert(address.clone())

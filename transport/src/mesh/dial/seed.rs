@@ -1,16 +1,16 @@
 //! Seeds: addresses that are dialled for as long as the node lives.
 //!
-//! - **MS-12 seeds are kept**: each address to which a seed leads is dialled, with pauses, until
-//!   some node proves itself there, and again whenever that run of it has no link and is not idle,
-//!   or was to be asked in vain (MS-15): by the task that reaches for the node, or, when there is
-//!   none, by the seed's own. A link to a seed that leads to others only is never idle (MS-18):
-//!   others find this node by it. A name is looked up again in each round, and when all is well
-//!   every `SEED_LOOKUP_INTERVAL`. So a node that left, that started again elsewhere, or that had
-//!   to wait for its name is found again, whether or not another node knows of it. An address that
-//!   is this node's own is passed over; a seed that is no name and leads to this node is not
-//!   dialled again, unless another node was met there before. An answer may be a part of what the
-//!   name leads to: of other addresses, those where all is well are kept, at most
-//!   `SEED_ADDRESSES_MAX`, so that a node that was met is not met again and again.
+//! - **MS-12 seeds are kept**: each address of a seed is dialled, with pauses, until a node proves
+//!   itself there, and again whenever that run of the node has no link and is not idle, or is idle
+//!   and could not be linked to be asked (MS-15). The task that reaches for the node dials it, or
+//!   the seed's own task if there is none. A link to a seed that leads to others only is never idle
+//!   (MS-18): others find this node by it. A name is looked up again in each round, and every
+//!   `SEED_LOOKUP_INTERVAL` when all is well. So a node that left, that started again elsewhere, or
+//!   that had to wait for its name is found again, whether or not another node knows of it. An
+//!   address of this node itself is skipped; a seed that is an address, not a name, and leads to
+//!   this node is not dialled again, unless another node was met there before. A look-up may return
+//!   only some of the addresses of a name, so at most `SEED_ADDRESSES_MAX` other addresses are kept
+//!   whose nodes are linked or idle: these nodes are not met again and again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,10 +36,9 @@ use super::attempt::{DialFailure, Outcome};
 pub(super) struct Seed {
     table: Arc<Table>,
     address: String,
-    /// Where it leads, and what was met there last.
+    /// The addresses to which it leads, each with the node that was met there last.
     places: BTreeMap<String, Place>,
-    /// Time of the last look-up, of a name; of another address that of the last dial, if that met
-    /// this node itself.
+    /// Time of the last look-up of a name; else of the last dial if that met this node itself.
     looked_up: Option<Instant>,
     /// Another node was met there.
     led_elsewhere: bool,
@@ -62,7 +61,7 @@ struct SeedFailure {
     text: String,
 }
 
-/// What was met at an address.
+/// The node that was met at an address.
 enum Place {
     /// No node yet.
     Unmet,
@@ -150,8 +149,7 @@ impl Seed {
         self.places.is_empty() || self.places.values().any(Place::is_missing)
     }
 
-    /// Records where it leads now; `None` when that was not found out. Returns what is to be
-    /// dialled.
+    /// Records where it leads now; `None` if the look-up failed. Returns the addresses to dial.
     pub(super) fn found(&mut self, found: Option<Vec<String>>) -> Vec<String> {
         self.looked_up = Some(Instant::now());
         if let Some(found) = found {
@@ -212,7 +210,7 @@ impl Seed {
         if let Err(DialFailure::Failed(failure)) = &outcome.result
             && matches!(failure, Failure::Rejected(Rejection::DuplicateNodeName))
         {
-            // It is another node that has the name of a peer, not the one that was met there.
+            // Another node uses the name of a known peer: forget which node was met here before.
             std::mem::replace(place, Place::Unmet).leave(&self.address, address);
             let failure = failure.to_string();
             self.note_failure(None, ConnectCause::PeerNameTaken, failure.clone());

@@ -1,11 +1,11 @@
 //! The addresses of one node that are known, and where it was reached last. Part of the state of
 //! its [`Peer`](super::Peer).
 //!
-//! - **AB-1 order**: where it was reached last comes first, be it an address of its own or a seed;
-//!   then the newest before the oldest, those that failed since they were told, and seeds. Where
-//!   there are more than `ADDRESSES_KNOWN_MAX` the last ones that others told are dropped, so that
-//!   addresses that fail make way for others, and what one peer tells cannot crowd out where the
-//!   node was reached, or what it said itself.
+//! - **AB-1 order**: the address or seed where it was reached last comes first; then the other
+//!   addresses from newest to oldest, addresses that failed since they were told, and seeds. Beyond
+//!   `ADDRESSES_KNOWN_MAX`, the last addresses told by other nodes are dropped. So addresses that
+//!   fail make way for others, and a peer cannot crowd out the address where the node was reached,
+//!   or the addresses that the node told itself.
 
 use crate::limits;
 
@@ -20,7 +20,7 @@ pub(in crate::mesh) struct Target {
 /// The addresses of one node.
 #[derive(Debug, Default)]
 pub(in crate::mesh) struct Addresses {
-    /// Those that were told, best first.
+    /// The addresses that were told, best first.
     known: Vec<Known>,
     /// Where it was reached last, unless that failed since, or the node moved.
     reached: Option<String>,
@@ -45,7 +45,7 @@ impl Addresses {
         self.known.iter().map(|known| &known.address)
     }
 
-    /// Returns them as what is to be dialled, with the `seeds` where the node was met.
+    /// Returns them as dial targets, together with the `seeds` where the node was met.
     pub(in crate::mesh) fn targets<'a>(
         &self,
         seeds: impl Iterator<Item = &'a String>,
@@ -76,7 +76,7 @@ impl Addresses {
         news
     }
 
-    /// Records what another node says, besides what is known. Returns true if one of them is news.
+    /// Records addresses told by another node, beside the known ones. Returns true if one is news.
     pub(in crate::mesh) fn tell(&mut self, addresses: &[String], teller: &str) -> bool {
         let mut news = false;
         let first = usize::from(self.known.first().is_some_and(|known| !known.failed));
@@ -118,7 +118,7 @@ impl Addresses {
         }
     }
 
-    /// Records that another node is there: what is known is stale.
+    /// Records that another node is at this address, which is forgotten.
     pub(in crate::mesh) fn forget(&mut self, address: &str) {
         self.reached.take_if(|reached| reached == address);
         self.known.retain(|known| known.address != address);
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(names(&known), all([("a", true), ("b", false), ("seed", false)]));
     }
 
-    /// AB-1: what fails makes way, and no one crowds out what is good.
+    /// AB-1: failing addresses make way, and good ones are not crowded out.
     #[test]
     fn addresses_are_bounded_and_those_that_fail_go_first() {
         let mut known = Addresses::default();

@@ -1,5 +1,5 @@
-//! A peer as one that is asked: where other nodes are (MS-15), linked or linked for that, and for a
-//! sign of life.
+//! Questions to a peer: where other nodes are (MS-15), over its link or a link made for that, and
+//! whether the peer is alive.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Peer {
         answered.await.is_ok()
     }
 
-    /// Has it asked where `name` is, if there is a link and it was not asked a short while ago.
+    /// Asks it where `name` is, if it is linked and was not asked a short while ago.
     pub(in crate::mesh) fn ask(&self, name: &NodeName) {
         let owner = {
             let mut state = self.state.lock();
@@ -83,7 +83,7 @@ impl Peer {
         self.state.lock().reach.questions.contains_key(name)
     }
 
-    /// Has this node, which is idle, linked to ask it where `name` is.
+    /// Starts to link it, if it is idle, in order to ask it where `name` is.
     pub(in crate::mesh) fn ask_linked(&self, name: &NodeName) {
         let start = {
             let mut state = self.state.lock();
@@ -103,8 +103,8 @@ impl Peer {
         self.reach(start);
     }
 
-    /// Returns true if it is idle and may be linked `now` to be asked for another node: if it was
-    /// not tried in vain a short while ago, and there is room for the question.
+    /// Returns true if it is idle and may be linked `now` to be asked for another node: no attempt
+    /// failed a short while ago, and there is room for the question.
     pub(in crate::mesh) fn may_be_asked(&self, now: Instant) -> bool {
         let state = self.state.lock();
         if state.reach.questions.len() >= limits::QUESTIONS_MAX {

@@ -3,9 +3,9 @@
 //! - **BO-1 no storm**: the n-th pause in a row is drawn evenly from nothing to
 //!   `REDIAL_BACKOFF_MIN * 2^n`, at most `REDIAL_BACKOFF_MAX` ("full jitter" in "Exponential
 //!   Backoff And Jitter", AWS Architecture Blog, 2015), so that nodes that lost the same peer do
-//!   not come back at once. Only a link that lived for `LINK_SETTLED`, or that both sides closed as
-//!   idle, begins a new row, and so does a want of a node that is idle: what fails right after it
-//!   was linked is linked ever more rarely, as what is not reached is dialled ever more rarely.
+//!   not come back at once. A new row begins only after a link that lived for `LINK_SETTLED` or
+//!   that both sides closed as idle or for a better fabric, and when an idle node is wanted. So a
+//!   node whose links fail soon is linked ever more rarely, like a node that is not reached.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    /// BO-1: the bounds and the mean are those of an even draw.
+    /// BO-1: the bounds and the mean match an even draw.
     #[test]
     fn pauses_double_to_their_bound_with_full_jitter() {
         let entropy = Entropy::seeded(1);

@@ -38,9 +38,8 @@ pub(in crate::mesh) enum Unavailable {
 }
 
 impl ConnectionGuard {
-    /// Takes the right for a connection of `peer` on which `hello` was said
-    /// from the address `from`. When an earlier run of
-    /// the node was linked, it is reported down now.
+    /// Takes the right for a connection of `peer` on which `hello` was said from the address
+    /// `from`. When an earlier run of the node was linked, it is reported down now.
     pub(in crate::mesh) fn new(
         peer: &Arc<Peer>,
         hello: &Hello,
@@ -69,7 +68,7 @@ impl ConnectionGuard {
             // Senders wait for the link of the new run, which has its whole time to come up.
             state.presence = Presence::Unknown;
             state.reach.wanted = state.reach.wanted.map(|_| peer.events.now());
-            // Should this connection come to nothing, the new run is dialled all the same (MS-14).
+            // If this connection comes to nothing, the new run is still dialled (MS-14).
             state.relink(peer);
             if !planted!(StaleRun) {
                 state.report_down(peer, earlier, NodeDownCause::Restarted);
@@ -90,7 +89,7 @@ impl ConnectionGuard {
         &self.peer
     }
 
-    /// Returns what is asked of the task that owns the connection.
+    /// Returns the next command to the task that owns the connection.
     ///
     /// # Cancel safety
     /// No command is lost when the future is dropped.

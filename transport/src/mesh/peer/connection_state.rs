@@ -65,7 +65,7 @@ impl Owner {
 }
 
 impl ConnectionState {
-    /// Returns the link, if it is up. One that has ended is on its way out.
+    /// Returns the link, if it is up and has not ended.
     pub(in crate::mesh) fn link(&self) -> Option<&Arc<LinkHandle>> {
         match self {
             ConnectionState::Linked(_, link) if !link.has_ended() => Some(link),
@@ -73,7 +73,7 @@ impl ConnectionState {
         }
     }
 
-    /// Has the connection given up.
+    /// Asks for the end of the connection.
     pub(in crate::mesh) fn close(&self, cause: LinkCause) {
         match self {
             ConnectionState::None => {}

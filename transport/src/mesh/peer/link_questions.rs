@@ -7,9 +7,10 @@ use tokio::time::Instant;
 use crate::id::NodeName;
 use crate::limits;
 
-/// The nodes that a linked peer is asked for (MS-15): each once in `LINKED_ASKED_INTERVAL`, never
-/// while it owes the answer, and so many at most. (Of more nodes than that, old questions make room
-/// for new ones, answered or not.) Part of the state of the peer, begun anew with each link.
+/// The nodes that a linked peer is asked for (MS-15): at most `LINKED_QUESTIONS_MAX`, each once in
+/// `LINKED_ASKED_INTERVAL`, and not again while the peer owes the answer. (When it is full, old
+/// questions make room for new ones, answered or not.) Part of the peer's state, new with each
+/// link.
 #[derive(Default)]
 pub(in crate::mesh) struct LinkQuestions {
     by_name: BTreeMap<NodeName, Question>,

@@ -1,4 +1,4 @@
-//! A peer for tests of what is above it.
+//! A peer for tests of the layers above it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The state of a peer: its connection, what is known of the node, and the search for it.
+//! The state of a peer: its connection, the presence of its node, and the search for a link.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,14 +25,14 @@ use super::upgrade_pause::UpgradePause;
 use super::view::PeerState;
 use super::waiters::Waiters;
 
-/// The state of a peer, as far as it is known. Under its lock.
+/// The state of a peer, to this node's knowledge. Under the lock of the peer.
 pub(in crate::mesh) struct State {
     pub(in crate::mesh) connection: ConnectionState,
     pub(in crate::mesh) presence: Presence,
     /// The state that its events have told.
     pub(super) told: Option<PeerState>,
-    /// Time of its last sign of life on a link: a node that answers and cannot be linked is of no
-    /// use to those that wait. This and all times of silences are by the clock of
+    /// Time of its last sign of life on a link: waiting senders cannot use a node that answers and
+    /// cannot be linked. This and all times of silences are by the clock of
     /// [`EventQueue::now`](crate::mesh::event_queue::EventQueue::now).
     pub(in crate::mesh) heard: Option<Instant>,
     /// The silence after which it is down, where it asked for a longer one on its last link than
@@ -56,7 +56,7 @@ pub(in crate::mesh) struct State {
     pub(super) complaint: Option<String>,
 }
 
-/// The state of the node itself, as far as it is known.
+/// The presence of the node, to this node's knowledge.
 pub(in crate::mesh) enum Presence {
     /// Nothing: it was never linked, or another run of it has answered that has no link yet.
     Unknown,
@@ -117,7 +117,7 @@ const WAS_IDLE: &str = "not dialled since its link was idle";
 pub(in crate::mesh) enum Search {
     /// A sender that fails when the node is down.
     Sender,
-    /// A sender, though the node is down: one that waits on, or tried a short while ago.
+    /// A sender, though the node is down: it is patient, or tried a short while ago.
     Down,
     /// No sender.
     Mesh,
@@ -209,14 +209,14 @@ impl State {
         Some(NodeDown { cause: cause.clone(), down_ms })
     }
 
-    /// Records that it is down. Returns the wakers of those whose wait for a link failed, to be
-    /// woken without a lock held.
+    /// Records that it is down. Returns the wakers of failed waits, to be woken without a lock
+    /// held.
     fn go_down(&mut self, cause: NodeDownCause, now: Instant) -> Vec<Waker> {
         self.presence = Presence::Down(now, cause.clone());
         self.waiters.fail(&NodeDown { cause, down_ms: 0 })
     }
 
-    /// Records what the last attempt to reach it met; those whose sends fail are told the same.
+    /// Records the outcome of the last attempt to reach it, also for the errors of failing sends.
     pub(super) fn note(&mut self, last: String) {
         if let Presence::Down(
             _,
@@ -242,7 +242,7 @@ impl State {
             self.reach.begin_anew();
         }
         let first = *self.reach.wanted.get_or_insert(now);
-        // One that is down is dialled for as long as something is sent to it.
+        // A node that is down is dialled for as long as something is sent to it.
         let is_down = matches!(self.presence, Presence::Down(..));
         self.reach.wanted = Some(if is_down { now } else { first });
         self.reach.start()
@@ -257,8 +257,8 @@ impl State {
         }
     }
 
-    /// Returns the silence after which it is down: what this node bears, or what it asked for
-    /// itself if that is longer.
+    /// Returns the silence after which it is down: this node's `down_after`, or the peer's own if
+    /// that is longer and there was a permit for it.
     fn down_after(&self, of: &Peer) -> Duration {
         self.patience.as_ref().map_or_else(|| of.events.down_after(), |(asked, _)| *asked)
     }
@@ -272,10 +272,10 @@ impl State {
         [silent, asked, relink].into_iter().flatten().min()
     }
 
-    /// Has it dialled for a while without being wanted (MS-14).
+    /// Marks it to be dialled for `RELINK_FOR` even if it is not wanted (MS-14).
     pub(in crate::mesh) fn relink(&mut self, of: &Peer) {
         let until = of.events.now() + limits::RELINK_FOR;
-        // A node of which no address is known takes no place of one that can be dialled.
+        // A node without a known address takes no permit from a node that can be dialled.
         let is_known = self.reach.addresses.ever_known || !self.reach.seeds.is_empty();
         let permit = if is_known { of.events.relink() } else { None };
         let relink = permit.map(|permit| (until, permit));
@@ -308,7 +308,7 @@ impl State {
     }
 
     /// Records that it is down, or is not dialled any more, if it is time to (MS-4). Returns the
-    /// wakers of those whose wait failed.
+    /// wakers of the waits that failed.
     pub(in crate::mesh) fn expire(&mut self, of: &Peer, now: Instant) -> Vec<Waker> {
         let down_after = self.down_after(of);
         if !matches!(self.connection, ConnectionState::None) {
@@ -353,7 +353,7 @@ impl State {
     }
 
     /// Records that the link to `node`, a run of the peer `of`, ended. Returns true if a task has
-    /// to be started that reaches for it, and the wakers of those whose wait failed.
+    /// to be started that reaches for it, and the wakers of the waits that failed.
     pub(in crate::mesh) fn ended(
         &mut self,
         node: &NodeId,
@@ -368,8 +368,8 @@ impl State {
             of.link.store(None);
             self.closed_at = owner.host.filter(|_| *cause == LinkCause::Closed);
             self.patience = if was_idle { None } else { of.events.patience(owner.asked) };
-            // Of a slow node the last sign of life may be older than what is borne: it is dialled
-            // for that long all the same.
+            // The last sign of life of a slow node may be older than `down_after`: its silence
+            // counts from now, so that it is dialled for that long.
             let slow = self.patience.is_none() && owner.asked > of.events.down_after();
             if slow && *cause != LinkCause::Silent {
                 self.heard = self.heard.max(Some(of.events.now()));

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// How long links to a peer live before the best fabric is tried again: longer each time, and less
-/// long where a link had it, for what was lost may be back in a moment.
+/// How long links to a peer live before the best fabric is tried again: longer each time, but
+/// shorter after a link over the best fabric, which may soon be back.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::mesh) struct UpgradePause {
     first: Duration,
@@ -23,7 +23,7 @@ impl Default for UpgradePause {
 }
 
 impl UpgradePause {
-    /// Returns that of the next link, if it `misses` the best fabric.
+    /// Returns the pause for the next link, if it `misses` the best fabric.
     pub(in crate::mesh) fn next(&mut self, misses: bool) -> Duration {
         let had = self.had.take();
         if !misses {

@@ -76,7 +76,7 @@ pub struct PeerView {
     pub name: NodeName,
     /// Its run, unless it was never linked or is down.
     pub run: Option<NodeId>,
-    /// Counts of what its links have carried, those that ended included.
+    /// Counts of everything its links have carried, including ended links.
     pub carried: LinkStats,
     /// Its link.
     pub link: Option<LinkView>,

@@ -57,7 +57,7 @@ impl Waiters {
         }
     }
 
-    /// Gives a place up; what it held is to be dropped without a lock held.
+    /// Gives a place up. The returned waker is to be dropped without a lock held.
     pub(in crate::mesh) fn remove(&mut self, ticket: u64) -> Option<Waker> {
         match self.places.remove(&ticket) {
             Some(Place::Waiting { waker, .. }) => {
@@ -82,13 +82,13 @@ impl Waiters {
         wakers
     }
 
-    /// Lets every wait fail but those of patient senders; the wakers are to be woken without a lock
+    /// Fails every wait except those by patient senders. The wakers are to be woken without a lock
     /// held.
     pub(in crate::mesh) fn fail(&mut self, down: &NodeDown) -> Vec<Waker> {
         self.fail_those(down, |patient| !patient)
     }
 
-    /// Lets every wait fail, as [`fail`](Self::fail) does.
+    /// Fails every wait, as [`fail`](Self::fail) does.
     pub(in crate::mesh) fn fail_all(&mut self, down: &NodeDown) -> Vec<Waker> {
         self.fail_those(down, |_| true)
     }

@@ -14,8 +14,8 @@ use crate::log;
 pub(super) struct Stalls {
     link: Arc<LinkHandle>,
     peer: NodeName,
-    /// The waits by line; `None` is for credits. Each with what it is for, and how long the first
-    /// sender had waited when it was seen last.
+    /// The reported waits by line; `None` is for credits. Each with its kind, and how long its
+    /// first sender had waited at the last look.
     told: BTreeMap<Option<Line>, (WaitsFor, Duration)>,
 }
 
@@ -24,7 +24,7 @@ impl Stalls {
         Stalls { link, peer: peer.clone(), told: BTreeMap::new() }
     }
 
-    /// Tells what has waited for long by now, and what goes on again. To be called now and then.
+    /// Logs waits that have become long, and long waits that are over. To be called now and then.
     pub(super) fn look(&mut self) {
         let stalls = self.link.stalls(limits::STALL_REPORTED);
         if stalls.is_empty() && self.told.is_empty() {

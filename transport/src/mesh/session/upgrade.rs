@@ -40,8 +40,8 @@ impl Upgrade {
         Instant::now() >= refused_until && self.better.as_ref().is_some_and(due)
     }
 
-    /// Returns how long the link lives at least: longer with each try in vain, also where the
-    /// fabric changes all the time.
+    /// Returns the least time that the link lives: longer with each failed try, however often the
+    /// fabric changes.
     fn least(&self) -> Duration {
         limits::BETTER_FABRIC_AFTER.max(self.pause / 16)
     }
@@ -75,7 +75,7 @@ impl Session {
         runs && self.carrier.running.link.rest()
     }
 
-    /// Has the link closed for a better one, which the peer wants, unless this side uses it.
+    /// Answers a peer that wants a better link: closes this one, or says BUSY if this side uses it.
     pub(super) async fn heed_better(&mut self) -> Result<(), Failure> {
         let asked = matches!(self.usage.rest, Rest::Asked(_));
         let agrees = asked || (self.upgrade.may_be_wanted() && self.may_upgrade());

@@ -42,8 +42,8 @@ impl Usage {
         Usage { link, close_after, carried, used, refused_until, rest: Rest::No, bye: None }
     }
 
-    /// Notes what was carried since the last look. Returns true if that was nothing, and nothing
-    /// waited, for as long as this node wants.
+    /// Notes the messages carried since the last look. Returns true if there were none, and nothing
+    /// waited, for `idle_close`.
     pub(super) fn note_use(&mut self) -> bool {
         let Some(close_after) = self.close_after else { return false };
         let stats = self.link.stats();

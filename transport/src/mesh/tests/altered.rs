@@ -1,4 +1,4 @@
-//! A fabric that a test alters in one thing, over another one that does all else.
+//! A fabric that a test alters in one respect, over another fabric that does all else.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ use crate::memory::{Region, Slot};
 /// The outcome of connecting a queue pair.
 pub(super) type Connecting = BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>>;
 
-/// An alteration: what it does not define is done by the fabric below.
+/// An alteration of a fabric: the fabric below does everything that this does not define.
 pub(super) trait Alteration: Clone + Debug + Send + Sync + 'static {
     fn name(&self, fabric: &dyn Fabric) -> &'static str {
         fabric.name()

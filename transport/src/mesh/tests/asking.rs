@@ -59,7 +59,7 @@ fn a_question_and_a_send_are_dialled_afresh_however_many_questions_came_to_nothi
     }
 }
 
-/// MS-15: each question has its whole time, also one that finds others waiting.
+/// MS-15: each question has its whole time, even if it joins an older one.
 #[test]
 fn a_question_that_is_asked_beside_an_older_one_has_its_own_time() {
     for seed in 0..20 {
@@ -146,7 +146,7 @@ fn one_search_dials_a_few_idle_nodes_in_vain_has_no_other_asked_and_is_one_line_
     }
 }
 
-/// MS-9, MS-15: of one that did not answer it is not known that it lives.
+/// MS-9, MS-15: it is not known whether a node that did not answer lives.
 #[test]
 fn an_idle_node_that_did_not_answer_is_left_alone_for_a_while() {
     for seed in 0..5 {

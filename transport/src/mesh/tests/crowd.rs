@@ -54,7 +54,7 @@ fn a_thousand_nodes_that_dial_one_at_once_are_linked_and_fill_no_log() {
             let all = tokio::time::timeout(within, alpha.mesh.ready(1 + CROWD)).await;
             assert!(all.is_ok(), "{latency:?}: {} are linked", alpha.linked().len());
             let took = began.elapsed();
-            // Long enough to find a link silent, and to say what was left out of the log.
+            // Long enough to find a link silent, and to log how many lines were left out.
             tokio::time::sleep(2 * limits::LOG_PERIOD).await;
             let texts = alpha.watcher.texts();
             let lost = texts.iter().filter(|text| !text.ends_with(" up over sim")).count();

@@ -33,7 +33,7 @@ async fn links_to(world: &World, node: &Node, others: &[&Node]) -> Duration {
     Duration::from_nanos(world.now() - began)
 }
 
-/// A name that leads to all nodes, each node itself first, as of a service of which each node is
+/// A name that leads to all nodes, each node itself first, as for a service whose nodes are all
 /// started with the same configuration.
 #[test]
 fn nodes_behind_one_name_link_also_when_they_start_again_elsewhere() {
@@ -147,7 +147,7 @@ fn a_node_that_moved_is_reached_where_a_peer_knows_it_to_be() {
     }
 }
 
-/// MS-15: also where the round of dials of a silent address lasts longer than a sender waits.
+/// MS-15 holds even if the round of dials of a silent address lasts longer than a sender waits.
 #[test]
 fn a_node_that_moved_is_found_by_senders_that_wait_no_longer_than_a_round_lasts() {
     for (seed, left) in (0..5).flat_map(|seed| [(seed, true), (seed, false)]) {
@@ -177,7 +177,7 @@ fn a_node_that_moved_is_found_by_senders_that_wait_no_longer_than_a_round_lasts(
     }
 }
 
-/// MS-14: a node that cannot be dialled takes no place of those that can be.
+/// MS-14: a node that cannot be dialled takes no place of nodes that can be.
 #[test]
 fn a_lost_node_without_an_address_is_not_dialled_again() {
     sim::run(1, |world| async move {
@@ -201,7 +201,7 @@ fn a_lost_node_without_an_address_is_not_dialled_again() {
     });
 }
 
-/// The last outcome told of a peer is not that of another node that came by its name.
+/// The last outcome told of a peer is not the outcome of another node with its name.
 #[test]
 fn a_namesake_that_was_refused_is_not_what_the_last_dial_met() {
     sim::run(1, |world| async move {
@@ -213,7 +213,7 @@ fn a_namesake_that_was_refused_is_not_what_the_last_dial_met() {
         let peer = alpha.mesh.peer(&NodeName::new("beta").unwrap());
         assert!(world.log_text().contains(" of alpha:7700 by other"), "{}", world.log_text());
         assert_eq!(peer.state.lock().reach.last, "not dialled yet");
-        // Nor is one that is at a seed.
+        // The same holds for a namesake at a seed.
         let gamma = node(&world, "gamma", &["beta", "other"]).await;
         gamma.mesh.ready(1).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -251,7 +251,7 @@ fn a_lost_node_whose_address_is_taken_is_found_where_it_moved_to() {
     }
 }
 
-/// BO-1: what is learned of a linked node does not cut short the pause when its link is lost.
+/// BO-1: an address learned during a link does not cut short the pause after the link is lost.
 #[test]
 fn an_address_that_is_learned_while_there_is_a_link_is_no_news_after_it() {
     sim::run(1, |world| async move {
@@ -316,7 +316,7 @@ fn a_partition_that_heals_has_its_links_again_without_traffic() {
     }
 }
 
-/// MS-14: a node that left, and one that stays away, are not dialled for ever.
+/// MS-14: a node that left, or that stays away, is not dialled for ever.
 #[test]
 fn what_is_gone_is_not_dialled_for_ever() {
     for left in [true, false] {

@@ -232,8 +232,7 @@ async fn a_peer_that_names_or_offers_plain_tcp_is_refused() {
     assert_eq!(alpha.watcher.texts(), [""; 0]);
 }
 
-/// Carries connections to `to` until the token of a data connection came, and cuts those, so many
-/// times.
+/// Carries connections to `to`, but cuts the first `times` data connections when their token came.
 async fn cut_data(listener: TcpListener, to: String, times: usize, cut: Arc<AtomicUsize>) {
     while let Ok((mut from, _)) = listener.accept().await {
         let (to, cut) = (to.clone(), cut.clone());

@@ -145,7 +145,7 @@ fn remote(mesh: &Mesh) -> RemoteSender {
     RemoteSender::new(peer, OpenRequest::new(target, 0))
 }
 
-/// The oracle is what came: each send waits, the first for a link and the second for its turn.
+/// The messages that came show it: the first send waits for a link, the second for its turn.
 #[test]
 fn a_waiter_serves_one_send_after_the_other() {
     sim::run(1, |world| async move {
@@ -160,8 +160,8 @@ fn a_waiter_serves_one_send_after_the_other() {
     });
 }
 
-/// PA-1, MS-7: whatever was on its way when a link was lost, the next one tells what had arrived:
-/// all that is said to be delivered was, and nothing else.
+/// PA-1, MS-7: whatever was on its way when a link was lost, the next link tells its fate: the
+/// tells reported as delivered are exactly the delivered ones.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_confirmed_tell_learns_its_fate_on_the_next_link() {

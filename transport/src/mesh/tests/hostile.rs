@@ -68,7 +68,7 @@ impl Host for Boxes {
     }
 }
 
-/// A node under attack, and another one that is linked to it and means well.
+/// A node under attack, and an honest node linked to it.
 struct Scene {
     victim: Arc<Mesh>,
     shared: Arc<Shared>,
@@ -196,7 +196,7 @@ async fn overrun(wicked: &mut Linked) {
     }
 }
 
-/// All there are: a new one does not compile until it has its number here, and then has no breach.
+/// Numbers all violations: a new one compiles only with a number here, and then needs a breach.
 fn number(violation: Violation) -> usize {
     match violation {
         Violation::Frame => 0,
@@ -241,7 +241,7 @@ async fn every_breach_ends_its_own_link_with_its_name_and_nothing_else() {
 }
 
 const ROUNDS: usize = 1000;
-/// Most memory that a thousand breaches may leave behind: far less than that of as many links.
+/// Most memory that a thousand breaches may leave behind: far less than a thousand links take.
 const GROWTH_KIB_MAX: u64 = 4 * 1024;
 
 #[test]
@@ -250,7 +250,7 @@ fn a_thousand_breaches_leave_nothing_behind() {
 }
 
 /// Runs a test in a process of its own, where nothing else takes memory or files. `name` is its
-/// name below this module, `says` a part of what it prints at its end.
+/// name below this module, `says` a part of its last output.
 fn alone(name: &str, says: &str, test: impl Future<Output = ()>) {
     const ALONE: &str = "RINGPOST_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {

@@ -37,14 +37,14 @@ fn an_idle_link_carries_at_most_a_frame_a_second_each_way_and_lives() {
     }
 }
 
-/// MS-11: also where one side hears the other, which hears nothing.
+/// MS-11 holds even if one side hears the other, which hears nothing.
 #[test]
 fn a_path_that_carries_no_frames_is_found_silent_within_five_heartbeats() {
     let rules: [fn() -> Rule; 2] =
         [|| Rule::new(Verdict::Drop), || Rule::new(Verdict::Drop).from("beta")];
     for (seed, rule) in (0..50).flat_map(|seed| rules.map(|rule| (seed, rule))) {
         sim::run(seed, |world| async move {
-            // No queue pair finds out by itself.
+            // No queue pair finds out on its own.
             world.set_links(LinkModel { retry: Duration::from_secs(3600), ..LinkModel::default() });
             let [alpha, beta] = linked(&world).await;
             tokio::time::sleep(Duration::from_millis(5000 + 37 * seed)).await;

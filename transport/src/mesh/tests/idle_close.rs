@@ -126,7 +126,7 @@ fn a_link_to_a_node_that_names_no_address_is_kept() {
     });
 }
 
-/// A node of whose links none stands is ready for those that wait for two.
+/// A node whose links are all idle is ready for a task that waits for two nodes.
 #[test]
 fn idle_nodes_count_for_those_that_wait_until_some_are_linked() {
     sim::run(1, |world| async move {
@@ -163,7 +163,7 @@ fn an_idle_node_that_is_gone_is_down_once_it_is_wanted() {
     }
 }
 
-/// Whatever the other side had agreed to: one that leaves is down, and one that is restarted was.
+/// Whatever the other side had agreed to: a node that leaves, or is restarted, is reported down.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_that_leaves_or_is_restarted_while_it_is_idle_is_told_of() {
@@ -248,7 +248,7 @@ fn idle_nodes_that_cannot_be_asked_are_not_reported() {
     }
 }
 
-/// MS-15: also when all that know it are idle, and the sender waits long after it was down.
+/// MS-15 holds even if all that know it are idle, and the sender waits long after it was down.
 #[test]
 fn a_patient_sender_finds_a_node_that_moved_by_asking_idle_ones() {
     for seed in 0..10 {
@@ -273,7 +273,7 @@ fn a_patient_sender_finds_a_node_that_moved_by_asking_idle_ones() {
     }
 }
 
-/// MS-15: also when no sender waits on, but something is sent to it again and again.
+/// MS-15 holds even if no sender waits on, but something is sent to it again and again.
 #[test]
 fn a_node_that_moved_is_found_by_asking_idle_ones_for_those_that_send_again() {
     for (seed, left) in (0..5).flat_map(|seed| [(seed, true), (seed, false)]) {

@@ -9,7 +9,7 @@ use crate::open_request::{Accepted, MessageForms};
 /// The message that it accepts.
 pub(super) const MESSAGE: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[] };
 
-/// A mailbox that gives what comes to the test, which keeps it, and its room, or drops it.
+/// A mailbox that hands deliveries to the test, which keeps them, and their room, or drops them.
 pub(super) struct TestInbox<F> {
     pub(super) id: u64,
     pub(super) take: F,

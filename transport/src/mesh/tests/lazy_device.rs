@@ -1,6 +1,6 @@
-//! A device that says that a write is done before the memory has it, over the simulated fabric: as
-//! adapters may, until something is read behind it. What it executes is not atomic with what others
-//! do, and a write that begins within a word comes in packets.
+//! A device over the simulated fabric that says that a write is done before the memory has it, as
+//! adapters may until something is read behind it. Its operations are not atomic with operations of
+//! others, and a write that begins within a word comes in packets.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -58,7 +58,7 @@ struct Lazy {
 enum Expected {
     /// Of a write, which its user was told already.
     Late,
-    /// Of what its user has posted.
+    /// Of an operation that its user has posted.
     Below,
     /// Of a write, which its user is told when it has its turn.
     Write(Slot),
@@ -74,7 +74,7 @@ impl Lazy {
         self.late.push(Operation { slot, bytes, key, at, kind: Kind::Write });
     }
 
-    /// The memory has what was kept back.
+    /// Posts the writes that were kept back.
     fn post_late(&mut self) -> Result<(), PostError> {
         self.order.extend(self.late.iter().map(|_| Expected::Late));
         self.below.post(&mut self.late)

@@ -29,7 +29,7 @@ async fn node(name: &str, seeds: &[String]) -> Node {
     Node::start(config(name, Network::tcp(), seeds)).await.unwrap()
 }
 
-/// MS-10: a shutdown waits for it, and a drop, also inside of a task, has it end by itself.
+/// MS-10: a shutdown waits for the thread; after a drop, even inside a task, it ends on its own.
 #[tokio::test]
 async fn a_node_has_one_thread_of_its_own_until_it_ends() {
     let first = node("once", &[]).await;

@@ -18,7 +18,7 @@ pub(super) type Change = Arc<dyn Fn(Box<dyn OneSided>) -> Box<dyn OneSided> + Se
 pub(super) struct Over {
     pub(super) name: &'static str,
     pub(super) below: Arc<dyn Fabric>,
-    /// For each operation that the node has room for, so many below.
+    /// Number of operations below for each operation that the node has room for.
     pub(super) operations: u32,
     pub(super) change: Change,
 }

@@ -1,4 +1,4 @@
-//! Panics in the tasks of a node: in that of a connection, and in one that the node needs.
+//! Panics in the tasks of a node: in a connection's task, and in a task that the node needs.
 
 use std::io;
 use std::pin::Pin;

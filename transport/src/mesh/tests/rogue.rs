@@ -19,7 +19,7 @@ use crate::memory::{Buffer, Words};
 
 type Change = Box<dyn Fn(&mut Operation) + Send>;
 
-/// What is done to the operations of a rogue.
+/// The plan by which a rogue changes or holds back its operations.
 #[derive(Default)]
 struct Plan {
     /// Changes each operation before it is posted.
@@ -140,7 +140,7 @@ const NO_ATOMICS: Access = Access { read: true, write: true, atomic: false };
 
 type Breach = (&'static str, Access, fn(&mut Operation));
 
-/// What is done to an operation that a share with this access allows.
+/// Changes that make an operation break the terms of a share with this access.
 const BREACHES: [Breach; 19] = [
     ("the number is guessed", Access::ALL, |it| it.key.number += 3),
     ("the number is another peer's", Access::ALL, |it| it.key.number = 9),
@@ -311,7 +311,7 @@ async fn attack(alpha: &Node, beta: &Node, gamma: &Node, plan: &Mutex<Plan>) {
     assert!(scene.refused > BREACHES.len(), "{}", scene.refused);
 }
 
-/// Has the node of this configuration be one that keeps to no terms.
+/// Makes the node of this configuration a rogue, which keeps to no terms.
 fn rogue(config: &mut Config) -> Arc<Mutex<Plan>> {
     let plan: Arc<Mutex<Plan>> = Arc::default();
     let below = config.network.fabrics[0].clone();

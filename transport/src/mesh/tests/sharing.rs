@@ -63,7 +63,7 @@ async fn use_memory(alpha: &Node, beta: &Node) {
         assert_eq!(memory.compare_and_swap(8, 12, 91).await, Ok(90));
         assert_eq!(owned.word(8), 90);
         memory.read(3, &mut []).await.unwrap();
-        // A draft for the memory of one node may be written to that of another.
+        // A draft for the memory of one node may be written to the memory of another.
         let own = Owned::new(user, 100_000, Access::ALL);
         let mut draft = memory.draft(100_000).await.unwrap().expect("there is room");
         draft.copy_from_slice(&new[..100_000]);
@@ -260,8 +260,8 @@ fn a_silent_peer_does_not_keep_a_share_from_its_end() {
     });
 }
 
-/// Counters of one node, added to by two others over links that are lost: each addition was done
-/// once, or not at all; of those whose end is known all were.
+/// Counters of one node, to which two others add over links that are lost: each addition was done
+/// once, or not at all, and every addition whose end is known was done.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn counters_are_exact_over_links_that_are_lost() {
@@ -315,7 +315,7 @@ fn counters_are_exact_over_links_that_are_lost() {
     assert!(met[0] > 1_000 && met[1] > 20);
 }
 
-/// RE-5, MS-18: a link over which memory is used is not idle, and one that was idle is made again.
+/// RE-5, MS-18: a link over which memory is used is not idle, and an idle one is made again for it.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_is_kept_for_the_use_of_memory() {
@@ -335,8 +335,8 @@ fn a_link_is_kept_for_the_use_of_memory() {
     });
 }
 
-/// A region of a new run of a node is waited for while the link leads to the run before it; that of
-/// an earlier run is gone when the linked one answers.
+/// A region of a new run of a node is waited for while the link leads to the run before it; a
+/// region of an earlier run is gone when the linked run answers.
 #[test]
 fn memory_of_a_new_run_is_waited_for() {
     for seed in 0..10 {

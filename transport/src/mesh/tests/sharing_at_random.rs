@@ -29,10 +29,10 @@ struct Met {
     unknown_done: u32,
     unknown_undone: u32,
     reads_over_loss: u32,
-    /// Reads by a fetch, and those that were to be one and had to be read otherwise.
+    /// Fetches that brought the bytes, and fetches that did not, so that they had to be read.
     fetched: u32,
     not_fetched: u32,
-    /// Pieces that were written by drafts, and those of which nothing was done.
+    /// Pieces that were written by drafts, and pieces that were refused.
     drafted: u32,
     refused: u32,
     /// Operations that found the share revoked.
@@ -48,8 +48,8 @@ struct Met {
     unable: u32,
 }
 
-/// PV-14, PV-15, PV-19: what is done is what was asked for, and what may have been done was done
-/// once at most: each word is as before, or as it was to be. No read ends as unknown.
+/// PV-14, PV-15, PV-19: a completed operation was done as asked, and an operation of unknown end at
+/// most once: each word is as before, or as wanted. No read ends as unknown.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn memory_is_what_a_model_is_whatever_is_lost() {
@@ -77,7 +77,7 @@ pub(super) async fn node(world: &World, name: &str, by_device: bool) -> Node {
     Node::start(config).await.unwrap()
 }
 
-/// What the tasks of [`disturb_soon`] have met.
+/// Counts of the disturbances by the tasks of [`disturb_soon`].
 #[derive(Default)]
 pub(super) struct Disturbed {
     queue_pairs_lost: AtomicU32,
@@ -122,7 +122,7 @@ impl Lot {
         Lot { words: words.clone(), place, shares, reach, share, memory }
     }
 
-    /// Shares it anew, if it is not shared. Returns true if it was not.
+    /// Shares it again, if it is not shared. Returns true if it was not.
     pub(super) fn share_again(&mut self) -> bool {
         let mut share = self.share.lock();
         let ended = share.is_none();
@@ -168,8 +168,7 @@ impl Lot {
         found
     }
 
-    /// Returns what an operation has left of which the end is unknown: of each byte what was there
-    /// before, or what was wanted.
+    /// Returns the bytes that an operation of unknown end has left: each is old, or as wanted.
     pub(super) async fn end_of_unknown(
         &mut self,
         (before, wanted): (&[u8], &[u8]),
@@ -220,7 +219,7 @@ pub(super) fn reach_to(node: &Node, name: &str) -> Option<Arc<Reach>> {
     link.as_ref().map(|link| link.reach().clone())
 }
 
-/// Fetches what is expected there, where that is long enough.
+/// Fetches the bytes at `at` if there are enough of them, and checks them.
 async fn fetch(memory: &SharedMemory, at: usize, expected: &[u8], met: &mut Met) {
     if expected.len() < FETCH_FROM {
         return;
@@ -234,10 +233,9 @@ async fn fetch(memory: &SharedMemory, at: usize, expected: &[u8], met: &mut Met)
     }
 }
 
-/// Writes what is wanted to these bytes, the first of which is `from`, in pieces, some of them by
-/// drafts, and flushes it. A piece of which nothing was done is not wanted any more: it is as
-/// `before`. Counts the pieces that were drafted, and those of which nothing was done. Returns an
-/// error where some may be written.
+/// Writes the `wanted` bytes, the first of which is `from`, in pieces, some of them by drafts, and
+/// flushes them. A refused piece is not wanted any more: it becomes as `before`. Counts the drafted
+/// and the refused pieces. Returns an error if some bytes may be written.
 pub(super) async fn write_together(
     memory: &SharedMemory,
     from: usize,
@@ -276,7 +274,7 @@ pub(super) async fn write_together(
     ended.and(flushed)
 }
 
-/// Fetches and reads what is expected from `at` on.
+/// Fetches and reads the bytes from `at` on, and checks them.
 async fn look(lot: &mut Lot, beta: &Node, (at, expected): (usize, &[u8]), met: &mut Met) {
     let mut found = vec![0; expected.len()];
     let before = beta.watcher.texts().len();

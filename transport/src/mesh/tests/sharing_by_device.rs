@@ -82,7 +82,7 @@ fn what_a_writer_has_written_is_there_when_it_was_flushed() {
         writer.write(0, &[77; 8]).await.unwrap();
         writer.flush().await.unwrap();
         assert_eq!(devices[0].doorbells.lock()[count..], [1, 1]);
-        // A write that is refused before it begins leaves the writer as it is.
+        // A write that is refused before it begins leaves the writer unchanged.
         writer.write(8, &[78; 8]).await.unwrap();
         let refused = writer.write(400_000, &[1]).await;
         assert!(matches!(refused, Err(AccessError::OutOfRange(_))), "{refused:?}");
@@ -97,8 +97,8 @@ fn what_a_writer_has_written_is_there_when_it_was_flushed() {
     });
 }
 
-/// Another queue pair cannot say what became of what the last one wrote: a writer says so, and
-/// begins anew. No link rests before what was written over it is flushed.
+/// Another queue pair cannot tell the fate of writes by the last one: a writer says so, and begins
+/// again. No link rests before the writes over it are flushed.
 #[test]
 fn a_writer_begins_anew_with_another_queue_pair() {
     sim::run(7, |world| async move {
@@ -141,7 +141,7 @@ fn a_writer_begins_anew_with_another_queue_pair() {
         writer.flush().await.unwrap();
         assert!(reach.rest());
         reach.end_rest();
-        // Nor is it kept from that by what nobody can make sure of any more, or by no bytes.
+        // Neither writes that can no longer be confirmed nor an empty write keep it from resting.
         writer.write(0, &[1; 8]).await.unwrap();
         assert!(reach.fail_queue_pair());
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -154,8 +154,8 @@ fn a_writer_begins_anew_with_another_queue_pair() {
     });
 }
 
-/// A writer goes on where its node lets go of the share between two operations, so that another
-/// executor does what is atomic on it: nothing is lost, and nothing unknown.
+/// A writer goes on if its node lets go of the share between two operations, for another executor
+/// of atomics: nothing is lost, and nothing unknown.
 #[test]
 fn a_writer_goes_on_while_executors_take_turns() {
     const BYTES: usize = 3_000_000;
@@ -200,8 +200,8 @@ fn a_writer_goes_on_while_executors_take_turns() {
     });
 }
 
-/// PV-16, SM-3: what is atomic is done by one device, or by the processor, and by others only when
-/// none of its peers is granted it any more; what is not atomic is done by all.
+/// PV-16, SM-3: atomics are done by one device, or by the processor, and by others only when none
+/// of its peers is granted them any more; other operations are done by all.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn what_is_atomic_is_done_by_one_executor_at_a_time() {
@@ -232,7 +232,7 @@ fn what_is_atomic_is_done_by_one_executor_at_a_time() {
         while own.fetch_add(0, 1).await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Shared anew, peers over the processor count with the owner.
+        // Once it is shared again, peers over the processor count with the owner.
         let third_share = alpha.mesh.shares().share(&owned.memory, 0, 64, Access::ATOMIC).unwrap();
         let anew = reached(&delta, &alpha, third_share.id());
         assert_eq!(anew.fetch_add(0, 1).await, Ok(6));
@@ -255,10 +255,10 @@ async fn add_at_last(memory: &SharedMemory) -> (u64, u32) {
     panic!("another executor keeps it");
 }
 
-/// SM-3: who was refused because another executor did what is atomic goes on when that one has no
-/// more operations, though its link lives, and when its link has ended. Nothing is shared anew, and
-/// no queue pair is lost for it. (Before, who was refused once was refused until the region was
-/// shared anew.)
+/// SM-3: a node that was refused because another executor did the atomics goes on when that
+/// executor has no more operations, even if its link lives, and when its link has ended. Nothing is
+/// shared again, and no queue pair is lost for it. (Before, one refusal lasted until the region was
+/// shared again.)
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn an_executor_lets_go_of_what_it_does_not_use() {
@@ -289,9 +289,9 @@ fn an_executor_lets_go_of_what_it_does_not_use() {
     });
 }
 
-/// Counts for some seconds; one that is busy goes on at once, and another one reads, too, and
-/// pauses. Returns how many counts were done, have an unknown end, and were refused, and for how
-/// many ms at most a busy one was refused in a row.
+/// Counts for some seconds: a busy task goes on at once, and another task reads, too, and pauses.
+/// Returns how many counts were done, had an unknown end, and were refused, and for how many ms at
+/// most a busy task was refused in a row.
 async fn count_at_random(memory: SharedMemory, world: World, is_owner: bool) -> [u64; 4] {
     let (mut ended, mut into) = ([0; 4], vec![0; 39_000]);
     let (begun, is_busy) = (Instant::now(), world.entropy().below(2) == 0);
@@ -377,7 +377,7 @@ fn executors_take_turns_at_random() {
                 }
                 longest = longest.max(ms);
             }
-            // A lost link holds what it has until the loss is found out.
+            // A lost link keeps its grants until the loss is found out.
             assert!(is_severed || longest <= 3_500, "refused for {longest} ms, seed {seed}");
             let count = owned.word(0);
             assert!(count >= ended[0] && count <= ended[0] + ended[1], "{count} of {ended:?}");

@@ -25,9 +25,9 @@ struct Striped {
     left: u32,
 }
 
-/// One task with a stripe of the memory, which is revoked now and then: what it has written is
-/// there when the write returns, by whatever queue pair it went; what ends as unknown was done in
-/// part at most.
+/// One task with a stripe of the memory, which is revoked now and then: its bytes are there when
+/// the write returns, by whatever queue pair they went; a write of unknown end was at most done in
+/// part.
 async fn stripe(world: World, mut lot: Lot) -> Striped {
     let mut met = Striped::default();
     let mut model = vec![0u8; STRIPE];

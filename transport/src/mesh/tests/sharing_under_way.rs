@@ -61,7 +61,7 @@ fn words_do_not_tear_where_operations_are_cut() {
             }
             writes.abort();
             assert_eq!(fetched, 64);
-            // What is written is read by the others meanwhile, by copies and without.
+            // Meanwhile the others read the written bytes, by copies and without.
             let writes = tokio::spawn(async move {
                 let mut writer = memory.writer();
                 for (at, round) in (0..8).cycle().zip(1..=64u8) {
@@ -88,8 +88,8 @@ fn words_do_not_tear_where_operations_are_cut() {
     }
 }
 
-/// What is given up of a writer is done when that was flushed, or never is: what others write then
-/// stays. Returns how often something was given up.
+/// A write that is given up is done when its writer was flushed, or never: bytes that others write
+/// then stay. Returns how often a write was given up.
 async fn give_up_and_flush(alpha: &Node, beta: &Node, pause: impl Fn() -> Duration) -> u32 {
     let owned = Owned::new(alpha, BYTES, Access::ALL);
     let memory = reached(beta, alpha, owned.share.id());
@@ -241,7 +241,7 @@ fn dropped_operations_give_their_slots_back() {
             drop(found);
             let landing = link.reach().landing_bytes();
             assert!(landing > 0 && landing <= VIEWED_BYTES_MAX as u64, "used again: {landing}");
-            // Unused memory is given back: of what was dropped none is missing.
+            // Unused memory is given back: none of the dropped bytes is missing.
             for _ in 0..3 {
                 tokio::time::sleep(SPARE_KEPT).await;
                 link.reach().look(true);

@@ -179,7 +179,7 @@ fn who_nobody_knows_is_unreachable_with_advice() {
     });
 }
 
-/// MS-4: those that give up early leave the node no more time than one that waits.
+/// MS-4: senders that give up early leave the node no more time than a sender that waits.
 #[test]
 fn a_node_is_down_when_it_was_wanted_for_so_long_whoever_gave_up_meanwhile() {
     sim::run(3, |world| async move {
@@ -212,7 +212,7 @@ fn who_sends_to_a_node_that_is_down_fails_at_once_until_it_is_linked_again() {
         alpha.watcher.until(&lost).await;
         let waited = alpha.link("beta").await.unwrap_err();
         assert_eq!(waited.down_ms, 0, "{waited}");
-        // Much longer than the node is dialled for what was sent to it until then.
+        // Much longer than the node is dialled for the earlier sends.
         world.sleep(Duration::from_secs(60)).await;
         let began = world.now();
         for _ in 0..1000 {
@@ -222,7 +222,7 @@ fn who_sends_to_a_node_that_is_down_fails_at_once_until_it_is_linked_again() {
         let peer = alpha.mesh.peer(&NodeName::new("beta").unwrap());
         assert_eq!(peer.want_link().unwrap().down_ms, 60_000);
         assert_eq!(world.now(), began);
-        // It is dialled for what was sent, though nothing waits, and then sends go there.
+        // It is dialled for these sends, though no sender waits, and then sends go there.
         let mut again = sim_config(&world, "again", &[]);
         again.name = NodeName::new("beta").unwrap();
         peer.learn(&["again:7700".into()], "test");

@@ -1,4 +1,4 @@
-//! Senders that wait: what is counted, and what the log says, over the simulator.
+//! Senders that wait: their counts and their log lines, over the simulator.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::limits;
 use crate::link::WaitsFor;
 use crate::open_request::{Called, Target};
 
-/// A node with mailboxes that keep what comes, and its room, while they are `held`.
+/// A node with mailboxes that keep deliveries, and their room, while they are `held`.
 #[derive(Default)]
 struct Holder {
     held: Arc<Mutex<Option<Vec<Delivery>>>>,
@@ -139,8 +139,8 @@ fn senders_that_wait_for_long_are_in_the_log_once_and_when_they_go_on() {
     });
 }
 
-/// A mailbox is called by its name, also where its number leads to it; one without a name by its
-/// kind and number, as far as the sender knows them.
+/// A mailbox is named by its name, even if its number leads to it, and a mailbox without a name by
+/// its kind and number, if the sender knows them.
 #[test]
 fn senders_that_wait_for_long_are_told_of_with_the_name_of_the_mailbox() {
     let log = Log::default();

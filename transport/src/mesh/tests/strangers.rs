@@ -1,4 +1,4 @@
-//! Strangers in thousands at a node that has a link: what they cost the log and the link.
+//! Strangers in thousands at a node that has a link: their cost for the log and the link.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +129,7 @@ fn nodes_of_two_versions_are_told_so_in_the_log_of_each() {
         let _ = dialled.read_to_end(&mut Vec::new()).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         told();
-        // All that it can read is 14 bytes.
+        // It can read only 14 bytes.
         let mut dials = connect(&world, &before).await;
         let mut opening = [0; 14];
         dials.read_exact(&mut opening).await.unwrap();

@@ -77,7 +77,7 @@ async fn only_addresses_of_this_machine_are_dialled_where_no_other_is_meant() {
     assert_eq!(gamma.linked(), ["beta"]);
 }
 
-/// An ask keeps the link that it came by, for as long as it is not answered.
+/// An unanswered ask keeps the link that it came by.
 #[tokio::test]
 async fn a_link_that_ended_keeps_no_slots_whoever_keeps_it() {
     let beta = node("beta", &[]).await;
@@ -276,7 +276,7 @@ async fn of_too_many_silent_connections_one_gives_way() {
     beta.mesh.ready(1).await;
 }
 
-/// Waits until so many of these are closed by the other side.
+/// Waits until the other side has closed `count` of the streams.
 async fn closed(streams: &mut [TcpStream], count: usize) {
     let ends = streams.iter_mut().map(|stream| async { stream.read(&mut [0]).await.unwrap_or(0) });
     let ends: FuturesUnordered<_> = ends.collect();
@@ -284,7 +284,7 @@ async fn closed(streams: &mut [TcpStream], count: usize) {
 }
 
 /// MS-6: a host that opens connections without end closes its own, and not the only one of another
-/// host; also those that are for data and never say a token.
+/// host; even if they are data connections that never send a token.
 #[tokio::test]
 async fn a_host_that_opens_many_connections_gives_up_its_own() {
     for says in [Vec::new(), Preface::Data.encode().to_vec()] {

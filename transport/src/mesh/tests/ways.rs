@@ -73,8 +73,8 @@ fn altered(fabric: &Arc<dyn Fabric>, by: Winding) -> Arc<dyn Fabric> {
     Arc::new(Altered { fabric: fabric.clone(), by })
 }
 
-/// Has two nodes meet that have a `first` fabric of some ways, and a `second` of one. Gives what
-/// each tried, and by what they were linked.
+/// Links two nodes that have a `first` fabric of some ways, and a `second` of one. Returns the ways
+/// that each tried, and the report of the link.
 async fn meet(world: World, sides: Sides) -> ([Vec<(&'static str, usize)>; 2], String) {
     let mut nodes = Vec::new();
     for (name, (ways, open)) in ["alpha", "beta"].into_iter().zip(sides) {

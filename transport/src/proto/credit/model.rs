@@ -20,7 +20,7 @@ type State = [Side; 2];
 /// A step from one state to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// A step that happens by itself.
+    /// A step that happens on its own.
     Forced,
     /// A credit-only frame, which is forced as well.
     CreditOnly,
@@ -172,7 +172,7 @@ fn pair(rings: [u32; 2], reserve: u32, thresholds: [u32; 2]) -> State {
         let (ring, peer_ring, threshold) = (rings[i], rings[1 - i], thresholds[i]);
         let settings = CreditSettings { peer_ring, ring, reserve, threshold };
         let [reply, control, probe] = others[i];
-        // One more than may ever fly. On larger rings only the first side has so much to say: both
+        // One frame more than may ever fly. On larger rings only the first side has this many: both
         // sides at their limits are explored on rings of four.
         let most = match ring {
             4 => u32::MAX,

@@ -13,7 +13,7 @@ use crate::proto::frame::Tells;
 use crate::proto::header::{record_bytes, record_ordinal};
 use crate::proto::lanes::Entry;
 
-/// One thing that a frame asks the driver to do; they are done in order. `W` is what waits for an
+/// One thing that a frame asks the driver to do; they are done in order. `W` is the waiter for an
 /// answer.
 #[derive(Debug)]
 pub(crate) enum Event<W> {
@@ -39,7 +39,7 @@ pub(crate) enum Event<W> {
     Unsent(Entry),
     /// A tell of this side was delivered, and its sender waits to hear so.
     Delivered(u64),
-    /// The peer added so many slots to its ring.
+    /// The peer added this many slots to its ring.
     Granted(u32),
     /// The peer has lent a message: it is to be fetched.
     Lent(Lent),

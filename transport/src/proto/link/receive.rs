@@ -19,7 +19,7 @@ use crate::proto::window::Count;
 use crate::steps::step;
 
 impl LinkProtocol {
-    /// Reads one frame. Appends what is to be done to `events`, to be done in order before
+    /// Reads one frame. Appends its events to `events`, to be handled in order before
     /// [`handle_dispatched`](LinkProtocol::handle_dispatched) is called and the next frame is read.
     pub(crate) fn handle_frame<W>(
         &mut self,

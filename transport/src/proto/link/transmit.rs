@@ -1,4 +1,4 @@
-//! Writing frames: what goes into the next one, in which order, and whether there is credit for it.
+//! Writing frames: which records the next one has, in which order, and if there is credit for it.
 
 use std::time::Instant;
 
@@ -85,7 +85,7 @@ impl LinkProtocol {
             self.note_stall(out);
             return None;
         };
-        // A frame without messages helps none of those that wait.
+        // A frame without messages helps no message that waits.
         self.uncredited &= class != Class::Data;
         step!(written(class == Class::Credit).then_some(crate::steps::Step::CreditSent));
         let before = self.ledger.reported();

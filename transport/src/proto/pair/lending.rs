@@ -13,22 +13,22 @@ const FROM: u32 = FRAME_MAX as u32 + 80;
 /// The longest message that a side fetches which its peer did not lend.
 const UNKNOWN_MAX: u32 = 1 << 16;
 
-/// The device of a side: its loans, and what it is about to fetch.
+/// The device of a side: its loans, and the messages that it is about to fetch.
 #[derive(Default)]
 pub(super) struct Device {
-    /// Chooses what is refused; `None`: nothing is lent.
+    /// Chooses the loans that are refused; `None`: nothing is lent.
     chance: Option<fastrand::Rng>,
     /// Loans that it has yet to register, and which it has registered when it is asked next.
     registering: VecDeque<(u16, Arc<Buffer>)>,
     /// Loans that it did not register at once.
     pub(super) slow: usize,
     lent: Vec<Weak<Arc<Buffer>>>,
-    /// Those of the first so many that are left belong to a queue pair that has ended.
+    /// The first `ended` loans belong to a queue pair that has ended.
     ended: usize,
     fetches: VecDeque<Lent>,
     /// The number of the side's last ask.
     pub(super) asked: Option<u64>,
-    /// Loans that this side fetched, and those that it refused.
+    /// Loans that this side fetched, and loans that it refused.
     pub(super) fetched: [usize; 2],
 }
 
@@ -39,7 +39,7 @@ impl Device {
 }
 
 impl Side {
-    /// Lends what waits, but one in five, and one in four only when it is asked again.
+    /// Lends waiting messages, but one in five, and one in four only when it is asked again.
     pub(super) fn lend(&mut self) {
         self.end_registering();
         let device = &mut self.device;
@@ -59,7 +59,7 @@ impl Side {
         }
     }
 
-    /// Has the device register what it has not. Returns true if there was such a loan.
+    /// Registers the loans that wait for it. Returns true if there was such a loan.
     pub(super) fn end_registering(&mut self) -> bool {
         let device = &mut self.device;
         let any = !device.registering.is_empty();
@@ -111,7 +111,7 @@ impl Pair {
         self.fetch_this(side, next)
     }
 
-    /// As [`fetch`](Self::fetch), the one that was lent last.
+    /// As [`fetch`](Self::fetch), for the message that was lent last.
     pub(crate) fn fetch_last(&mut self, side: usize) -> bool {
         let next = self.sides[side].device.fetches.pop_back();
         self.fetch_this(side, next)
@@ -134,7 +134,7 @@ impl Pair {
         true
     }
 
-    /// Returns true if the next so many loans of either side are not refused.
+    /// Returns true if the next `count` loans of either side are not refused.
     pub(crate) fn refuses_none(&self, count: usize) -> bool {
         self.sides.iter().all(|side| {
             let mut chance = side.device.chance.clone();

@@ -71,8 +71,8 @@ pub(crate) struct Fence {
 }
 
 impl<W> SendQueue<W> {
-    /// Returns what has [passed](Self::has_passed) when all messages that are committed now were
-    /// written, or are not sent.
+    /// Returns a fence that [passes](Self::has_passed) when all messages that are committed now
+    /// were written, or are not sent.
     pub(crate) fn fence(&self) -> Fence {
         Fence { eager: self.queues.eager.mark(), bulk: self.queues.bulk_count }
     }
@@ -132,7 +132,7 @@ impl<W> SendQueue<W> {
     /// Returns true if small answers wait until a message was written. They go first, but now and
     /// then they leave the frame to messages, and the credits too: answers need fewer, and where
     /// credits come back one at a time they would take each before there are enough for a message.
-    /// Frames that bring credits back are sent all the same, so there will be enough (CR-2).
+    /// Frames that bring credits back are still sent, so there will be enough (CR-2).
     pub(super) fn yields(&self) -> bool {
         self.queues.answered >= ANSWERED_MAX && self.has_data()
     }
@@ -281,7 +281,7 @@ impl<W> SendQueue<W> {
             }
             let Some(bulk) = &self.queues.message else { return };
             let key = bulk.entry.mailbox as usize;
-            // One that was begun is sent to its end.
+            // A message that was begun is sent to its end.
             if bulk.sent == 0 && self.is_unwanted(&bulk.entry, to.now) {
                 self.mailboxes[key].bulk -= 1;
                 if let Some(Bulk { entry, body, lending, .. }) = self.queues.message.take() {

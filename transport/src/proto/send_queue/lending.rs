@@ -11,8 +11,8 @@ use crate::proto::error::Violation;
 use crate::proto::lanes::Bulk;
 use crate::proto::loans::{Held, Lending, LentAt, LoanCounts, Loans, NotLent};
 
-/// Large messages that are looked at, of those that wait: so many may be lent ahead of their turn,
-/// and pass others that the peer has yet to fetch.
+/// Number of waiting large messages that are looked at: they may be lent ahead of their turn, and
+/// pass others that the peer has yet to fetch.
 const LOOKED_AT: usize = 2 * LOANS_MAX;
 
 impl<W> SendQueue<W> {
@@ -22,7 +22,7 @@ impl<W> SendQueue<W> {
         self
     }
 
-    /// Lends no more than so many at one time.
+    /// Limits the number of messages lent at one time.
     #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn limit_loans_to(&mut self, most: usize) {
         self.queues.loans.limit_to(most);
@@ -56,9 +56,9 @@ impl<W> SendQueue<W> {
         Some((number, bulk.body.clone()))
     }
 
-    /// Takes where a message is lent, or why it is not (LO-3). Where there is no queue pair yet it
-    /// may be lent later, unless its turn comes before. What is not lent any more is to be
-    /// [taken](Self::take_returned).
+    /// Takes the place where a message is lent, or the reason why it is not (LO-3). Where there is
+    /// no queue pair yet it may be lent later, unless its turn comes before. Memory that is not
+    /// lent any more is to be [taken](Self::take_returned).
     pub(crate) fn lent(&mut self, number: u16, lent: Result<(LentAt, Held), NotLent>) {
         let Queues { bulk, bulk_replies, loans, control, .. } = &mut self.queues;
         let is_early = matches!(lent, Err(NotLent::NotYet));
@@ -66,19 +66,19 @@ impl<W> SendQueue<W> {
             control.push_back((header, Vec::new()));
             return;
         }
-        // Its number may be that of another loan next.
+        // Its number may be given to another loan next.
         let mut all = bulk.iter_mut().chain(bulk_replies);
         if let Some(bulk) = all.find(|bulk| bulk.lending == Lending::Loan(number)) {
             bulk.lending = if is_early { Lending::Undecided } else { Lending::Parts };
         }
     }
 
-    /// Has loans tried again for which there was no queue pair: once for each frame.
+    /// Allows loans to be tried again for which there was no queue pair: once for each frame.
     pub(crate) fn retry_loans(&mut self) {
         self.queues.loans.retry();
     }
 
-    /// Takes what became of large messages since the last call.
+    /// Takes the counts of large messages since the last call.
     #[inline]
     pub(crate) fn take_loan_counts(&mut self) -> LoanCounts {
         self.queues.loans.take_counts()
@@ -92,14 +92,14 @@ impl<W> SendQueue<W> {
         has_no_turn || loans.is_awaited(bulk.lending)
     }
 
-    /// Returns the place of the next large message to be written: the first one that does not
-    /// [wait](Self::is_waiting), nor behind one to the same mailbox that does (LA-1). With the
-    /// time, one whose asker has given up comes before that.
+    /// Returns the place of the next large message to be written: the first that does not
+    /// [wait](Self::is_waiting), and is behind no waiting message to its mailbox (LA-1). An ask
+    /// whose asker has given up comes before it; with the time, also an ask whose deadline is over.
     pub(super) fn next_message(&self, now: Option<Instant>) -> Option<usize> {
         let q = &self.queues;
         let mut waiting = Vec::new();
         for (place, bulk) in q.bulk.iter().take(LOOKED_AT).enumerate() {
-            // Those behind it have a later mark.
+            // Messages behind it have a later mark.
             if !q.eager.passed(bulk.mark) || self.may_lend(bulk) {
                 return None;
             }

@@ -34,7 +34,7 @@ impl Hash for SendQueue<()> {
 }
 
 impl SendQueue<()> {
-    /// Returns what is outstanding over the link, and in all its open mailboxes together (OB-2).
+    /// Returns how much is outstanding on the link, and at all its open mailboxes (OB-2).
     pub(crate) fn outstanding(&self) -> (Count, Count) {
         let mut sum = Count::default();
         for (_, mailbox) in self.mailboxes.iter().filter(|(_, mailbox)| !mailbox.closed) {
@@ -48,14 +48,14 @@ impl SendQueue<()> {
         self.mailboxes.iter().map(|(_, mailbox)| mailbox.uses).sum()
     }
 
-    /// Returns what is outstanding at an open mailbox.
+    /// Returns how much is outstanding at an open mailbox.
     pub(crate) fn outstanding_at(&self, index: u32) -> Count {
         self.by_mailbox
             .get(&index)
             .map_or(Count::default(), |key| self.mailboxes[*key as usize].window.outstanding())
     }
 
-    /// A fault: what was released is outstanding again.
+    /// A fault: released messages are outstanding again.
     pub(crate) fn forget_release(&mut self, count: Count) {
         self.link_window.window.sent.add(count.messages, count.bytes);
     }

@@ -67,7 +67,7 @@ impl<W> SendQueue<W> {
         key
     }
 
-    /// Returns the outlet of a look-up that begins now: one whose OPEN is not written yet (OU-1).
+    /// Returns the outlet of a look-up that begins now: its OPEN is not written yet (OU-1).
     pub(crate) fn look_up(&mut self, request: &Arc<OpenRequest>) -> u32 {
         let youngest = self.by_request.look_ups.get(request).copied();
         let outlet = youngest.and_then(|key| Some((key, self.outlets.get(key as usize)?)));
@@ -307,7 +307,7 @@ impl<W> SendQueue<W> {
     }
 
     /// Closes a mailbox of the peer, as the peer says (OU-3). Its outstanding messages are off the
-    /// link's window; those that were sent are refused when they arrive, and those that wait are to
+    /// link's window; messages that were sent are refused when they arrive, and waiting ones are to
     /// be [taken out](Self::take_unsendable) before anything else is committed: their room is free.
     pub(crate) fn handle_closed(
         &mut self,
@@ -332,8 +332,8 @@ impl<W> SendQueue<W> {
         self.release_link(outstanding)
     }
 
-    /// Takes out what waits for mailboxes that closed: it will not be sent. A large message of
-    /// which a part was written is written to its end.
+    /// Takes out messages that wait for mailboxes that closed: they will not be sent. A large
+    /// message of which a part was written is written to its end.
     pub(crate) fn take_unsendable(&mut self) -> Vec<Entry> {
         let mut all = Vec::new();
         if !mem::take(&mut self.closing) {

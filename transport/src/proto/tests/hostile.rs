@@ -54,7 +54,7 @@ proptest! {
     }
 }
 
-/// Only an OPEN that was written can be answered: not one that is queued, nor the 1,025th.
+/// Only an OPEN that was written can be answered: no queued one, and not the 1,025th.
 #[test]
 fn an_answer_to_an_open_that_was_not_written_is_a_violation() {
     let record = |kind, correlation: u32| RecordHeader {

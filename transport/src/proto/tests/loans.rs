@@ -18,13 +18,13 @@ struct Seen {
     /// Those of `sent` that others passed which were lent later.
     passed: usize,
     left_first: usize,
-    /// Times that a side took back what it had lent.
+    /// Times that a side took back its loans.
     taken_back: usize,
 }
 
 impl Seen {
-    /// Counts what the next frame for a side says, and has the side read it. `last` is the loan
-    /// that was begun last, of those whose message was sent to the side.
+    /// Counts the records of the next frame for a side, and lets the side read it. `last` is the
+    /// loan that was begun last, of the loans whose message was sent to the side.
     fn receive(&mut self, pair: &mut Pair, side: usize, last: &mut u32) {
         if let Some(frame) = pair.sides[1 - side].frames.front() {
             let (head, mut reader) = FrameReader::new(frame).unwrap();
@@ -116,11 +116,11 @@ fn loans_end_in_every_way_there_is() {
     assert!(fetched[0] > 500 && fetched[1] > 50);
 }
 
-/// Checks that what came to each mailbox came in its order (LA-1).
+/// Checks that messages came to each mailbox in order (LA-1).
 fn arrived_in_order(side: &Side, seed: u64) {
     for (mailbox, toy) in side.boxes.iter().enumerate() {
         let arrived = toy.taken.iter().chain(toy.waiting.iter().map(|(bytes, _)| bytes));
-        // The number that `body` was given, which 31 and 223 leave as it is.
+        // The number that `body` was given: 31 times 223 is 1, modulo 256.
         let number =
             |bytes: &Vec<u8>| (bytes[0].wrapping_sub(mailbox as u8 * 101)).wrapping_mul(223);
         let numbers: Vec<_> = arrived.map(number).collect();
@@ -128,7 +128,7 @@ fn arrived_in_order(side: &Side, seed: u64) {
     }
 }
 
-/// LA-1: what is committed behind a message that is lent stays behind it.
+/// LA-1: a message that is committed behind a lent message stays behind it.
 #[test]
 fn a_small_message_waits_behind_one_that_is_lent() {
     let mut pair = Pair::lending(3);
@@ -193,7 +193,7 @@ fn as_much_is_lent_as_the_limits_say() {
     assert_eq!(paused.take_while(|lending| *lending == Lending::Parts).count(), 4);
     assert_eq!(loans.end(Lending::Loan(1)), None);
 
-    // One that is not sent after all ends when the peer has answered; it may keep the bytes.
+    // If the message is not sent after all, the peer's answer ends the loan; it may have the bytes.
     assert_eq!(loans.forgo(Lending::Loan(2)), None);
     let unlent = RecordHeader { ordinal: 2, ..RecordHeader::new(RecordKind::Unlent) };
     assert_eq!(loans.answered(2, 0), Ok(Some(unlent)));
@@ -250,7 +250,7 @@ fn the_number_of_an_open_loan_is_not_given_again() {
     }
 }
 
-/// Loans wait side by side: no recipient waits for what another one has yet to fetch.
+/// Loans wait side by side: no recipient waits for bytes that another one has yet to fetch.
 #[test]
 fn a_message_passes_those_of_other_mailboxes_that_are_not_fetched_yet() {
     let mut pair = (0..).map(Pair::lending).find(|pair| pair.refuses_none(8)).unwrap();
@@ -408,8 +408,8 @@ fn what_is_taken_back_goes_in_parts() {
     assert!(loans.is_empty() && loans.take_returned().is_empty());
 }
 
-/// LO-3: where there is no queue pair yet, what has its turn goes in parts, and what is behind it
-/// is lent when there is one. Before, all that waited then went in parts.
+/// LO-3: where there is no queue pair yet, the message whose turn it is goes in parts, and messages
+/// behind it are lent when there is one. A bug once made all waiting messages go in parts.
 #[test]
 fn what_waits_when_the_queue_pair_comes_is_lent() {
     let mut loans = Loans::new(Some(FRAME_MAX));

@@ -302,7 +302,7 @@ impl State {
         link != mailboxes
     }
 
-    /// Checks the state when nothing moves any more, unless somebody closes a mailbox.
+    /// Checks the state when nothing more can happen, except that a mailbox closes.
     fn check_rest(&self) {
         assert_eq!(self.out.uses(), 0, "every message has its fate");
         let (_, mailboxes) = self.out.outstanding();
@@ -315,7 +315,7 @@ impl State {
     }
 }
 
-/// Collects what is hashed: the exact state, not a digest of it.
+/// Collects the hashed bytes: the exact state, not a digest of it.
 #[derive(Default)]
 struct Exactly(Vec<u8>);
 
@@ -446,7 +446,7 @@ const SETTINGS: [Setting; 9] = [
     // A message alone is larger than every window.
     setting((2, 64), 32, [&[128, 16], &[16, 128, 16]], [1, 0]),
     Setting { lazy: true, ..setting((1, 64), 16, [&[16], &[16; 2]], [1, 0]) },
-    // A small message to an idle mailbox overtakes a large one that fills the link's window.
+    // A small message to an idle mailbox overtakes a large message that fills the link's window.
     Setting { lazy: true, ..setting((2, 128), 96, [&[16, 80], &[16]], [0, 0]) },
     Setting { lazy: true, ..setting((1, 64), AMPLE, [&[16], &[16; 2]], [0, 1]) },
 ];

@@ -1,5 +1,5 @@
-//! Three links of one node over devices that a model has: what they grant, when they register it,
-//! and what they execute is drawn, and judged by what the model knows.
+//! Three links of one node over devices of a model. Their grants, the times of registration, and
+//! the executed operations are drawn at random, and judged by the knowledge of the model.
 
 mod devices;
 
@@ -32,7 +32,7 @@ struct Link {
     reaches: [Arc<Reach>; 2],
     said: [VecDeque<Sharing>; 2],
     devices: [(Arc<Device>, Control); 2],
-    /// What those have that come after it, too.
+    /// Its rooms, which the links after it have, too.
     rooms: [PeerRoom; 2],
     /// Links to the same peer before it.
     earlier: u8,
@@ -45,7 +45,7 @@ struct Node {
     shares: Arc<Shares>,
     memories: Vec<(Arc<Words>, u64)>,
     owned: Vec<Owned>,
-    /// All that there were.
+    /// The numbers of all shares that there ever were.
     ids: Vec<ShareId>,
 }
 
@@ -59,7 +59,7 @@ impl Link {
         new
     }
 
-    /// Gives both sides their means: they are those of the link of this number.
+    /// Gives both sides their means, for the link of this number.
     fn attach(&self, link: usize, books: &Arc<Mutex<Books>>, nodes: &[Node]) {
         for (side, reach) in self.reaches.iter().enumerate() {
             // Two of the first node's links are by one device.
@@ -145,7 +145,7 @@ impl Scene {
         true
     }
 
-    /// Lets a device register what it is at. Returns false if that is nothing.
+    /// Makes a device finish the registration at hand. Returns false if there is none.
     fn register(&mut self, (link, side): Place) -> bool {
         let link = &self.links[link];
         let (reach, (device, control)) = (&link.reaches[side], &link.devices[side]);
@@ -322,7 +322,7 @@ impl Scene {
         self.tasks.push(tokio::spawn(user(reach, *share, kind, pause, self.books.clone())));
     }
 
-    /// The first node does what is atomic on its own memory.
+    /// Does an atomic operation of the first node on its own memory.
     fn act(&mut self) {
         let Node { shares, owned, .. } = &self.nodes[0];
         let Some((share, (memory, _))) = owned.get(self.chance.usize(..5)) else { return };
@@ -419,7 +419,7 @@ impl Scene {
     }
 }
 
-/// Lets all tasks go on.
+/// Yields until all tasks have gone on.
 async fn settle() {
     for _ in 0..20 {
         yield_now().await;
@@ -463,13 +463,12 @@ async fn user(
     }
 }
 
-/// RE-1 to RE-3, RE-7, RE-13, SM-2, SM-3: of three links by two devices, each an executor of what
-/// is atomic on the memory of their one node, one executor is granted it at a time, and the
-/// processor acts beside none; nothing is executed without a grant, but where a peer did not let go
-/// in time; what honest peers say is no breach; what has ended is granted no more; each ASK has its
-/// answer, and in the end nothing is stuck.
-/// RE-13: what has an unknown end is done before anything by a later queue pair is, or never, be it
-/// one of a later link.
+/// RE-1 to RE-3, RE-7, RE-13, SM-2, SM-3: of three links by two devices, each an executor of
+/// atomics on the memory of their one node, one executor is granted them at a time, and the
+/// processor acts beside none; nothing is executed without a grant, unless a peer did not let go in
+/// time; messages of honest peers are no breach; an ended share is granted no more; each ASK has
+/// its answer, and in the end nothing is stuck. RE-13: an operation of unknown end is done before
+/// any operation of a later queue pair, even on a later link, or never.
 #[test]
 fn links_by_two_devices_do_what_a_model_says() {
     let first = std::env::var("RINGPOST_TEST_SEED").ok().and_then(|seed| seed.parse().ok());

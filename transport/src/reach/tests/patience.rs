@@ -10,7 +10,7 @@ use crate::proto::fetches::Lent;
 use crate::proto::loans::LentAt;
 use crate::shares::Grantee;
 
-/// Runs what is ready on a runtime, by a thread of its own.
+/// Runs the ready tasks of a runtime, by a thread of its own.
 fn run_ready(runtime: &tokio::runtime::Runtime) {
     let ready = async {
         for _ in 0..10 {
@@ -44,8 +44,8 @@ async fn read_by(
 }
 
 /// RE-12: a program blocks the runtime on which queue pairs are driven for longer than anything is
-/// waited for. What came meanwhile is found when it goes on. Before, the queue pair was given up
-/// without a look at it, and what had been done ended as unknown.
+/// waited for. Outcomes that came meanwhile are found when it goes on. Before, the queue pair was
+/// given up without a look at it, and finished operations ended as unknown.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_program_that_blocks_its_runtime_keeps_its_queue_pairs() {
@@ -61,7 +61,7 @@ fn a_program_that_blocks_its_runtime_keeps_its_queue_pairs() {
     });
 }
 
-/// RE-12: nor does a peer's program that blocks its own.
+/// RE-12: a peer's program that blocks its runtime does not cost queue pairs either.
 #[test]
 fn a_peer_that_says_that_its_driver_does_not_run_is_waited_for() {
     sim::run(1, |world| async move {
@@ -80,7 +80,7 @@ fn a_peer_that_says_that_its_driver_does_not_run_is_waited_for() {
     });
 }
 
-/// RE-3: what has ended is taken back in time, whether or not the peer's program runs. Before, it
+/// RE-3: an ended share is taken back in time, whether or not the peer's program runs. Before, it
 /// was kept for as long as the peer said that it does not.
 #[test]
 fn a_stalled_peer_does_not_keep_what_has_ended() {
@@ -109,8 +109,8 @@ fn a_stalled_peer_does_not_keep_what_has_ended() {
     });
 }
 
-/// A peer is granted no more shares while it is to let go of too many: what it says of others does
-/// not change that. It is not cut for it: an honest one lets go of them, however many end at once.
+/// A peer is granted no more shares while it has to let go of too many, whatever it says of others.
+/// It is not cut for it: an honest peer lets go of them, however many end at once.
 #[test]
 fn a_peer_is_granted_no_more_than_it_lets_go_of() {
     sim::run(1, |world| async move {
@@ -185,7 +185,7 @@ fn a_queue_pair_without_a_driver_is_given_up() {
         reach.look(true);
         assert!(finished.await.is_err());
         assert!(matches!(reach.state.lock().stage, Stage::Closed));
-        // One that comes up when the runtime has ended has none from the beginning on.
+        // A queue pair that comes up after the runtime has ended never has a driver.
         offer(&reach, 2).await;
         assert!(matches!(reach.state.lock().stage, Stage::Connected(_)));
         reach.look(true);
@@ -193,8 +193,8 @@ fn a_queue_pair_without_a_driver_is_given_up() {
     });
 }
 
-/// RE-12: a peer that stands still in the midst of what it is to let go of is waited for, however
-/// late its heartbeats say so; one that does not answer an ASK is not waited for as long.
+/// RE-12: a peer that stands still while it lets go of a share is waited for, however late its
+/// heartbeats say so; a peer that does not answer an ASK is not waited for as long.
 #[test]
 fn a_stall_that_is_known_late_costs_no_queue_pair() {
     sim::run(1, |world| async move {
@@ -218,9 +218,9 @@ fn a_stall_that_is_known_late_costs_no_queue_pair() {
     });
 }
 
-/// RE-6, RE-12: what is under way on a share that is recalled takes longer than anything is waited
-/// for, and each operation of it does not. Who asked for the share again waits for that, also while
-/// the peer's driver stands still for a time that is known late. Before, that cost the queue pair.
+/// RE-6, RE-12: the operations under way on a recalled share take longer than anything is waited
+/// for, though no single one does. A task that asked for the share again waits for them, even while
+/// the peer's driver stands still for a time that is known late. Before, that lost the queue pair.
 #[test]
 fn a_share_that_drains_slowly_costs_no_queue_pair() {
     sim::run(1, |world| async move {
@@ -278,7 +278,7 @@ fn who_asked_again_is_answered_when_the_share_is_taken_back() {
     });
 }
 
-/// RE-6: a peer that never says that it has let go of what ends costs this side no more than its
+/// RE-6: a peer that never says that it has let go of ended shares costs this side no more than its
 /// queue pair holds. Before, each such share stayed in the outbox.
 #[test]
 fn a_peer_that_lets_go_of_nothing_is_given_up() {
@@ -297,7 +297,7 @@ fn a_peer_that_lets_go_of_nothing_is_given_up() {
     });
 }
 
-/// So it does of those of a batch that the device has begun, and of which it refuses the rest.
+/// The same holds for the operations of a batch that the device begins before it refuses the rest.
 #[test]
 fn an_end_of_a_part_of_a_batch_is_unknown_when_the_queue_pair_is_gone() {
     sim::run(1, |world| async move {
@@ -318,8 +318,8 @@ fn an_end_of_a_part_of_a_batch_is_unknown_when_the_queue_pair_is_gone() {
     });
 }
 
-/// A task hears that the end of its operation is unknown when the device can do it no more: what it
-/// finds then stays so. Before, it heard when the queue pair was handed over to be destroyed.
+/// A task hears that the end of its operation is unknown when the device can no longer do it: the
+/// bytes found then stay so. Before, it heard when the queue pair was handed over to be destroyed.
 #[test]
 fn an_end_is_unknown_when_the_queue_pair_is_gone() {
     sim::run(1, |world| async move {
@@ -363,8 +363,8 @@ fn a_peer_that_lends_and_is_never_connected_is_given_up() {
     });
 }
 
-/// SM-3, RE-6: a peer that answers for a share that it does not have keeps one that is recalled no
-/// longer than one that says nothing. Before, it was not waited for any more, and kept the share.
+/// SM-3, RE-6: a peer that answers for a share that it does not have keeps a recalled share no
+/// longer than a silent peer. Before, it was not waited for any more, and kept the share.
 #[test]
 fn what_a_peer_lets_go_of_is_what_it_was_asked_for() {
     sim::run(1, |world| async move {

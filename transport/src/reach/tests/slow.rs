@@ -32,14 +32,14 @@ enum Whim {
     Panics,
 }
 
-/// Lets it go on, and sees what it has done.
+/// The control of a device: makes it go on, and sees its steps.
 pub(super) struct Control {
     steps: mpsc::Sender<()>,
     done: mpsc::Receiver<&'static str>,
 }
 
 impl Control {
-    /// Lets the device do one thing more, and waits for that.
+    /// Makes the device do one step more, and waits for that.
     pub(super) fn step(&self) -> &'static str {
         self.steps.send(()).unwrap();
         self.done.recv_timeout(Duration::from_secs(20)).unwrap()
@@ -138,8 +138,9 @@ pub(super) async fn sleep_a_moment() {
     }
 }
 
-/// RE-13: that a queue pair is connected is said when the earlier one to the peer is gone, be it of
-/// an earlier link. Before, what was under way there could be done after what came by the next one.
+/// RE-13: a queue pair is said to be connected when the earlier one to the peer is gone, even if
+/// that is of an earlier link. Before, an operation by the earlier one could be done after one by
+/// the next.
 #[test]
 fn a_queue_pair_comes_when_the_one_before_is_gone() {
     sim::run(1, |world| async move {
@@ -172,7 +173,7 @@ fn a_queue_pair_comes_when_the_one_before_is_gone() {
         assert_eq!(control.step(), "destroyed");
         while !said(later.clone()).await.contains("Connected") {}
 
-        // One that waits is not in the way of anything, also when it is given up (RE-7).
+        // A waiting queue pair is not in the way of anything, even if it is given up (RE-7).
         later.handle(offered).unwrap();
         assert!(!said(later.clone()).await.contains("Connected"));
         later.handle(Sharing::Unable { number: 2, reason: "it is a test".into() }).unwrap();

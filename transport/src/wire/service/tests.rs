@@ -1,4 +1,4 @@
-//! A name server on loopback, and what is found there.
+//! A name server on loopback, and the addresses that look-ups find there.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

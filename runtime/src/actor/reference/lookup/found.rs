@@ -22,7 +22,7 @@ use crate::schema::Kind;
 /// An actor that was found. Made by [`Looking`].
 pub(super) enum Found {
     Here(SharedActor),
-    /// Exactly this actor of another node, and what it accepts.
+    /// Exactly this actor of another node, and the messages that it accepts.
     There(Address, RemoteSender, Arc<[Accepted]>),
 }
 
@@ -68,7 +68,7 @@ impl<T> Future for Finding<'_, '_, T> {
     }
 }
 
-/// A look at the actor at a path: its address, and what was found there. Made by [`Node::look`] and
+/// A search for the actor at a path. Gives its address and the actor. Made by [`Node::look`] and
 /// [`Node::when_found`].
 pub(super) struct Looking<'n, 'p> {
     node: &'n Node,

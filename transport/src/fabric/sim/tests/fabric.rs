@@ -200,7 +200,7 @@ fn a_closed_peer_may_go_unnoticed_until_one_sends() {
     assert!((20..80).contains(&noticed), "{noticed} of 100");
 }
 
-/// A flushed send may have arrived: what had left before the close does.
+/// A flushed send may have arrived: a frame that left before the close does.
 #[test]
 fn what_left_before_a_close_arrives() {
     let arrived = seeds_that(|seed| {

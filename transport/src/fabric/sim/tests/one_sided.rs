@@ -150,8 +150,8 @@ async fn by_chance(world: World, seed: u64, met: &mut Met) {
     met.notices += (pair.a.notices().len() + pair.b.notices().len()) as u32;
 }
 
-/// PV-14, PV-18, PV-19: what ended well did what the model does; of the others a first part was
-/// executed, each once and in order, and the memory shows that.
+/// PV-14, PV-18, PV-19: successful operations did the same as in the model. Of the others, the
+/// first few were executed, each once and in order, and the memory shows that.
 fn judge(plan: &[Planned], outcomes: &[Outcome], found: &[u8], met: &mut Met) {
     let mut model = vec![0; BYTES];
     let mut done = outcomes.iter().filter_map(|outcome| match outcome {

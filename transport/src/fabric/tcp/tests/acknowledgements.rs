@@ -5,7 +5,7 @@ use std::task::Context;
 
 use super::*;
 
-/// Lets the queue pair do all it can now, waiting for solicited completions as a driver does.
+/// Drives the queue pair as far as it can go, armed for solicited completions as a driver is.
 fn turn(bare: &mut Bare) {
     bare.queue_pair.arm(Notify::Solicited);
     while bare.queue_pair.poll(&mut bare.got, 8) > 0 {}
@@ -20,7 +20,7 @@ async fn until_received(bare: &mut Bare, count: usize) {
     }
 }
 
-/// Returns what lies in the peer's socket now. Over loopback what was written is there at once.
+/// Returns the bytes in the peer's socket now. Over loopback written bytes are there at once.
 fn written(bare: Bare) -> (Vec<u8>, Bare) {
     let peer = bare.peer.into_std().unwrap();
     let mut bytes = Vec::new();
@@ -44,7 +44,7 @@ pub(super) async fn until_written(mut bare: Bare, count: usize) -> (Vec<u8>, Bar
     }
 }
 
-/// Accepted frames are told of with the next frame, in front of it, and not before.
+/// Acceptance is told with the next frame, in front of it, and not before.
 #[tokio::test]
 async fn acceptance_travels_with_the_next_frame() {
     let mut bare = Bare::new(TCP_ACKNOWLEDGE_EVERY, 0).await;
@@ -71,7 +71,7 @@ async fn acceptance_travels_with_the_next_frame() {
     assert_eq!(until_written(bare, RECORD_BYTES).await.0, accepted);
 }
 
-/// A peer that asks is told, with the frame or by itself; about nothing it is told nothing.
+/// A peer that asks, with a frame or by a separate record, is told, unless nothing was accepted.
 #[tokio::test]
 async fn a_peer_that_asks_is_told() {
     let mut bare = Bare::new(4, 0).await;
@@ -149,7 +149,7 @@ async fn an_owner_that_waits_asks() {
     assert_eq!(written(bare).0, b"", "all is known");
 }
 
-/// A receiver forgets with a refused frame what it was asked: the sender asks again.
+/// A receiver that refuses a frame forgets that it was asked: the sender asks again.
 #[tokio::test]
 async fn a_refused_question_is_asked_again() {
     let mut bare = Bare::new(1, 1).await;

@@ -1,4 +1,4 @@
-//! The tcps fabric under the conformance body, and what only a sealed stream can bring upon it.
+//! The tcps fabric under the conformance cases, and cases that only a sealed stream has.
 
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -131,7 +131,7 @@ async fn read_chunk(stream: &mut TcpStream) -> Vec<u8> {
     chunk
 }
 
-/// Sends `FRAMES` frames through a stranger and returns what was received, to the receiver's end.
+/// Sends frames through a stranger; returns the frames received, and how many it left intact.
 async fn received_through(tamper: Tamper) -> (Vec<Vec<u8>>, usize) {
     let mut pairs = Loopback::of(TcpFabric::sealed).await;
     let stranger = Stranger::before(&mut pairs).await;
@@ -208,14 +208,14 @@ async fn a_bit_that_is_changed_in_the_handshake_of_a_data_connection_gives_no_qu
         let (to_b, to_a, _) = futures::join!(to_b, to_a, carried);
         let is_connected = |end: Result<Result<_, _>, _>| matches!(end, Ok(Ok(_)));
         let connected = [is_connected(to_b), is_connected(to_a)];
-        // The acceptor is done when it has answered; of that the dialler makes nothing.
+        // The acceptor is done once it has answered; the dialler refuses a changed answer.
         assert!(!connected[0], "byte {byte}: {connected:?}");
         assert!(byte >= OPENING_BYTES || !connected[1], "byte {byte}: {connected:?}");
     }
 }
 
-/// A data connection is bound to its link: neither an end with another key, nor one that means
-/// another link, nor one of the plain fabric gets a queue pair.
+/// A data connection is bound to its link: an end with another key, of another link or of the plain
+/// fabric gets no queue pair.
 #[tokio::test]
 async fn only_ends_of_one_link_agree() {
     let pairs = Loopback::of(TcpFabric::sealed).await;
@@ -246,8 +246,8 @@ async fn only_ends_of_one_link_agree() {
     assert!(matches!(plain, Err(FabricError::Offer(_))));
 }
 
-/// Both sides change a direction's key after the same chunk: a peer that does it by the book reads
-/// on, and one that does not is cut off.
+/// Both sides change a direction's key after the same chunk: a peer that does so is understood, and
+/// a peer that does not is cut off.
 #[test]
 fn the_key_changes_after_so_many_chunks() {
     for by_the_book in [true, false] {

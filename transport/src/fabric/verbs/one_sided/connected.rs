@@ -21,11 +21,11 @@ use crate::limits::{POLL_BATCH, REGISTERED_AT_ONCE_MAX};
 use crate::log_limiter::LogLimiter;
 use crate::memory::{Buffer, Slot, Words};
 
-/// A connected queue pair. Once it failed the device's part is gone, and what is posted is flushed
-/// here (VB-6).
+/// A connected queue pair. Once it failed, the device's part is gone, and posts are flushed here
+/// (VB-6).
 pub(super) struct Connected {
     live: Option<Live>,
-    /// What a queue pair that has ended had registered: given back when this is dropped, by a
+    /// The registrations of a queue pair that has ended: given back when this is dropped, by a
     /// thread that may block.
     left: OwnRegistrations,
     /// Where grants are registered: no other queue pair has it (VB-9).
@@ -213,13 +213,13 @@ impl OneSided for Connected {
 }
 
 impl Connected {
-    /// Returns what is registered for this queue pair alone.
+    /// Returns the registrations made for this queue pair alone.
     fn own(&mut self) -> &mut OwnRegistrations {
         let own = self.live.as_mut().and_then(|live| live.queue_pair.own());
         own.unwrap_or(&mut self.left)
     }
 
-    /// Why this device cannot do an operation, at this place of a batch.
+    /// Checks that this device can do an operation, at this place of a batch.
     fn check(&self, place: usize, operation: &Operation) -> Result<(), PostError> {
         if operation.bytes > self.operation_bytes_max {
             Err(PostError::TooLong)
@@ -271,13 +271,13 @@ impl Connected {
         !self.outcomes.is_empty()
     }
 
-    /// Ends, for a cause that none of its work requests has told.
+    /// Ends, for a cause that none of its work requests has reported.
     fn fail(&mut self, status: Status) {
         self.end(Failure { status, is_told: false });
     }
 
-    /// Ends the device's part: takes what it has completed, destroys the queue pair, and flushes
-    /// the rest (PV-7, VB-6). The oldest operation ends with the cause, unless one was told it.
+    /// Ends the device's part: takes its last completions, destroys the queue pair, and flushes the
+    /// rest (PV-7, VB-6). The oldest operation has the cause, unless another one was told it.
     fn end(&mut self, mut failure: Failure) {
         let Some(mut live) = self.live.take() else { return };
         while live.poll(&mut self.ended) && !self.ended.is_empty() {
@@ -286,7 +286,7 @@ impl Connected {
                 failure.add(later);
             }
         }
-        // What is registered is given back later: that may take long, and others wait for this.
+        // Registrations are given back later: that may take long, and others wait for this call.
         if let Some(own) = live.queue_pair.own() {
             self.left = take(own);
         }
@@ -310,7 +310,7 @@ struct Failure {
 }
 
 impl Failure {
-    /// Another work request has failed, too. One that was flushed says nothing.
+    /// Takes the failure of a later work request if it says more; a flushed one says nothing.
     fn add(&mut self, later: Failure) {
         if self.status == Status::Flushed || (!self.is_told && later.status != Status::Flushed) {
             *self = later;
@@ -318,7 +318,7 @@ impl Failure {
     }
 }
 
-/// Makes outcomes of what ended. Returns why the queue pair ends, if that says so.
+/// Makes outcomes of completed work requests. Returns why the queue pair ends, if one failed.
 fn settle(
     live: &mut Live,
     ended: &[Ended],
@@ -351,17 +351,17 @@ fn on_receive(ended: &Ended, outcomes: &mut VecDeque<Outcome>) -> Option<Failure
             outcomes.push_back(Outcome::Notice(number));
             return None;
         }
-        // A peer that sends frames here keeps to no rule.
+        // A peer must not send frames here.
         (Status::Success, None) => Status::Corrupt,
-        // A write was refused that brought a notice: the refusal is for the peer.
+        // A write with a notice was refused: the refusal is for the peer.
         (Status::RemoteAccess, _) => Status::Flushed,
         (status, _) => status,
     };
     Some(Failure { status, is_told: false })
 }
 
-/// All operations are signaled, so that each ends by itself, in order (PV-14). Where the device
-/// says nothing of one, that was done if the next one was; else nothing is known of it.
+/// All operations are signaled, so that each completes separately, in order (PV-14). An operation
+/// that the device left out was done if the next one was; else its fate is unknown.
 fn on_operation(
     &Ended { id, status, .. }: &Ended,
     operations: &mut Ledger,
@@ -422,8 +422,8 @@ mod tests {
         assert!(outcomes.is_empty());
     }
 
-    /// VB-3: a device that tells of an operation twice, or of one that was never posted, gives no
-    /// slot back.
+    /// VB-3: a device that reports an operation twice, or an operation that was never posted, gives
+    /// no slot back.
     #[test]
     fn operations_end_once() {
         let mut operations = Ledger::default();
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(told(0, Status::Success), (false, 1));
         assert_eq!(told(9, Status::Success), (false, 1));
         assert_eq!(told(1, Status::RemoteAccess), (true, 2));
-        // Of one the device says nothing, and refuses the next one: it may have been done.
+        // The device leaves one out and refuses the next one: the former may have been done.
         assert_eq!(told(3, Status::RemoteAccess), (true, 4));
         let ended = outcomes.iter().map(|outcome| match outcome {
             Outcome::Done { status, .. } => *status,

@@ -1,5 +1,5 @@
-//! The offer of each side of a queue pair for one-sided access: that of a queue pair for frames,
-//! and before it how many reads the side's devices work at for a peer.
+//! The offer of each side of a queue pair for one-sided access: how many reads the side's devices
+//! serve at once for a peer, then an offer as for frames.
 
 use crate::fabric::FabricError;
 #[cfg(test)]
@@ -10,7 +10,7 @@ use crate::limits::VERBS_READS_MAX;
 /// The first bytes of every such offer.
 const MAGIC: [u8; 3] = *b"RO\x01";
 
-/// All that a side says.
+/// The offer of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::fabric::verbs) struct OneSidedOffer {
     /// Reads and atomic operations of the peer that may be under way: 1 to [`VERBS_READS_MAX`].
@@ -20,7 +20,7 @@ pub(in crate::fabric::verbs) struct OneSidedOffer {
 
 impl OneSidedOffer {
     /// Returns how many of `own` reads a side that is made this offer may have under way: a power
-    /// of two, since devices round what they are told.
+    /// of two, since devices round other numbers.
     pub(super) fn takes(&self, own: u8) -> u8 {
         let most = own.min(self.reads);
         most.checked_ilog2().map_or(0, |log| 1 << log)
@@ -94,8 +94,7 @@ mod tests {
         OneSidedOffer::decode(&all.offer.encode()).unwrap_err();
     }
 
-    /// A peer that would take no read, or more than any offers, or that says what has no place
-    /// here, is refused.
+    /// An offer of no reads, of more than any side offers, or with ways to avoid, is refused.
     #[test]
     fn numbers_out_of_range_are_refused() {
         for reads in [0, VERBS_READS_MAX + 1, u8::MAX] {
@@ -117,7 +116,7 @@ mod tests {
     }
 
     proptest! {
-        /// VB-4: any bytes are refused, or say what is read.
+        /// VB-4: any bytes are refused, or decode to an offer that encodes to the same bytes.
         #[test]
         fn any_bytes_are_refused_or_in_range(
             tail in proptest::collection::vec(any::<u8>(), 0..260),

@@ -1,4 +1,4 @@
-//! What a queue pair for one-sided access does beyond one for frames.
+//! The functions that only a queue pair for one-sided access has.
 #![allow(unsafe_code, reason = "hands operations to libibverbs (VB-3, VB-9)")]
 
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::limits::POST_LIST_MAX;
 use crate::memory::Slot;
 
 impl QueuePair {
-    /// Returns one for one-sided access in the state INIT, in a protection domain of its own: no
-    /// key of another domain means anything to its peer (PV-13, VB-9).
+    /// Returns a queue pair for one-sided access in the state INIT, in a protection domain of its
+    /// own: no key of another domain means anything to its peer (PV-13, VB-9).
     pub(in crate::fabric::verbs) fn one_sided(
         device: Arc<Device>,
         port: Port,
         config: &QueuePairConfig,
     ) -> Result<Self, FabricError> {
         let domain = Arc::new(Domain::new(device)?);
-        // What a peer may do is decided by each grant.
+        // Each grant decides which of these the peer may do.
         let access = ibv_access_flags::IBV_ACCESS_REMOTE_READ
             | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE
             | ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC;
@@ -70,7 +70,7 @@ impl QueuePair {
         self.settle(posted).and(result)
     }
 
-    /// Returns what is registered for it alone.
+    /// Returns the registrations made for it alone.
     pub(in crate::fabric::verbs) fn own(&mut self) -> Option<&mut OwnRegistrations> {
         self.own.as_mut()
     }
@@ -81,7 +81,7 @@ impl QueuePair {
         self.key(slot).unwrap()
     }
 
-    /// Posts so many receives for notices; they have no memory.
+    /// Posts `count` receives for notices; they have no memory.
     pub(in crate::fabric::verbs) fn post_notices(&mut self, count: u32) -> Result<(), PostError> {
         let mut left = count as usize;
         while left > 0 {

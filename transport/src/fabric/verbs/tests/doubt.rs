@@ -1,4 +1,4 @@
-//! A device that took what was posted, failed, and named none of it (VB-3): nothing is given back
+//! A device that took the posted requests, failed, and named none (VB-3): nothing is given back
 //! before the queue pair is destroyed. rxe does so when its doorbell fails; here it is made to.
 
 use super::laboratory::Laboratory;
@@ -13,15 +13,15 @@ use crate::recorder::Recorder;
 
 const IO: PostError = PostError::Device(rustix::io::Errno::IO.raw_os_error());
 
-/// Has the first one's only device in doubt about what is posted meanwhile.
+/// Puts the only device of the first fabric in doubt about the requests that `post` posts.
 fn during(devices: &Devices, post: impl FnOnce()) {
     let domains = devices.0[0].rails.domains();
     let device: &Device = &domains[0].device;
     in_doubt(device, post);
 }
 
-/// The queue pair keeps the slots of all that it posted, those of earlier posts among them, and
-/// gives them back when it is destroyed.
+/// The queue pair keeps the slots of everything that it posted, earlier posts included, and gives
+/// them back when it is destroyed.
 #[tokio::test]
 async fn slots_in_doubt_stay_with_their_queue_pair() {
     let case = "slots_in_doubt_stay_with_their_queue_pair";
@@ -38,7 +38,7 @@ async fn slots_in_doubt_stay_with_their_queue_pair() {
     let addresses: Vec<_> = batch.iter().map(|request| request.slot.as_ptr()).collect();
     during(&devices, || assert_eq!(a.post_sends(&mut batch, 4), Err(IO)));
     assert!(a.is_in_doubt() && batch.is_empty());
-    // The device has them: the peer receives what it was to be sent.
+    // The device has them: the peer receives the frames.
     let mut received = Vec::new();
     bounded(case, async { received = RawPair::completed(&mut b, 5).await }).await;
     assert!(received.iter().all(|ended| ended.status == Status::Success));
@@ -68,7 +68,7 @@ async fn a_queue_pair_in_doubt_has_failed() {
     assert!(pair.a.sent().len() == 3 && pair.a.sent().iter().all(is_known));
     let told = "a device did not say which work requests it has";
     assert!(log.take().iter().any(|line| line.contains(told)));
-    // What is posted later does not reach the device, and ends, too.
+    // Frames posted later do not reach the device, and are flushed.
     pair.a.send_numbers(1);
     bounded(case, pair.a.until(|a| a.got.len() == 3 + 4 + 1)).await;
     assert_eq!((pair.a.sent()[3], pair.a.slots.len()), (Status::Flushed, left - 4));

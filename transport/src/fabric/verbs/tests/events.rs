@@ -45,8 +45,8 @@ async fn still_works(pair: &mut Pair) {
 }
 
 /// VB-5, PV-7: the cable is pulled. Every queue pair of that port ends with the cause, whichever
-/// task reads the event; those of the other device live on, and a peer over there finds out by
-/// sending. When the cable is back, so are links.
+/// task reads the event; queue pairs of the other device live on, and a peer over there finds out
+/// by sending. When the cable is back, links can be made again.
 #[tokio::test]
 async fn a_port_that_is_down_ends_its_own_queue_pairs() {
     let case = "a_port_that_is_down_ends_its_own_queue_pairs";
@@ -84,7 +84,7 @@ async fn a_port_that_is_down_ends_its_own_queue_pairs() {
     bounded(case, again).await;
 }
 
-/// VB-5: a port that is down for a moment ends nothing, and what is sent later arrives.
+/// VB-5: a port that is down for a moment ends nothing, and frames sent later arrive.
 #[tokio::test]
 async fn a_port_that_flaps_ends_no_queue_pair() {
     let case = "a_port_that_flaps_ends_no_queue_pair";
@@ -145,7 +145,7 @@ async fn what_happened_before_a_queue_pair_does_not_end_it() {
             }
         };
         bounded(case, again).await;
-        // The device that these fabrics have open is the one that heard.
+        // These fabrics have had the device open since before the events.
         let mut pair = Pair::new(&devices, Plan::new(4, 4)).await;
         bounded(case, still_works(&mut pair)).await;
     }
@@ -260,8 +260,8 @@ async fn a_failed_device_is_opened_again_and_nobody_waits_for_that() {
     assert!(Prepared::new(&again, &Profile::default(), demands).is_ok());
 }
 
-/// VB-5: what a port says anew of itself is in the next offers, of both kinds of queue pairs: its
-/// LID, its MTU, the key of its partition. Until its device tells of a change it is not asked.
+/// VB-5: the next offers, of both kinds of queue pairs, carry the changed LID, MTU and partition
+/// key of a port. A port is not asked until its device reports a change.
 #[tokio::test]
 async fn what_changes_about_a_port_is_in_the_next_offer() {
     let case = "what_changes_about_a_port_is_in_the_next_offer";
@@ -302,8 +302,8 @@ async fn what_changes_about_a_port_is_in_the_next_offer() {
     assert!(fabric.rails.changes() >= looks + 5, "each was a change to those who wait for one");
 }
 
-/// What the offers of a new queue pair for frames, and of one for one-sided access, say of the LID,
-/// the MTU and the partition of each address.
+/// Returns the LID, the MTU and the partition of each address in the offers of a new queue pair for
+/// frames and of a new one for one-sided access.
 fn offers(fabric: &VerbsFabric) -> [Vec<(u16, u8, u16)>; 2] {
     let Plan { config, .. } = Plan::new(4, 4);
     let (side, binding) = (Side::Acceptor, Vec::new());

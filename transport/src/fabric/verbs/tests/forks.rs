@@ -11,9 +11,9 @@ use crate::fabric::conformance::{OneSidedPair, Pair, Plan, bounded, contents};
 use crate::fabric::one_sided::{Access, Grant, Kind};
 use crate::memory::Words;
 
-/// VB-8: a child is forked while receives are posted, and lives on with a copy of all memory. The
-/// bytes written here and those that devices write meanwhile are what both sides see, and so it is
-/// after the child has executed another program.
+/// VB-8: a child is forked while receives are posted, and lives on with a copy of all memory. Both
+/// sides still see the bytes that this process and devices write meanwhile, also after the child
+/// has executed another program.
 #[tokio::test]
 async fn a_forked_child_disturbs_no_link() {
     let case = "a_forked_child_disturbs_no_link";
@@ -46,7 +46,7 @@ async fn a_forked_child_disturbs_no_link() {
     bounded(case, exchange(&mut later, 8)).await;
 }
 
-/// The peer writes what is read here, and reads what is written here.
+/// The peer writes bytes that are read here, and reads bytes that are written here.
 async fn reach(pair: &mut OneSidedPair, memory: &Words, grant: &Grant, number: u8) {
     let (status, _) = pair.run(Kind::Write, grant.key(), 0, &[number; 64]).await;
     assert_eq!(status, Status::Success);
@@ -56,7 +56,7 @@ async fn reach(pair: &mut OneSidedPair, memory: &Words, grant: &Grant, number: u
     assert_eq!((status, &slot[..64]), (Status::Success, &[!number; 64][..]));
 }
 
-/// Four frames each way; `until` counts those of earlier exchanges, too.
+/// Sends four frames each way; `until` is their number each way so far, with these.
 async fn exchange(pair: &mut Pair, until: usize) {
     pair.a.send_numbers(4);
     pair.b.send_numbers(4);

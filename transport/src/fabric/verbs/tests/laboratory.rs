@@ -17,8 +17,8 @@ impl Laboratory {
         std::env::var_os("RINGPOST_LABORATORY").is_some()
     }
 
-    /// `None`, said loudly, where it is not, also where verbs are required. In the guest, where
-    /// they are required, there are two devices or the case fails.
+    /// Returns `None`, and says so loudly, outside the guest, even where verbs are required. In the
+    /// guest, where they are required, the case fails without two devices.
     pub(super) fn new(case: &str) -> Option<Self> {
         if !Laboratory::is_here() {
             say_skipped(case, "RINGPOST_LABORATORY is not set");
@@ -56,7 +56,7 @@ impl Laboratory {
     }
 }
 
-/// Runs a program to its end; what it printed.
+/// Runs a program to its end and returns its output.
 pub(super) fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

@@ -67,8 +67,8 @@ async fn queues_as_large_as_the_limits_carry() {
     bounded(case, pair.a.until(|a| a.received().len() == limits.recv_queue_max as usize)).await;
 }
 
-/// PV-9: what the device does with more than its queue holds, which this fabric never asks for, as
-/// it counts itself: rxe refuses, and goes on with what it has.
+/// PV-9: a device is given more than its queue holds, which this fabric never does, as it counts
+/// requests: rxe refuses the excess and goes on with the rest.
 #[tokio::test]
 async fn a_device_refuses_posts_beyond_its_queues() {
     let case = "a_device_refuses_posts_beyond_its_queues";
@@ -123,7 +123,7 @@ fn little_lockable_memory_is_enough_and_its_end_is_explained() {
     assert!(printed.contains("links of 4352 bytes a slot"), "{printed}");
 }
 
-/// The error names what was asked for, the limit, and both remedies.
+/// Checks that the error names the requested bytes, the limit, and both remedies.
 fn explained(error: FabricError, least: u64) {
     let text = error.to_string();
     let FabricError::Locked { need, limit } = error else { panic!("{text}") };

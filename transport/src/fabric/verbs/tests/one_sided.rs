@@ -68,8 +68,8 @@ async fn a_key_of_another_queue_pair_of_the_device_is_refused() {
     bounded(case, pair.expect_refusal(Kind::Read, others.key(), 0, &memory, 8)).await;
 }
 
-/// VB-10, PV-13: a grant ends while the peer writes to it. What lies there when its drop has
-/// returned stays, though the writes go on until they are refused.
+/// VB-10, PV-13: a grant ends while the peer writes to it. The memory stays as it was when the drop
+/// returned, though the writes go on until they are refused.
 #[tokio::test]
 async fn a_grant_that_ends_under_way_ends_at_once() {
     let case = "a_grant_that_ends_under_way_ends_at_once";

@@ -1,4 +1,4 @@
-//! Queue pairs as they are below the fabric, where no owner counts and none waits.
+//! Queue pairs below the fabric, without an owner that counts or waits.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl RawPair {
         RawPair { queue_pairs, memory: fabric.alloc(4096).unwrap() }
     }
 
-    /// Two of them for one-sided access, with so many reads under way.
+    /// Connects two queue pairs for one-sided access, with up to `reads` under way.
     pub(super) fn one_sided(rail: &Rail, reads: Reads) -> [QueuePair; 2] {
         let device = || rail.domain.device.clone();
         let make = |_| QueuePair::one_sided(device(), rail.port, &config(1, 1)).unwrap();

@@ -8,8 +8,8 @@ use crate::fabric::Status;
 use crate::fabric::conformance::{Pair, Plan, bounded};
 use crate::fabric::verbs::{Survey, VerbsConfig, VerbsFabric};
 
-/// PV-5, VB-2: the device has what was meant: no frame without a receive is tried again, a peer
-/// that tries again waits for 0.64 ms and not for the 655 ms of 0, peers reach no memory.
+/// PV-5, VB-2: the device has the intended settings: no frame without a receive is tried again, a
+/// peer that tries again waits for 0.64 ms and not for the 655 ms of 0, peers reach no memory.
 #[tokio::test]
 async fn the_device_is_set_as_meant() {
     let Some(Devices([fabric, _])) = Devices::new("the_device_is_set_as_meant") else { return };
@@ -27,7 +27,7 @@ async fn the_device_is_set_as_meant() {
     }
 }
 
-/// Each address that a survey lists is one that a fabric can be restricted to.
+/// A fabric can be restricted to any address that a survey lists.
 #[test]
 fn an_address_of_a_survey_is_the_only_one_of_a_fabric_that_is_asked_for_it() {
     let case = "an_address_of_a_survey_is_the_only_one_of_a_fabric_that_is_asked_for_it";

@@ -14,8 +14,8 @@ async fn linked(scene: &Scene) -> Linked {
     wicked
 }
 
-/// Receives `expected` questions, and returns how many come in all of those that this node has for
-/// it by now, at most `ORDERED`.
+/// Receives `expected` questions, and all further ones that this node has for the peer by now.
+/// Returns their number, at most `ORDERED`.
 async fn questions(wicked: &mut Linked, expected: usize) -> usize {
     let mut count = 0;
     while count < expected {
@@ -67,7 +67,7 @@ async fn a_linked_peer_is_asked_for_a_node_once_a_second_and_never_while_it_owes
     scene.end().await;
 }
 
-/// However many nodes are lost: what waits for its answers, or to be sent, is bounded.
+/// However many nodes are lost: the questions that wait for answers, or to be sent, are bounded.
 #[tokio::test]
 async fn a_linked_peer_that_never_answers_is_asked_for_so_many_nodes_in_a_second() {
     let scene = Scene::new().await;

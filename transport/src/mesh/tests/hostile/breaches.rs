@@ -20,9 +20,9 @@ pub(super) enum Act {
     Data(&'static [u8]),
     /// It says this on its bootstrap connection.
     Says(fn() -> Message),
-    /// A byte of what it says is changed on the way.
+    /// A byte of a message from it is changed on the way.
     Spoilt,
-    /// It writes frames for as long as they are taken.
+    /// It writes frames until the node takes no more.
     Overrun,
 }
 

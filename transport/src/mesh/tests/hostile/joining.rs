@@ -53,7 +53,7 @@ fn offer_with(change: impl FnOnce(&mut OfferMade)) -> Message {
     Message::Offer(made)
 }
 
-/// MS-1, MS-7: what is said out of turn.
+/// MS-1, MS-7: messages out of turn.
 #[tokio::test]
 async fn a_message_out_of_turn_is_garbage() {
     let scene = Scene::new().await;
@@ -84,7 +84,7 @@ async fn a_message_out_of_turn_is_garbage() {
     scene.end().await;
 }
 
-/// MS-7: a report about another link, or about what was never sent, changes nothing.
+/// MS-7: a report about another link, or about messages never sent, changes nothing.
 #[tokio::test]
 async fn a_lie_about_the_last_link_changes_nothing() {
     let mut scene = Scene::new().await;
@@ -148,7 +148,7 @@ async fn a_data_connection_that_lies_is_given_up_with_the_reason() {
     scene.end().await;
 }
 
-/// MS-16: neither its own addresses nor those that it gives as another node's.
+/// MS-16 holds for its own addresses and for addresses that it gives for another node.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_peer_has_no_address_dialled_at_which_no_node_can_be() {

@@ -184,7 +184,7 @@ impl Linked {
         Ok(())
     }
 
-    /// From now on what it seals is changed on the way.
+    /// Changes the bytes that it seals from now on, on their way.
     pub(in crate::mesh::tests) fn spoil(&self) {
         self.spoil.store(true, Ordering::SeqCst);
     }

@@ -17,16 +17,16 @@ const ASK: MessageForms = MessageForms { id: 1, layouts: &[2], replies: &[3] };
 const MAILBOXES: usize = limits::PENDING_ASKS_MAX / limits::MAILBOX_WINDOW_MESSAGES as usize;
 /// Bytes of the answer that it asks for.
 const REPLY_BYTES: u32 = 256 * 1024;
-/// The bytes of answers that the node may have made: as many as may wait, and one answer that each
-/// mailbox was making meanwhile, beside one that left.
+/// The bytes of answers that the node may have made: as many as may wait, one more answer per
+/// mailbox, made meanwhile, and one answer that left.
 const MADE_MAX: usize = limits::REPLY_BYTES_MAX + (MAILBOXES + 1) * REPLY_BYTES as usize;
 /// The most that the process may grow by.
 const GROWTH_KIB_MAX: u64 = 256 * 1024;
 /// Asks in one frame.
 const TOGETHER: usize = 64;
 
-/// A layer above whose mailboxes answer with as many bytes as they are asked for: one ask after the
-/// other, those of each peer apart, and none before there is room (MB-8).
+/// A layer above whose mailboxes answer an ask with the number of bytes it asks for. They answer
+/// the asks of one peer one after the other, and none before there is room (MB-8).
 struct Answering {
     events: UnboundedSender<PeerEvent>,
     /// Bytes of large answers that were made.
@@ -112,7 +112,7 @@ async fn answer(mut queue: mpsc::UnboundedReceiver<Delivery>, made: Arc<AtomicUs
     }
 }
 
-/// Asks for so many bytes, and waits for them.
+/// Asks for `bytes` bytes, and waits for them.
 async fn ask(remote: &RemoteSender, bytes: u32) {
     let mut waiter = Waiter::default();
     let mut archive = |_: u8, out: &mut AlignedVec<16>| {
@@ -125,8 +125,8 @@ async fn ask(remote: &RemoteSender, bytes: u32) {
     assert_eq!(reply.await.unwrap().len(), bytes as usize);
 }
 
-/// Opens as many asks as may be open on a link, leaving the node so many credits, and then one
-/// more. Gives what the link ended with.
+/// Opens as many asks as a link may have, leaving the node `credits` credits, and then one more.
+/// Returns the cause of the link's end.
 async fn withhold(credits: u32) -> LinkCause {
     let (sender, mut events) = mpsc::unbounded_channel();
     let made = Arc::new(AtomicUsize::new(0));
@@ -169,7 +169,7 @@ async fn withhold(credits: u32) -> LinkCause {
             ask(&remote, 100).await;
         }
     }
-    // A large answer, too: what waits for the other link takes nothing of this one's room.
+    // A large answer, too: answers that wait for the other link take none of this link's room.
     ask(&remote, 4 * REPLY_BYTES).await;
     let (made, after) = (made.load(Ordering::Relaxed), peak());
     println!(

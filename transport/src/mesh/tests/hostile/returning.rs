@@ -22,8 +22,8 @@ impl Scene {
         linked
     }
 
-    /// A new link on which so many messages are sent to a mailbox that takes nothing; gives what it
-    /// ended with. If the node takes them all, the peer closes it.
+    /// Sends `messages` messages over a new link to a mailbox that takes nothing. Returns the cause
+    /// of the link's end. If the node takes them all, the peer closes it.
     async fn fill(&mut self, run: u128, messages: usize) -> LinkCause {
         let expected = self.waiting() + messages;
         let mut linked = self.linked(run).await;
@@ -43,7 +43,7 @@ impl Scene {
         self.shared.stuck.lock().len()
     }
 
-    /// The mailbox's owner takes so many messages.
+    /// Takes `messages` messages, as the mailbox's owner.
     fn take(&self, messages: usize) {
         self.shared.stuck.lock().truncate(WINDOW - messages);
     }

@@ -35,7 +35,7 @@ impl Scene {
     }
 }
 
-/// PA-2: what belongs to an older link is not taken in, wherever it comes.
+/// PA-2: frames of an older link are not taken in, wherever they come.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn frames_of_an_older_link_are_never_handled() {

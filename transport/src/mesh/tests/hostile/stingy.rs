@@ -24,7 +24,7 @@ pub(super) struct Stingy {
     withheld: u32,
     reported: u32,
     sent: u32,
-    /// Frames that the node may be sent beyond those that it has not reported.
+    /// Frames that may be sent to the node beyond the ones that it has reported.
     ring: u32,
     consumed: u32,
     /// The places of the mailboxes that it opened, in the order of the answers.
@@ -57,7 +57,7 @@ impl Stingy {
         }
     }
 
-    /// From now on leaves the node so many credits at most.
+    /// Leaves the node at most `credits` credits from now on.
     pub(super) fn leave(&mut self, credits: u32) {
         self.withheld = RING - credits;
     }
@@ -107,7 +107,7 @@ impl Stingy {
     }
 }
 
-/// The record that completes so many sends of the node, whether their credits are given back or
+/// The record that completes `frames` sends of the node, whether it gives back their credits or
 /// not.
 fn acceptance(frames: u32) -> Vec<u8> {
     [&[2, 0, 0, 0][..], &frames.to_le_bytes()].concat()
@@ -127,7 +127,7 @@ async fn read(mut data: OwnedReadHalf, frames: mpsc::UnboundedSender<Vec<u8>>) {
     }
 }
 
-/// Sends heartbeats for as long as they are taken.
+/// Sends heartbeats until the node takes no more.
 async fn live(mut channel: Channel) {
     while channel.send(&Message::Heartbeat(Beat::Plain)).await.is_ok() {
         tokio::time::sleep(limits::HEARTBEAT_INTERVAL).await;

@@ -69,8 +69,8 @@ const SETTINGS: [Setting; 9] = [
     },
     // The last step is not a doubling.
     Setting { rings: [6, 4], ring_max: [9, 4], leaves: [true, false], ..SMALL },
-    // Without goodbyes, which rely on a driver that dispatches what it took before it sends: the
-    // answer that one asks for is whatever frame is sent next.
+    // Without goodbyes, which rely on a driver that dispatches frames it took before it sends: the
+    // answer that a goodbye asks for is whatever frame is sent next.
     Setting { slow: true, backlog: [[1, 0, 0, 0], [6, 0, 0, 0]], ..SMALL },
     // The values that a link chooses, on the smallest ring it may have.
     Setting {

@@ -17,7 +17,7 @@ pub(super) enum Fault {
     None,
     /// A ring grows whether or not its side may still say so.
     GrowsUntold,
-    /// The owner of a ring counts what it grew by and does not say so.
+    /// The owner of a ring counts its growth and does not say so.
     GrantLost,
     /// The peer takes a grant for one of twice as much.
     GrantTwice,
@@ -92,12 +92,12 @@ impl Side {
         }
     }
 
-    /// One that dispatches frames at any time after they arrived, if it is slow.
+    /// Returns a side that may dispatch frames at any time after they arrived, if it is slow.
     pub(super) fn dispatching(self, slow: bool) -> Self {
         Side { slow, ..self }
     }
 
-    /// One whose ring may grow, and that may leave.
+    /// Returns a side whose ring may grow, and that may leave.
     pub(super) fn growing(self, ring_max: u32, may_leave: bool, fault: Fault) -> Self {
         let goodbye = Goodbye { may_leave, ..self.goodbye };
         Side { ring_max, goodbye, fault, ..self }

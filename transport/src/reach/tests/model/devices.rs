@@ -29,11 +29,11 @@ pub(super) const STATES: [&str; 15] = [
 /// One side of a link: which link, and which side.
 pub(super) type Place = (usize, usize);
 
-/// What the model knows of all devices.
+/// The model's knowledge of all devices.
 #[derive(Default)]
 pub(super) struct Books {
     pub(super) chance: fastrand::Rng,
-    /// What is granted, by the number of its key.
+    /// The live grants, by the number of their key.
     pub(super) live: BTreeMap<u32, Live>,
     keys: u32,
     pub(super) halves: BTreeMap<(Place, u32), Arc<Mutex<Half>>>,
@@ -47,7 +47,7 @@ pub(super) struct Books {
     pub(super) ended: BTreeMap<(u64, u64), Instant>,
     /// Keys that were taken back from peers that did not let go in time.
     pub(super) taken_back: Vec<u32>,
-    /// The executor that was last granted what is atomic, of each memory.
+    /// The executor that was last granted the atomics, of each memory.
     last: BTreeMap<u64, Executor>,
     pub(super) faults: Vec<String>,
     /// How often each of the states was reached.

@@ -127,7 +127,7 @@ fn a_panic_while_a_share_is_registered_is_an_answer() {
         );
         assert_eq!(control.step(), "locked");
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
-        // Nothing holds the one that was not granted.
+        // Nothing holds the share that was not granted.
         first.end().await;
         drop(control);
     });
@@ -162,7 +162,7 @@ fn each_ask_has_its_answer_whenever_it_comes() {
     }
 }
 
-/// SM-3: a device that another executor works on keeps what is atomic until it is told to let go.
+/// SM-3: another executor, a device that keeps the atomics until it is told to let go.
 struct Busy(Executor, Mutex<Option<Holder>>);
 
 impl Grantee for Busy {
@@ -176,7 +176,7 @@ impl Grantee for Busy {
 }
 
 impl Busy {
-    /// Asks for what is atomic. Returns true if it may do it.
+    /// Asks for the atomics. Returns true if it may do them.
     fn asks(self: &Arc<Self>, shares: &Arc<Shares>, id: ShareId) -> bool {
         let (piece, holder) = shares.open_for(id, &self.0, &(self.clone() as _)).unwrap();
         if piece.is_elsewhere {
@@ -188,7 +188,7 @@ impl Busy {
     }
 }
 
-/// Returns what is said next, also by a thread of which the simulation does not know.
+/// Returns the next messages, even if a thread sends them that the simulation does not know.
 fn said(reach: &Arc<Reach>) -> Vec<Sharing> {
     loop {
         match reach.outgoing().now_or_never() {
@@ -198,16 +198,16 @@ fn said(reach: &Arc<Reach>) -> Vec<Sharing> {
     }
 }
 
-/// Returns true if the one grant that is said next is for what is atomic, too.
+/// Returns true if the next message, a grant, includes atomics.
 fn granted(reach: &Arc<Reach>) -> bool {
     let said = said(reach);
     let [Sharing::Granted { access, .. }] = said[..] else { panic!("{said:?}") };
     access.atomic
 }
 
-/// SM-3: a peer that was refused what is atomic has its turn, though another share of it takes a
-/// device longer than a turn is kept; also where its turn comes only then. Before, who had it got
-/// it back meanwhile.
+/// SM-3: a peer that was refused atomics has its turn, even if another share of it takes a device
+/// longer than a turn is kept, and even if its turn comes only then. Before, the first executor got
+/// them back.
 #[test]
 fn a_turn_waits_for_a_device_that_registers_another_share() {
     let pool = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
