@@ -44,7 +44,7 @@ loopback works. RINGPOST_ALSO_ACCEPT has a second one that others may dial with.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What a shutdown may take.
+/// How long a shutdown may take.
 const SHUTDOWN: Duration = Duration::from_secs(20);
 
 struct Arguments {
@@ -154,7 +154,7 @@ async fn live(arguments: Arguments) -> Result<(), BoxError> {
     end.send(()).map_err(|()| "the dead letters were not noted to the end")?;
     letters.await?;
     events.abort();
-    // A cancelled task is what was asked for.
+    // The task was aborted on purpose, so its `JoinError` means nothing.
     drop(events.await);
     diary.note(&Event::End);
     Ok(())
@@ -185,7 +185,7 @@ async fn obey(
     Ok(())
 }
 
-/// What the node uses now: what must not grow while others come and go.
+/// Reports the resources that the node uses now, which must not grow as other nodes come and go.
 fn usage(node: &Node, handled: u64) -> String {
     let snapshot = node.snapshot();
     let grown = snapshot.ring_growth_bytes;
@@ -199,7 +199,7 @@ fn usage(node: &Node, handled: u64) -> String {
     )
 }
 
-/// Stops the senders and waits for what they began.
+/// Stops the senders and waits until the sends that they began have ended.
 async fn still(quiet: &watch::Sender<bool>, senders: &mut JoinSet<()>) -> Result<(), BoxError> {
     quiet.send_replace(true);
     while let Some(ended) = senders.join_next().await {

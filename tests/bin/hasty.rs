@@ -1,7 +1,7 @@
 //! A program whose `main` returns without a shutdown: `hasty THREADS COUNT BYTES SEED`. It tells
-//! the notary of `beta` so many notes of so many bytes, on a runtime of so many threads: with 1
-//! all runs on the one of `main`. It prints `linked` and begins when a line comes on its standard
-//! input.
+//! the notary of `beta` COUNT notes of BYTES bytes each, on a runtime of THREADS threads: with 1,
+//! everything runs on the thread of `main`. It prints `linked` and begins when a line comes on its
+//! standard input.
 
 use std::error::Error;
 use std::io::{stderr, stdin};

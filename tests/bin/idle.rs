@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 /// Nodes in one process: each has a thread, and two open files for its link.
 const NODES_MAX: usize = 50;
-/// Time in which what came with the links is over.
+/// How long the traffic of new links may last before anything is counted.
 const SETTLED: Duration = Duration::from_secs(5);
 /// Time over which frames and wake-ups are counted.
 const COUNTED: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Is so many nodes until the standard input ends.
+/// Runs `count` nodes until the standard input ends.
 async fn be_peers(seed: &str, first: &str, count: &str) -> Result<(), BoxError> {
     let (first, count): (usize, usize) = (first.parse()?, count.parse()?);
     let mut nodes = Vec::new();
@@ -54,7 +54,7 @@ async fn be_peers(seed: &str, first: &str, count: &str) -> Result<(), BoxError> 
     Ok(())
 }
 
-/// Measures for each of these numbers of peers what those add that the one before did not have.
+/// Measures, for each step to a larger number of peers, what each added peer costs.
 async fn measure(numbers: &[usize]) -> Result<(), BoxError> {
     let node = NodeBuilder::from_env()?.name("hub").listen("127.0.0.1:0").start().await?;
     let address = node.addresses().first().cloned().ok_or("the node listens nowhere")?;

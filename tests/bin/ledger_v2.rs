@@ -26,7 +26,7 @@ struct Ledger;
 
 #[handlers]
 impl Ledger {
-    /// Read where it arrived, or, of a first build's deposit, where it was archived anew.
+    /// Views the deposit where it arrived; a deposit of the first build is archived again first.
     #[handler]
     fn deposit(&mut self, msg: View<Deposit>) -> Receipt {
         let (number, memo) = (msg.number.to_native(), msg.memo.to_string());

@@ -6,7 +6,7 @@
 //!
 //! - `ask PATH BYTES`: asks a counter
 //! - `tell PATH BYTES COUNT`: tells a counter, and waits for what becomes of each tell
-//! - `lend PATH`: asks a counter on and on, what is large enough to be lent
+//! - `lend PATH`: asks a counter again and again, with texts large enough to be lent
 //! - `unlend PATH`: the same, and gives each ask up soon
 //! - `block`: holds all threads
 //! - `look PATH`: looks a counter up

@@ -155,7 +155,7 @@ fn mutants(names: &[&str]) -> ExitCode {
     use ringpost_tests::sim::first_failure;
     use ringpost_transport::mutants::{ALL, Mutant, plant};
 
-    // What the bugs make panic is expected, and told in one line.
+    // The planted bugs cause panics on purpose; each bug is reported in one line instead.
     std::panic::set_hook(Box::new(|_| {}));
     // Seeds tried for each planted bug before it counts as not caught.
     let rounds: [(&str, Scenario, Range<u64>); 6] = [

@@ -1,5 +1,4 @@
-//! Processes that write down histories, under the control of a test, and the judgement of what they
-//! wrote.
+//! Starts and controls processes that write histories, and judges their logs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +17,7 @@ use crate::process::{program, send_signal, within};
 
 /// Between two looks at a log that another process writes.
 const LOOK: Duration = Duration::from_millis(20);
-/// What all nodes of a test know.
+/// The secret that all nodes of a test share.
 pub(crate) const SECRET: &str = "a secret of the tests, at least 32 bytes long";
 
 /// The logs of one test, in a folder of its own, which is kept when the test fails.
@@ -58,7 +57,7 @@ impl Archive {
     }
 }
 
-/// What a correspondent is started with.
+/// The arguments of a correspondent.
 #[derive(Clone, Copy)]
 pub(crate) struct Start<'a> {
     pub(crate) name: &'a str,
@@ -69,7 +68,7 @@ pub(crate) struct Start<'a> {
     pub(crate) options: &'a [&'a str],
     /// The words of a command that becomes the program, under the same process id: where it lives.
     pub(crate) through: &'a [&'a str],
-    /// The secret that it uses, and one that it accepts besides.
+    /// Its secret, and another secret that it also accepts.
     pub(crate) secrets: (&'a str, Option<&'a str>),
 }
 
@@ -139,7 +138,7 @@ impl Correspondent {
         self.obeys("quiet\n", "quiet").await;
     }
 
-    /// What it says that it uses, by name, and what the system says.
+    /// Returns the resources that it reports and the system's figures for its process, by name.
     pub(crate) async fn usage(&mut self) -> BTreeMap<String, u64> {
         self.commands.write_all(b"usage\n").await.unwrap();
         let line = within(self.answers.next_line()).await.unwrap().unwrap();
@@ -178,7 +177,7 @@ impl Correspondent {
         self.writes_often(start, 1).await;
     }
 
-    /// Waits until its log has at least so many of them.
+    /// Waits until its log has at least `count` lines that start like this.
     pub(crate) async fn writes_often(&self, start: &str, count: usize) {
         within(async {
             while self.count(start) < count {

@@ -1,4 +1,4 @@
-//! A program that ends without a shutdown: what it told arrives, or it says what did not.
+//! A program that ends without a shutdown: its messages arrive, or it reports how many did not.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::process::{PATIENCE, Process, event, log, program, within};
 /// Ten million bytes.
 const NOTES: (u64, usize) = (1_000, 10_000);
 
-/// Starts a program that is linked to `beta`, and tells it nothing before it is [let go](go).
+/// Starts a program that is linked to `beta` and sends nothing until it is [let go](go).
 async fn start(threads: usize, (count, bytes): (u64, usize), beta: &str) -> Child {
     let mut child = Command::new(program("hasty", env!("CARGO_BIN_EXE_hasty")))
         .args([threads.to_string(), count.to_string(), bytes.to_string(), beta.to_owned()])
@@ -29,8 +29,8 @@ async fn start(threads: usize, (count, bytes): (u64, usize), beta: &str) -> Chil
     child
 }
 
-/// Has it tell and return from `main`. Returns what it says that did not arrive: messages that were
-/// not sent, and messages of which it does not know.
+/// Starts its tells and waits until its `main` has returned. Returns the losses that it reports:
+/// messages that were not sent, and messages with an unknown fate.
 async fn go(mut child: Child) -> Option<(u64, u64)> {
     child.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
     let mut errors = String::new();
@@ -57,7 +57,7 @@ fn strip(text: &str) -> String {
     parts.fold(first, |plain, part| plain + part.split_once('m').map_or(part, |(_, rest)| rest))
 }
 
-/// Returns how many of the notes arrived, and what the sender says that did not.
+/// Returns how many of the notes arrived, and the losses that the sender reports.
 async fn told(threads: usize) -> (u64, Option<(u64, u64)>) {
     log();
     let beta = Node::builder("beta").listen("127.0.0.1:0").start().await.unwrap();

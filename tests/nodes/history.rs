@@ -1,6 +1,6 @@
 //! Histories of processes that are killed, stopped and cut off from each other: whatever happens,
-//! what they wrote down breaks no rule of the judge. (Real time passes: the scenarios of a test run
-//! at the same time.)
+//! their logs break no rule of the judge. (Real time passes: the scenarios of a test run at the
+//! same time.)
 
 use std::io::Write;
 
@@ -73,7 +73,7 @@ async fn sender_killed() {
     alpha.kill().await;
     let handled = beta.handled();
     let again = Correspondent::start(&archive, start("alpha", 2, &options)).await;
-    // More than what was on its way.
+    // Many more than the messages that were on their way.
     beta.handles(handled + 3 * SOME).await;
     end_both(again, beta).await;
     let verdict = archive.judge();
@@ -137,11 +137,11 @@ async fn pair(archive: &Archive, down: &str) -> (Correspondent, Correspondent) {
     (alpha, beta)
 }
 
-/// Two that send to each other; nothing comes through from `sides` until one of the two remarks it;
-/// then they go on.
+/// Two nodes send to each other; the packets of `sides` are dropped until both have logged
+/// `remark`; then they go on.
 async fn cut(test: &str, sides: &[usize], remark: &str, down: &str) {
     let archive = Archive::new(test);
-    // Deleted after the processes have ended, also when this panics.
+    // Deleted after the processes have ended, even if this panics.
     let wire = Wire::new().unwrap();
     let listen = ADDRESSES.map(|address| format!("{address}:7700"));
     let through = [0, 1].map(|side| ["ip", "netns", "exec", wire.host(side)]);
@@ -167,7 +167,7 @@ async fn cut(test: &str, sides: &[usize], remark: &str, down: &str) {
     assert_eq!(archive.judge().killed, 0);
 }
 
-/// Both handle more than what may have been on its way.
+/// Waits until both have handled more messages than may have been on their way.
 async fn go_on(alpha: &mut Correspondent, beta: &mut Correspondent) {
     let handled = (alpha.handled(), beta.handled());
     tokio::join!(alpha.handles(handled.0 + 3 * SOME), beta.handles(handled.1 + 3 * SOME));

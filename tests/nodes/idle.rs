@@ -1,4 +1,4 @@
-//! What an idle node takes of a processor.
+//! The processor time and the wake-ups of an idle node.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const RUNS_MAX: u128 = 100;
 /// Long enough for several heartbeats.
 const COUNTED: Duration = Duration::from_secs(4);
 
-/// PO-1: also with links that spin, after they have.
+/// PO-1: even with links that spin, once they stop spinning.
 #[tokio::test]
 async fn an_idle_node_sleeps_with_each_profile() {
     let spinning = ["default-latency", "current_thread-latency", "default-pinned"];

@@ -37,7 +37,7 @@ async fn a_thousand_pending_asks_end_with_a_cause_when_their_peer_is_killed() {
     alpha.shutdown(PATIENCE).await;
 }
 
-/// Tells another actor as often as it is asked to.
+/// Tells another actor as often as its caller says.
 #[actor]
 struct Herald {
     to: ActorRef<Counter>,
@@ -78,7 +78,7 @@ async fn an_actor_that_tells_a_dead_node_a_thousand_times_is_done_in_a_second() 
             && cause.contains("its connection was closed, and its host refuses another one")
     };
     assert!(causes.iter().all(said), "{:?}", causes.first());
-    // So does all else, and the time-out of an ask is not waited for.
+    // Other calls fail as fast: the timeout of an ask is not waited for.
     let asked = counter.echo("there".into()).await.unwrap_err();
     assert!(matches!(&asked.cause, AskCause::NotSent(Cause::NodeUnreachable(_))), "{asked}");
     let why = alpha.actor::<Counter>("beta/mute0").await.unwrap_err();
@@ -87,7 +87,7 @@ async fn an_actor_that_tells_a_dead_node_a_thousand_times_is_done_in_a_second() 
     let tried = counter.try_tell(count("late")).unwrap_err();
     assert!(matches!(tried.cause, Cause::NodeUnreachable(_)), "{tried}");
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    // What waits goes there when the node is back.
+    // Calls that wait reach the node when it is back.
     let path = "beta/counter".to_owned();
     let (node, waits) = (alpha.clone(), counter.clone());
     let found = tokio::spawn(async move { node.when_named::<Counter>(&path).await });

@@ -73,7 +73,7 @@ async fn an_address_that_leads_nowhere_is_named() {
     let nowhere = [format!("{NAME}:7700"), dead.clone()];
     let unknown = format!("{NAME}:7700: cannot connect: the name `{NAME}` ");
     let refused = format!("{dead}: cannot connect: ");
-    // As seeds, both; as what another node advertises, the one that was tried last.
+    // The error names each seed, but of advertised addresses only the last one tried.
     let alpha = node("alpha", "127.0.0.1:0", &[], &nowhere).await;
     let why = within(alpha.actor::<Counter>("beta/counter")).await.unwrap_err().to_string();
     assert!(why.contains(&unknown) && why.contains(&refused), "{why}");
@@ -87,7 +87,7 @@ async fn an_address_that_leads_nowhere_is_named() {
 }
 
 /// A seed's name is unknown at first, then it has a dead address and a good one, and then its node
-/// starts again at a third. Nobody dials but who has the seed.
+/// starts again at a third. Only the node with the seed dials.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_looked_up_at_each_dial_and_each_of_its_addresses_is_tried() {

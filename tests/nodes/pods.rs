@@ -80,7 +80,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for number in 1..=self.made.load(Ordering::Relaxed) {
-            // One that was never made cannot be deleted.
+            // Fails for a namespace that was never made.
             drop(ip(&["netns", "del", &Network::namespace(number)]));
         }
         drop(ip(&["netns", "del", &self.switch]));

@@ -71,7 +71,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Spawns a stack that takes what comes.
+    /// Spawns a stack that handles messages at once.
     pub(crate) async fn free(node: &Node, name: &str) -> Self {
         let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::<Notify>::default());
         let stack = Stack { gate: gate.clone(), begun: begun.clone(), numbers: Vec::new() };
@@ -86,20 +86,20 @@ impl Held {
         held
     }
 
-    /// Lets it go on.
+    /// Ends one `hold`.
     pub(crate) fn release(&self) {
         self.gate.add_permits(1);
     }
 }
 
-/// Returns what waits in the mailbox of the actor `name` of this node, from other nodes.
+/// Returns how many messages of other nodes wait in the mailbox of the actor `name` of this node.
 pub(crate) fn waiting(node: &Node, name: &str) -> usize {
     let actors = node.snapshot().actors;
     let actor = actors.iter().find(|actor| actor.address.name() == Some(name));
     actor.expect("it lives here").mailbox.remote
 }
 
-/// Returns a load of so many bytes.
+/// Returns a load of `bytes` bytes.
 pub(crate) fn load(number: u64, bytes: usize) -> Load {
     Load { number, bytes: vec![0; bytes] }
 }

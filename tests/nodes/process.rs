@@ -56,7 +56,7 @@ pub(crate) async fn unanswered_asks(
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) address: String,
-    /// Its warnings: far less than what a pipe holds, so that nobody has to read them.
+    /// Its warnings: far less than a pipe holds, so that a test need not read them.
     warnings: Lines<BufReader<ChildStderr>>,
 }
 
@@ -94,7 +94,7 @@ impl Process {
         panic!("it ended without a warning of `{text}`");
     }
 
-    /// Returns what it says until a line contains `text`.
+    /// Returns the lines that it logs, up to the first that contains `text`.
     pub(crate) async fn says_until(&mut self, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
         while !lines.last().is_some_and(|line: &String| line.contains(text)) {
@@ -171,8 +171,8 @@ impl Process {
     }
 }
 
-/// What `RUST_LOG` asks for, of all nodes of this process, goes to standard error; a planted bug
-/// that the environment names is switched on.
+/// Logs all nodes of this process to standard error, as `RUST_LOG` says, and switches on the
+/// planted bug that the environment names.
 pub(crate) fn log() {
     plant_named();
     let filter = EnvFilter::from_default_env();

@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::process::{PATIENCE, Process, linked, within};
 
-/// What a node of protocol version 9 alone sends first.
+/// The first bytes of a node that speaks only protocol version 9.
 pub(crate) const VERSION_NINE: &[u8; 14] = b"RINGPOST\x01\x01\0\0\x09\x09";
 
-/// A node that cannot link with what is at `seeds`.
+/// Starts a node that cannot link with the peers at `seeds`.
 async fn stranger(name: &str, seeds: &[&str], secret: Option<&str>) -> Node {
     let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
     let mut builder =
@@ -24,7 +24,7 @@ async fn stranger(name: &str, seeds: &[&str], secret: Option<&str>) -> Node {
     builder.start().await.unwrap()
 }
 
-/// Why an actor is not found from `node`; the node is shut down.
+/// Returns why `node` does not find an actor, and shuts the node down.
 async fn why(node: Node, path: &str) -> String {
     let why = within(node.actor::<Counter>(path)).await.unwrap_err().to_string();
     assert!(node.linked().is_empty());
@@ -32,7 +32,7 @@ async fn why(node: Node, path: &str) -> String {
     why
 }
 
-/// A node without a fault is served, as if nothing had happened.
+/// Checks that a node without a fault is served as if nothing had happened.
 async fn lives_on(process: Process, name: &str) {
     let node = linked("zeta", &[&process], Duration::from_secs(8)).await;
     let counter = node.actor::<Counter>(&format!("{name}/counter")).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_name_that_is_taken_is_refused_and_the_first_stays_linked() {
     let counter = first.actor::<Counter>("alpha/counter").await.unwrap();
     let mut events = first.events();
     let cause = "another live node has the same name: give each node its own";
-    // Of a third node's name, and of the seed's own.
+    // First the name of a third node, then the name of the seed.
     for (name, looked_up) in [("beta", "alpha/counter"), ("alpha", "beta/counter")] {
         let second = stranger(name, &[&alpha.address], None).await;
         alpha.warned(cause).await;

@@ -1,5 +1,5 @@
-//! A relay in the way of a node's dials: it can swallow data connections, cut what it carries, and
-//! be slow.
+//! A relay between a node and the address that it dials: it can swallow data connections, cut
+//! connections, and be slow.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 /// Where the preface of a connection says its kind, and how it says that it is a data connection.
 const KIND: (usize, u8) = (9, 2);
 
-/// What is done to the connections.
+/// The treatment of the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// They are carried.
@@ -61,7 +61,7 @@ impl Relay {
         Relay { address, orders, _tasks: tasks }
     }
 
-    /// Does something to the connections.
+    /// Changes the treatment of the connections.
     pub(crate) fn order(&self, order: Order) {
         self.orders.send_replace(order);
     }
@@ -97,7 +97,7 @@ async fn carry(
     let (mut near_reads, mut near_writes) = near.split();
     let (mut far_reads, mut far_writes) = far.split();
     let order = tokio::select! {
-        // Each way by itself: what one side said last is carried, also when it does not listen.
+        // The directions end apart: a side that no longer reads may still send.
         _ = async {
             tokio::join!(
                 one_way(&mut near_reads, &mut far_writes, rate),
@@ -113,7 +113,7 @@ async fn carry(
     Ok(())
 }
 
-/// Carries what comes from one to the other, until either has an end.
+/// Copies bytes from one to the other, until either ends.
 async fn one_way(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),

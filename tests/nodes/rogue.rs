@@ -22,7 +22,7 @@ const GUESSES: u64 = 1_000;
 const BYTES: u64 = 8 * WORDS as u64;
 const NOT_SHARED: [AccessError; 4] = [const { AccessError::NotShared }; 4];
 
-/// The layer above of a node that has no mailbox: notes how its links came and went.
+/// A host without mailboxes: notes the events of its links.
 #[derive(Default)]
 struct Nothing(Mutex<Vec<PeerEvent>>);
 
@@ -68,7 +68,7 @@ fn share_of(region: &RemoteRegion<u64>, owner: &NodeId) -> ShareId {
     ShareId(u128::from_le_bytes(bytes[at..at + 16].try_into().unwrap()))
 }
 
-/// Tries all that can be done to memory; returns what each ended with.
+/// Tries every kind of access to memory; returns the error of each.
 async fn attack(rogue: &Endpoint, owner: &NodeId, share: ShareId, at: u64) -> [AccessError; 4] {
     let memory = rogue.shared_memory(owner, share);
     let mut read = [0xaa; 8];
@@ -82,9 +82,9 @@ async fn attack(rogue: &Endpoint, owner: &NodeId, share: ShareId, at: u64) -> [A
     ended
 }
 
-/// A thousand guesses, all that lies beyond a share, what it does not allow, and a share that has
-/// ended, by a node that knows the secret and names what it likes: nothing is read or written, and
-/// the links of others and its own go on. Memory that it asks for it gets within its quota.
+/// A member of the cluster names memory that it was not given: a thousand guessed shares, places
+/// beyond a share, accesses that a share does not allow, and a share that has ended. Nothing is
+/// read or written, and no link is lost. Memory is allocated within a quota.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rogue_reaches_nothing_that_it_was_not_given() {
@@ -99,7 +99,7 @@ async fn a_rogue_reaches_nothing_that_it_was_not_given() {
 
     let (whole_id, shown_id) = (share_of(&whole, &run), share_of(&shown, &run));
     for guess in 0..GUESSES {
-        // Next to a number that is one, and anywhere.
+        // One bit off a valid number, and anywhere.
         let near = whole_id.0 ^ 1 << (guess % 128);
         let share = if guess % 2 == 0 { near } else { fastrand::u128(..) };
         let memory = rogue.shared_memory(&run, ShareId(share));

@@ -11,7 +11,7 @@ const NEW_SECRET: &str = "another secret of the tests, as long as the first";
 /// Messages that a node handles between two restarts.
 const SOME: u64 = 200;
 
-/// What a node uses, and what it accepts besides.
+/// The secret that a node uses, and another secret that it accepts.
 type Secrets = (&'static str, Option<&'static str>);
 
 /// How a node ends before it is started again.
@@ -115,8 +115,8 @@ impl Cluster {
         }
     }
 
-    /// Waits until messages of each node's run have come to each other one's, by the references
-    /// that the senders had from the beginning.
+    /// Waits until each node has handled messages of the current run of each other node, sent by
+    /// the references that the senders had from the beginning.
     pub(crate) async fn all_hear_each_other(&mut self) {
         for (number, node) in self.nodes.iter().enumerate() {
             for other in others(number) {
@@ -131,7 +131,7 @@ impl Cluster {
         join_all(more).await;
     }
 
-    /// Ends all, and judges what they wrote.
+    /// Ends all nodes, and judges their logs.
     pub(crate) async fn judge(mut self, killed: u64) {
         join_all(self.nodes.iter_mut().map(Correspondent::falls_quiet)).await;
         join_all(self.nodes.into_iter().map(Correspondent::end)).await;

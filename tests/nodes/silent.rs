@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::process::{PATIENCE, Process, linked, within};
 
 const CONNECTIONS: usize = 200;
-/// Those that are kept: for the others there was no room.
+/// Connections that are kept; there was no room for the others.
 const KEPT: usize = limits::UNPROVEN_CONNECTIONS_MAX;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +31,7 @@ async fn silent_connections_give_way_to_newer_ones_and_to_real_peers() {
     }
     let newest = silent.last_mut().unwrap();
     let waits = newest.read(&mut [0]).now_or_never().is_none();
-    // On a machine so busy that it took longer the newest has had its time, too.
+    // On a very busy machine even the newest may have timed out by now.
     let is_late = began.elapsed() >= limits::HANDSHAKE_TIMEOUT;
     assert!(waits || is_late, "the oldest give way");
     // With all places taken, a node still gets in.

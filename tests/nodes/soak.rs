@@ -1,21 +1,21 @@
-//! A node that lives through all that may happen to the others: at the end it uses what it used at
-//! the beginning. Each kind of fault comes twice, or for as long as it is told: `tests/run soak`.
+//! A node that outlives all faults of its peers: at the end it uses no more than at the beginning.
+//! Each kind of fault comes twice, or more often if a time is given: `tests/run soak`.
 //!
-//! Three partners are killed, stopped, cut off and started again, by a seed. Each fault is waited
-//! out: then all are linked, and what the survivor uses is compared with what it used when each
-//! kind of fault had been there once. It goes on working meanwhile, so each number is the smallest
+//! Three partners are killed, stopped, cut off and started again, by a seed. After each fault the
+//! test waits until all are linked. At the end the survivor's usage is compared with its usage
+//! after the first fault of each kind. It goes on working meanwhile, so each number is the smallest
 //! of some looks:
 //!
 //! - open files, tasks, leased receive slots: no more than before. Three links have the same files
 //!   and tasks, whatever happened before.
-//! - threads: [`THREADS_MAX`] more: the runtime keeps those that read the commands for a while.
-//! - allocated bytes, without those by which rings have grown: [`ALLOCATED_MAX`] more, for what is
-//!   on its way at any moment; less than the memory of three links.
-//! - resident memory: [`RESIDENT_MAX`] more, for what the allocator keeps in pieces, and what rings
-//!   have grown by; less than the links that are lost in a minute.
+//! - threads: [`THREADS_MAX`] more: the runtime keeps threads that read commands for a while.
+//! - allocated bytes, without the growth of rings: [`ALLOCATED_MAX`] more, for messages that are on
+//!   their way at any moment; less than the memory of three links.
+//! - resident memory: [`RESIDENT_MAX`] more, for fragments that the allocator keeps, and the growth
+//!   of rings; less than the links that are lost in a minute.
 //!
-//! After a cut a burst of messages may have a ring grow, which stays so while its link lives. When
-//! the links have ended, nothing of it is left.
+//! After a cut a burst of messages may make a ring grow, which then keeps its size while its link
+//! lives. When the links have ended, no growth is left.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -39,7 +39,7 @@ const RESIDENT_MAX: u64 = 8 * 1024 * 1024;
 /// How many more threads there may be.
 const THREADS_MAX: u64 = 2;
 
-/// What may happen to a partner.
+/// A fault that the nodes have to survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// `kill -9`, and another run.
@@ -65,7 +65,7 @@ struct Soak {
     survivor: Option<Correspondent>,
     partners: Vec<Correspondent>,
     began: Instant,
-    /// Somebody waits for minutes and wants to see something.
+    /// Progress is printed past the test's capture, since the run takes minutes.
     loud: bool,
 }
 
@@ -180,7 +180,7 @@ impl Soak {
         self.survivor.as_mut().expect("it lives to the end")
     }
 
-    /// One fault, until all is well again.
+    /// Causes one fault, and waits until all is well again.
     async fn suffer(&mut self, fault: Fault) {
         let number = self.rng.usize(0..NAMES.len());
         let time = Duration::from_millis(self.rng.u64(0..FAULT_MILLIS_MAX));
@@ -230,7 +230,7 @@ impl Soak {
         }
     }
 
-    /// What the survivor uses with all its links, the smallest of some looks.
+    /// Returns the survivor's usage with all its links: of each number the smallest of some looks.
     async fn usage(&mut self) -> BTreeMap<String, u64> {
         let (mut least, mut looks) = (BTreeMap::new(), 0);
         while looks < LOOKS {
@@ -247,7 +247,7 @@ impl Soak {
                 looks += 1;
             }
         }
-        // They only ever grow, or only say that all is well.
+        // Not resources: `handled` only grows, and `links` was checked above.
         least.retain(|what: &String, _| !["handled", "links"].contains(&what.as_str()));
         least
     }
@@ -260,7 +260,7 @@ impl Soak {
         }
     }
 
-    /// Ends all, and judges what they wrote.
+    /// Ends all nodes, and judges their logs.
     async fn judge(mut self) {
         let mut survivor = self.survivor.take().expect("it lives to the end");
         survivor.falls_quiet().await;

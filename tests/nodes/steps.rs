@@ -1,5 +1,5 @@
-//! `kill -9` at every step of the protocol: those that are left go on, what waited for the process
-//! that died ends, and its name works again.
+//! `kill -9` at every step of the protocol: the surviving nodes go on, calls that wait for the dead
+//! process end, and its name works again.
 
 mod plan;
 mod stage;
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 48;
 async fn a_process_that_is_killed_at_any_step_of_the_protocol_hurts_nobody_else() {
     log();
     let started = Instant::now();
-    // For a look at some steps alone: the beginning of their names.
+    // Only steps whose names begin with this, if it is set.
     let only = std::env::var("RINGPOST_STEPS").unwrap_or_default();
     let wanted = |run: &Run| format!("{:?}", run.step).starts_with(&only);
     let runs: Vec<Run> = runs().into_iter().filter(wanted).collect();
@@ -40,7 +40,7 @@ async fn a_process_that_is_killed_at_any_step_of_the_protocol_hurts_nobody_else(
             (number, one(run, format!("127.0.1.{}", number + 1)).await)
         });
     }
-    // One that fails says why, and the others are seen all the same.
+    // A run that fails says why, and the other runs are still reported.
     let mut lines = BTreeMap::new();
     while let Some(ended) = tasks.join_next().await {
         lines.extend(ended.ok());
@@ -53,7 +53,7 @@ async fn a_process_that_is_killed_at_any_step_of_the_protocol_hurts_nobody_else(
     assert!(!only.is_empty() || steps.len() == ALL.len(), "a step has no run");
 }
 
-/// Has one process die, and says what came of it.
+/// Kills one process at a step, and reports the outcome for the others.
 async fn one(run: Run, host: String) -> String {
     let Run { step, nth, side, rank, work } = run;
     let role = format!("{side:?} {rank:?} {work:?}").to_lowercase();
@@ -62,7 +62,7 @@ async fn one(run: Run, host: String) -> String {
     let status = tokio::time::timeout(crate::process::PATIENCE, stage.mortal.child.wait()).await;
     let status = status.unwrap_or_else(|_| panic!("{what}: it does not come there")).unwrap();
     assert_eq!(status.signal(), Some(9), "{what}: it did not come there, time {nth}: {status}");
-    // Nobody has taken its place yet: all asks end with an error.
+    // Its name has not been taken again yet: all asks end with an error.
     let asks = stage.asks_end(&what).await;
     let answers = stage.go_on().await;
     let mortal = stage.restart().await;
@@ -86,22 +86,22 @@ const LENDING: [Step; 7] = [
     Step::FetchedSent,
     Step::FetchedReceived,
 ];
-/// At which time a node dies there: others were lent and handled before.
+/// Which occurrence of the step kills a node: others were lent and handled before.
 const TIME: u32 = 12;
 /// Messages that each node handles after a death, more than were on their way.
 const SOME: u64 = 600;
 
-/// Tells and asks that are lent have the order and the fates that all have.
+/// Lent tells and asks have the same order and the same fates as all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_of_nodes_that_are_killed_at_steps_of_lending_break_no_rule() {
     join_all(LENDING.map(killed_while_it_lends)).await;
 }
 
-/// Two lend each other what is large of their tells and asks, until one dies at a step.
+/// Two nodes lend each other their large tells and asks, until one dies at a step.
 async fn killed_while_it_lends(step: Step) {
     let archive = Archive::new(&format!("lending-{step:?}"));
     let stop = format!("RINGPOST_STOP_AT={step:?}:{TIME}");
-    // From this size on are those that are larger than a frame.
+    // From this size on, messages that are larger than a frame are lent.
     let lend = ["--lend", "10000", "--to"];
     let start = async |name, run, options: &[&str], through: &[&str]| {
         let (options, secrets) = ([&lend, options].concat(), (SECRET, None));

@@ -1,5 +1,5 @@
 //! A cluster of three that is upgraded node by node, from a program that was built from one source
-//! to one that was built from another, in which messages gained fields.
+//! to a program built from another source, in which messages gained fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::correspondent::own_address;
 use crate::process::{program, within};
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
-/// Deposits of each node to each other one that are waited for between two restarts.
+/// Deposits that each node has to take from each other node between two restarts.
 const SOME: u64 = 100;
 
-/// What all nodes said, in the order it was read, each line behind the name of its node.
+/// The output of all nodes, in the order it was read, each line with the name of its node.
 #[derive(Default)]
 struct Said {
     lines: Mutex<Vec<(&'static str, String)>>,
@@ -27,14 +27,14 @@ struct Said {
 }
 
 impl Said {
-    /// Returns how many deposits of a run of a node another one took.
+    /// Returns how many deposits of the run `from` the node `by` took.
     fn taken(&self, by: &str, from: &str) -> u64 {
         let took = format!("took {from} ");
         let lines = self.lines.lock();
         lines.iter().filter(|(node, line)| *node == by && line.starts_with(&took)).count() as u64
     }
 
-    /// Waits until each node took some of each other one's run.
+    /// Waits until each node took [`SOME`] more deposits of each other node's run.
     async fn all_took_some(&self, runs: &[String; 3]) {
         let before: Vec<u64> = pairs(runs).map(|(by, from)| self.taken(by, from)).collect();
         self.until(|| {
@@ -44,7 +44,7 @@ impl Said {
         .await;
     }
 
-    /// Waits until so many senders have ended.
+    /// Waits until `senders` senders have ended.
     async fn ended(&self, senders: usize) {
         let has_ended = |(_, line): &&(_, String)| line.starts_with("ended ");
         self.until(|| self.lines.lock().iter().filter(has_ended).count() == senders).await;
@@ -64,7 +64,7 @@ impl Said {
     }
 }
 
-/// Each node beside the run of each other one.
+/// Returns each node with the run of each other node.
 fn pairs(runs: &[String; 3]) -> impl Iterator<Item = (&'static str, &str)> {
     let others = |by: &'static str| {
         let of_others = runs.iter().filter(move |run| !run.starts_with(by));
@@ -102,12 +102,12 @@ impl Ledger {
         Ledger { child, reader }
     }
 
-    /// Has it send no more.
+    /// Stops its senders.
     async fn falls_quiet(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"\n").await.unwrap();
     }
 
-    /// Closes its standard input, waits for its end, and reads what it said to the end.
+    /// Closes its standard input, waits for its end, and reads the rest of its output.
     async fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(within(self.child.wait()).await.unwrap().success());
@@ -133,7 +133,7 @@ async fn a_cluster_is_upgraded_node_by_node_to_messages_with_more_fields_and_not
         nodes.insert(number, start(&new, number, 2));
         said.all_took_some(&runs).await;
     }
-    // Their last deposits wait for receipts, which each other one gives until then.
+    // Their last deposits wait for receipts, which the other nodes still give.
     for node in &mut nodes {
         node.falls_quiet().await;
     }
@@ -143,8 +143,8 @@ async fn a_cluster_is_upgraded_node_by_node_to_messages_with_more_fields_and_not
     judge(&lines);
 }
 
-/// Each deposit that was sent was taken, with the fields that both builds knew; and nothing but the
-/// restarts made one fail.
+/// Checks that each deposit that was sent was taken, with the fields that both builds knew, and
+/// that only the restarts made any fail.
 fn judge(lines: &[(&str, String)]) {
     let mut taken: BTreeMap<(&str, &str), BTreeSet<u64>> = BTreeMap::new();
     let mut forms = BTreeMap::<(&str, &str), u64>::new();

@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 use crate::process::{PATIENCE, Process, linked, within};
 
 const USERS: u64 = 3;
-/// The one that is killed.
+/// The user that is killed.
 const MORTAL: u64 = 2;
-/// Operations of all users that are counted, and those of one turn of a user.
+/// Operations of all users that are counted, and operations in one turn of a user.
 const OPERATIONS: u64 = 100_000;
 const TURN: u64 = 1_000;
-/// Turns of the users that live. The mortal one does half as many, and is killed in the next one,
+/// Turns of the users that live. The mortal user does half as many, and is killed in its next turn,
 /// which has no end.
 const TURNS: u64 = 2 * OPERATIONS.div_ceil((2 * USERS - 1) * TURN);
 const ENDLESS: u64 = u64::MAX;
@@ -27,7 +27,7 @@ struct Scene {
     users: Vec<Option<Process>>,
 }
 
-/// Turns under way: the user, and what it did.
+/// Turns under way: the user, and the account of its operations.
 type Turns = JoinSet<(u64, Result<Account, BoxError>)>;
 
 impl Scene {
@@ -59,7 +59,7 @@ impl Scene {
         (vault, shared)
     }
 
-    /// Has a user work a turn of so many operations.
+    /// Begins a turn of `count` operations of a user.
     fn begin(
         &self,
         turns: &mut Turns,
@@ -78,7 +78,7 @@ impl Scene {
         });
     }
 
-    /// Has the users that live work until they cannot any more, and returns when each has begun.
+    /// Begins endless turns of the users that live, and returns when each has done something.
     async fn begin_endless(&self, vault: &ActorRef<Vault>, region: &RemoteRegion<u64>) -> Turns {
         let mut turns = JoinSet::new();
         let before = words(vault).await;
@@ -102,7 +102,7 @@ async fn counted(vault: &ActorRef<Vault>, user: u64, before: [u64; 3]) {
 }
 
 /// Waits for turns that end because the memory cannot be reached any more, each with an error that
-/// contains `why`, and of which one operation at most is unknown: the one that was under way.
+/// contains `why`, and with at most one operation of unknown outcome, its last.
 async fn ended(mut turns: Turns, why: &str) -> Vec<Account> {
     let mut accounts = vec![Account::default(); turns.len()];
     while let Some(ended) = within(turns.join_next()).await {
@@ -154,8 +154,8 @@ async fn user_killed(scene: &mut Scene) {
             }
         }
     }
-    // Nothing reaches the memory any more when this returns, nor does what the one that was killed
-    // had sent.
+    // When this returns, nothing reaches the memory any more, not even operations that the killed
+    // user had sent.
     assert!(within(async { vault.revoke().await }).await.unwrap());
     let words = words(&vault).await;
     println!("{words:?} after {accounts:?}");
@@ -164,7 +164,7 @@ async fn user_killed(scene: &mut Scene) {
     let tallies: Vec<[u64; 3]> = (0..USERS).map(|user| tally(&words, user)).collect();
     let mut beyond = 0;
     for (user, account) in (0..).zip(&accounts) {
-        // No link was lost but that of the one that was killed.
+        // Only the killed user lost its link.
         assert_eq!((account.wrong, account.unknown(), &account.ended), (0, 0, &None), "{user}");
         let [told, kept] = [account.done, tallies[user as usize]];
         if user == MORTAL {
@@ -189,7 +189,7 @@ async fn user_killed(scene: &mut Scene) {
 }
 
 /// An owner is killed while users are at work on its memory: they hear that its node is down, and
-/// the memory of its next run is reached by none of them. Returns the process of that run.
+/// none of them reaches the memory of its next run. Returns the process of that run.
 async fn owner_killed(scene: &mut Scene) -> Process {
     let seeds = vec![scene.owner.address.clone(), scene.judge.addresses()[0].clone()];
     let first = Process::start("owner2", &seeds).await;
@@ -211,7 +211,7 @@ async fn owner_killed(scene: &mut Scene) -> Process {
     next
 }
 
-/// Memory is revoked while users are at work on it: what was under way ends before the revocation
+/// Memory is revoked while users are at work on it: operations under way end before the revocation
 /// does.
 async fn revoked_under_work(scene: &Scene) {
     let (vault, region) = scene.vault("owner2").await;

@@ -1,5 +1,5 @@
-//! Two hosts and the wire between them, as network namespaces: a router in the middle discards what
-//! comes from one side, or from both, while the links of both hosts stay up.
+//! Two hosts and the wire between them, as network namespaces: a router in the middle discards the
+//! packets of one side, or of both, while the links of both hosts stay up.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ pub(crate) const PREFIX: &str = "ringpost-tests-";
 
 /// Three network namespaces; deleted when dropped.
 pub(crate) struct Wire {
-    /// Host, router, host.
+    /// The namespaces of the hosts.
     hosts: [String; 2],
     router: String,
 }
@@ -51,7 +51,7 @@ impl Wire {
             ip(&["-n", namespace, "address", "add", &address, "dev", device])?;
             ip(&["-n", namespace, "link", "set", device, "up"])?;
         }
-        // Who talks to its own address talks over loopback.
+        // A host that talks to its own address talks over loopback.
         ip(&["-n", host, "link", "set", "lo", "up"])?;
         ip(&["-n", host, "route", "add", "default", "via", ROUTER[side]])
     }
@@ -61,12 +61,12 @@ impl Wire {
         &self.hosts[side]
     }
 
-    /// What comes from this side is discarded, silently.
+    /// Discards all packets of this side, silently.
     pub(crate) fn cut(&self, side: usize) {
         ip(&["-n", &self.router, "rule", "add", "iif", device(side), "blackhole"]).unwrap();
     }
 
-    /// What comes from this side is carried again.
+    /// Carries the packets of this side again.
     pub(crate) fn mend(&self, side: usize) {
         ip(&["-n", &self.router, "rule", "del", "iif", device(side), "blackhole"]).unwrap();
     }
@@ -79,13 +79,13 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         for namespace in self.namespaces() {
-            // One that was never made cannot be deleted.
+            // Fails for a namespace that was never made.
             drop(ip(&["netns", "del", namespace]));
         }
     }
 }
 
-/// Deletes what test processes left behind that were killed.
+/// Deletes the namespaces of test processes that were killed.
 pub(crate) fn sweep() {
     let Ok(output) = Command::new("ip").args(["netns", "list"]).output() else { return };
     let list = String::from_utf8_lossy(&output.stdout);

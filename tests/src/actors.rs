@@ -1,4 +1,4 @@
-//! What the node processes host; the tests know them by these types.
+//! The actors that the node processes host; the tests know them by these types.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,20 +24,20 @@ pub struct Text {
 
 #[handlers]
 impl Counter {
-    /// Counts the words of a text, where it lies.
+    /// Counts the words of a text, in place.
     #[handler]
     pub fn count(&mut self, msg: View<Text>) {
         self.words += msg.text.split_whitespace().count() as u64;
         self.bytes += msg.text.len() as u64;
     }
 
-    /// Words and bytes so far.
+    /// Returns the words and bytes so far.
     #[handler]
     pub fn counted(&self) -> (u64, u64) {
         (self.words, self.bytes)
     }
 
-    /// What was asked.
+    /// Returns the text.
     #[handler]
     pub fn echo(&self, text: String) -> String {
         text
@@ -50,7 +50,7 @@ impl Counter {
     }
 }
 
-/// Notes what it is told, in order.
+/// Notes its messages, in order.
 #[actor]
 #[derive(Default)]
 pub struct Notary {
@@ -59,7 +59,7 @@ pub struct Notary {
 
 #[handlers]
 impl Notary {
-    /// Notes a number beside the digest and the length of what came with it.
+    /// Notes a number beside the digest and the length of some bytes.
     #[handler]
     pub fn note(&mut self, number: u64, bytes: Vec<u8>) {
         self.notes.push((number, digest(&bytes), bytes.len() as u64));
@@ -98,13 +98,13 @@ impl Mute {
     }
 }
 
-/// Answers with as many bytes as it is asked for.
+/// Answers with the requested number of bytes.
 #[actor]
 pub struct Giver;
 
 #[handlers]
 impl Giver {
-    /// Gives so many bytes.
+    /// Returns `bytes` bytes.
     #[handler]
     pub fn give(&self, bytes: u64) -> Vec<u8> {
         vec![7; bytes as usize]
@@ -117,7 +117,7 @@ pub struct Blocker;
 
 #[handlers]
 impl Blocker {
-    /// Waits until so many handlers block a thread each, and then that long.
+    /// Waits until `threads` handlers block a thread each, and then for `millis` milliseconds.
     #[handler]
     pub fn block(&self, threads: u64, millis: u64) {
         static BLOCKED: AtomicU64 = AtomicU64::new(0);
@@ -153,8 +153,8 @@ pub async fn host(node: &Node) -> Result<(), SpawnError> {
     Ok(())
 }
 
-/// Tells a counter `count` texts of `bytes` bytes, then waits for what becomes of them; says how
-/// many there were of which that could be told.
+/// Tells a counter `count` texts of `bytes` bytes, then waits for their fates; returns how many
+/// fates were told.
 pub async fn tell(counter: &ActorRef<Counter>, bytes: usize, count: usize) -> usize {
     let mut told = Vec::new();
     for _ in 0..count {
@@ -170,7 +170,7 @@ pub async fn tell(counter: &ActorRef<Counter>, bytes: usize, count: usize) -> us
     fates
 }
 
-/// Stops a counter, and tells it something until that fails: what is on its way then is refused.
+/// Stops a counter, and tells it something until that fails: tells under way then are refused.
 pub async fn quit(counter: &ActorRef<Counter>) {
     if counter.stop().await.is_ok() {
         while counter.tell(Text { text: "late".into() }).await.is_ok() {}
@@ -185,11 +185,11 @@ pub async fn stuff(mute: &ActorRef<Mute>) {
     }
 }
 
-/// Bytes from which the nodes lend what they send.
+/// The size in bytes from which the nodes lend messages.
 pub const LEND_FROM: u32 = 100_000;
 
-/// Asks a counter on and on what is large enough to be lent, and is asked back; ends when an ask
-/// fails. An ask that is given up takes longer each time, so that it comes to every step.
+/// Asks a counter for echoes of texts large enough to be lent, again and again; ends when an ask
+/// fails. With `gives_up`, each ask is given up later than the last, to reach every step.
 pub async fn ask_large(counter: &ActorRef<Counter>, gives_up: bool) {
     const ASKERS: u64 = 3;
     let mut askers = tokio::task::JoinSet::new();

@@ -1,5 +1,5 @@
-//! A node that sends numbered messages, and writes down what it sends, is told and handles: for the
-//! judge of histories.
+//! A node that sends numbered messages, and logs its sends, their fates and the messages that it
+//! handles, for the judge of histories.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,17 +16,17 @@ use ringpost_history::{Event, Fate, Origin, Writer};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{oneshot, watch};
 
-/// The mailbox of every node.
+/// The name of the mailbox of every node.
 const INBOX: &str = "inbox";
 /// One message in this many is larger than a slot.
 const LARGE_ONE_IN: u64 = 16;
 const LARGE_BYTES: u64 = 20_000;
 /// Tells between two pauses; asks go one by one.
 const BURST: u64 = 4;
-/// Before another try where one failed.
+/// Pause before another try, after a failed one.
 const BACK_OFF: Duration = Duration::from_millis(20);
 
-/// The log of this run, shared by all who write it.
+/// The log of this run, shared by all its writers.
 #[derive(Clone)]
 pub struct Diary(Arc<Mutex<Writer<File>>>);
 
@@ -72,7 +72,7 @@ impl Numbered {
     }
 }
 
-/// Writes down what it handles, and answers with the number.
+/// Logs the messages that it handles, and answers with their numbers.
 #[actor]
 pub struct Inbox {
     diary: Diary,
@@ -109,7 +109,7 @@ impl Inbox {
     }
 }
 
-/// Sends a numbered row of messages to the inbox of one other node.
+/// Sends a numbered series of messages to the inbox of one other node.
 #[derive(Clone)]
 pub struct Sender {
     /// The node it sends from.
@@ -127,7 +127,7 @@ pub struct Sender {
 /// A tell whose fate is not known yet, with its number.
 type PendingFate<'a> = BoxFuture<'a, (u64, Option<ringpost::send::Fate>)>;
 
-/// What a sender sends. Its tells are one stream, its asks another.
+/// The messages of a sender. Its tells are one stream, its asks another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Tells, in bursts; the stream has the name of the node it goes to.
@@ -137,7 +137,7 @@ pub enum Kind {
 }
 
 impl Sender {
-    /// Sends until `quiet` says so. What was begun is ended.
+    /// Sends until `quiet` is true, then waits for the fates of its tells.
     pub async fn send(self, kind: Kind, quiet: watch::Receiver<bool>) {
         let node = self.to.as_str();
         let asks = format!("asks.{node}");
@@ -173,8 +173,8 @@ impl Sender {
         }
     }
 
-    /// Whatever is the inbox that it sends to, also after a restart of its node; `None` when it is
-    /// to be quiet before there is one.
+    /// Returns a reference to the inbox by its name, which leads there even after a restart of its
+    /// node; `None` if `quiet` is true before there is an inbox.
     async fn find(&self, quiet: &watch::Receiver<bool>) -> Option<ActorRef<Inbox>> {
         let path = format!("{}/{INBOX}", self.to);
         while !*quiet.borrow() {
@@ -187,7 +187,7 @@ impl Sender {
         None
     }
 
-    /// Whether the message was sent. Its fate is to be waited for among the others.
+    /// Returns true if the message was sent. Its fate is to be awaited among the others.
     async fn tell<'a>(
         &self,
         inbox: &'a ActorRef<Inbox>,
@@ -220,7 +220,7 @@ impl Sender {
         self.diary.note(&Event::Fate(&self.to, Some(number), fate));
     }
 
-    /// Whether there was an answer.
+    /// Returns true if there was an answer.
     async fn ask(&self, inbox: &ActorRef<Inbox>, stream: &str, message: Numbered) -> bool {
         let number = message.number;
         self.diary.note(&Event::Ask(stream, number));
@@ -229,7 +229,7 @@ impl Sender {
         let fate = |fate| Event::Fate(stream, Some(number), fate);
         self.diary.note(&match answer.as_ref().map_err(|error| &error.cause) {
             Ok(answer) if *answer == number => Event::Answered(stream, number),
-            // Of another message: as good as none, and the judge hears of it.
+            // The answer to another message: the judge finds that this ask has no end.
             Ok(_) => Event::Remark("the answer is not the ask's"),
             Err(AskCause::NotSent(_)) => Event::Refused(stream, number, &said),
             Err(AskCause::NotBegun(_)) => fate(Fate::Refused(&said)),
@@ -240,8 +240,8 @@ impl Sender {
     }
 }
 
-/// Notes the dead letters of `node` from now until `end`, and all that came before it: those of its
-/// own inbox, which ended. Of the others the senders are told, each with its number.
+/// Notes the dead letters of `node` from now until `end`, and all that came before it. Only letters
+/// of its own ended inbox are events: senders learn all other fates by number.
 pub fn note_dead_letters(
     node: &Node,
     diary: Diary,
@@ -254,8 +254,8 @@ pub fn note_dead_letters(
                 biased;
                 letter = letters.recv() => match letter {
                     Ok(letter) => note_dead_letter(&letter, &diary),
-                    // A link that ends with a full window brings more at once than there is room
-                    // for. Of them only those of the inbox that ended count here; were one of those
+                    // A link that ends with a full window brings more letters at once than there is
+                    // room for. Only letters of the ended inbox count here; if one of them were
                     // missed, the judge would find its message neither handled nor lost.
                     Err(RecvError::Lagged(missed)) => {
                         diary.note(&Event::Remark(&format!("{missed} dead letters were missed")));

@@ -1,5 +1,5 @@
 //! A node of a ledger that is upgraded while it runs: `ledger_v1` and `ledger_v2` are built from
-//! two versions of its messages, and share what is here.
+//! two versions of its messages, and share this code.
 
 use std::error::Error;
 use std::future::Future;
@@ -11,12 +11,12 @@ use ringpost::Handlers;
 use ringpost::prelude::*;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// Between two deposits of one node to another, and before one is sent again.
+/// Pause between two deposits of one node to another, and before one is sent again.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A build of the ledger.
 pub trait Build: 'static {
-    /// Its actor, which says on standard output what it took: `took FROM NUMBER ..`.
+    /// Its actor, which prints the deposits that it took: `took FROM NUMBER ..`.
     type Ledger: Handlers;
 
     /// Returns an actor that knows nothing yet.
@@ -31,9 +31,9 @@ pub trait Build: 'static {
 }
 
 /// Runs a node, `NAME RUN LISTEN PEER@ADDRESS...`, until standard input ends: hosts a ledger and
-/// sends deposits to those of its peers until a line comes. Prints `listening` at first, `sent PEER
-/// NUMBER ..` for each deposit with a receipt, `failed CAUSE` for each other one, which is then
-/// sent again, and `ended PEER NUMBER` at last.
+/// sends deposits to the ledgers of its peers until a line comes. Prints `listening` at first,
+/// `sent PEER NUMBER ..` for each deposit with a receipt, `failed CAUSE` for each other one, which
+/// is then sent again, and `ended PEER NUMBER` at last.
 ///
 /// # Errors
 /// When an argument is missing, or the node does not start.

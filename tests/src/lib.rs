@@ -1,4 +1,4 @@
-//! What the test programs share.
+//! Actors, programs and scenarios that the test programs share.
 
 pub mod actors;
 pub mod builds;

@@ -1,8 +1,8 @@
 //! Random scenarios on the simulated fabric: nodes, mailboxes, senders, faults, all from one seed.
 //!
-//! Every message carries who sent it and its number among the messages of its sending node to its
-//! mailbox, so that each node can write down what it sent, was told and got, without the library's
-//! help:
+//! Every message carries its sender and a mark, by which its number among the messages of its
+//! sending node to its mailbox is found. So each node can log its sends, their fates and the
+//! messages it gets, without the library's help:
 //!
 //! - **SC-1 history**: what the nodes wrote down breaks none of the rules of `ringpost_history`:
 //!   at most once, in order, whole, all accounted for, every ask ended. Here a message counts as
@@ -12,17 +12,17 @@
 //! - **SC-4 ready**: no frame ever finds the receive queue empty.
 //! - **SC-5 no loss without a fault**: in a run without faults no link is lost.
 //! - **SC-6 honest**: no node ever finds that another broke the protocol: they all keep it.
-//! - **SC-7 given up**: an ask is not begun of which its asker was told so, nor one that its asker
-//!   on the same node gave up before; nor, in a run without faults, one that an asker on another
-//!   node gave up a second of virtual time before.
-//! - **SC-8 bounded**: of what one run of a node sent, over all its links, no more waits in a
-//!   mailbox than its window and one message, nor in all than the link's window and one each.
+//! - **SC-7 given up**: an ask is never begun if its asker was told that it was not, or if its
+//!   asker on the same node gave it up before; nor, in a run without faults, if an asker on another
+//!   node gave it up a second of virtual time before.
+//! - **SC-8 bounded**: the waiting messages of one run of a node, over all its links, are at most
+//!   the mailbox's window and one message in a mailbox, and the link's window and one each in all.
 //! - **SC-9 goodbye**: in a run without faults, nodes that leave say goodbye in bounded virtual
 //!   time and lose nothing that was committed, however much of it waits then.
 //! - **SC-10 woken**: no wake-up of a driver is lost. In some runs drivers are woken for nothing
 //!   whenever nothing else can run, and then send nothing. Half of the runs without faults have no
-//!   heartbeats, which would make up for what was lost: SC-3 holds there too, and what was
-//!   committed is sent in bounded time.
+//!   heartbeats, which would make up for a lost wake-up: SC-3 holds there too, and committed
+//!   messages are sent in bounded time.
 //! - **SC-11 down**: a send to a node that is down and not linked since fails when it is first
 //!   polled, unless it asked to wait: then it never fails because the node is down.
 //!
@@ -38,20 +38,20 @@
 //!   first is reported down.
 //! - **ST-2 one link per pair**: when the faults have ended, each two nodes get one link and one
 //!   connection, and keep them; where a name is taken twice, one of the two gets it.
-//! - **ST-3 the named error**: who has a link is heard on it; who has none because its name is
-//!   taken is told so.
+//! - **ST-3 the named error**: a node with a link is heard on it; a node that has none because its
+//!   name is taken is told so.
 //!
 //! Clusters (`cluster.rs`) are about nodes that find each other by a name or by asking:
 //!
-//! - **CL-1 whole**: once nothing is amiss, all links stand within a bound that no sender has to
-//!   want: those of seeds, and those of nodes that were linked and lost.
+//! - **CL-1 whole**: once nothing is amiss, all links that need no sender stand within a bound:
+//!   links to seeds, and links between nodes that were linked and lost each other.
 //! - **CL-2 wanted**: so does each link that a sender wants; the first time at the first try.
 //! - **CL-3 no storm**: two nodes whose links fail at once make ever fewer.
 //! - **CL-4 healthy**: no node is reported down that lives and was not cut off.
 //! - **CL-5 refused**: no node starts with a silence that no clock can add up.
-//! - **CL-6 at rest**: where links close that nothing uses, all do in the end but those to seeds
-//!   that lead to others only, and stay closed until a sender wants one; what is asked as they
-//!   close is answered.
+//! - **CL-6 at rest**: where unused links close, all of them close in the end, except links to
+//!   seeds that lead to other nodes only, and stay closed until a sender wants one; asks that are
+//!   sent as links close are answered.
 //!
 //! And `isolation.rs` is about windows:
 //!
@@ -88,5 +88,5 @@ pub use reached::Reached;
 pub use scenario::{Outcome, run};
 pub use storm::storm;
 
-/// What all nodes know.
+/// The secret that all nodes share.
 const SECRET: &[u8] = b"a secret of the tests, of 43 characters and more";

@@ -1,4 +1,4 @@
-//! Memory that node processes share, and what uses it: counters, and words of each user alone.
+//! Memory that node processes share, and its users: counters, and words of each user alone.
 
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ pub const SUM: usize = 0;
 pub const EXCHANGED: usize = 1;
 /// The first counter of a user alone.
 const OWN: usize = 2;
-/// The first words in which users keep their tallies, each one word for each of its counters: what
-/// a user did is known there also when it is killed, but for the operation that was under way.
+/// The first words in which users keep their tallies, each one word for each of its counters: they
+/// tell the operations of a user even if it is killed, except the one under way.
 const TALLIES: usize = 8;
 /// The first words of a user alone, and how many each has.
 const SCRATCH: usize = 32;
@@ -68,13 +68,13 @@ impl Vault {
         self.shared.clone()
     }
 
-    /// The same, and as nodes use it that only read.
+    /// The same, and the memory for nodes that only read.
     #[handler]
     pub fn both(&self) -> [RemoteRegion<u64>; 2] {
         [self.shared.clone(), self.shown.clone()]
     }
 
-    /// The words that its processor finds, all of them.
+    /// Returns all words, as its processor reads them.
     #[handler]
     pub fn words(&self) -> Vec<u64> {
         self.region.read(..).unwrap_or_default()
@@ -93,11 +93,11 @@ impl Vault {
 pub struct Account {
     /// Additions to the counter of all, exchanges in the other, additions to its own.
     pub done: [u64; 3],
-    /// The same that may have been done beyond those.
+    /// The same, of operations with an unknown outcome.
     pub unknown: [u64; 3],
     /// Writes of words of its own that may have been done.
     pub unknown_writes: u64,
-    /// Reads that brought what nobody wrote.
+    /// Reads that returned a wrong value.
     pub wrong: u64,
     /// Operations that were tried.
     pub tried: u64,
@@ -106,7 +106,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Adds what was done later.
+    /// Adds the account of later work.
     pub fn add(&mut self, later: &Account) {
         for counter in 0..3 {
             self.done[counter] += later.done[counter];
@@ -118,7 +118,7 @@ impl Account {
         self.ended = later.ended.clone().or(self.ended.take());
     }
 
-    /// Returns how many operations may have been done, of which that is unknown.
+    /// Returns how many operations have an unknown outcome.
     pub fn unknown(&self) -> u64 {
         self.unknown.iter().sum::<u64>() + self.unknown_writes
     }
@@ -130,14 +130,14 @@ pub struct VaultUser;
 
 #[handlers]
 impl VaultUser {
-    /// Waits until its node is linked to the one of a vault.
+    /// Waits until its node is linked to the node of a vault.
     #[handler]
     pub async fn reach(&self, vault: String, cx: &mut Context<Self>) -> bool {
         cx.node().when_named::<Vault>(&vault).await.is_ok()
     }
 
-    /// Does so many things with it, by chance, as the user of this number; ends when it is not
-    /// there any more.
+    /// Runs random operations on the memory as this user, until `count` were tried; ends early when
+    /// the memory is gone.
     #[handler]
     pub async fn work(
         &mut self,
@@ -176,7 +176,7 @@ struct Turn {
     account: Account,
     /// The sums of all its turns.
     tally: [u64; 3],
-    /// The counter of all is no less.
+    /// A lower bound of the counter of all.
     seen: u64,
 }
 
@@ -211,8 +211,8 @@ impl Turn {
         written.is_ok()
     }
 
-    /// Notes the end of what changes a counter, and that it was done in the tally, too, before
-    /// anything else is begun.
+    /// Notes the end of an operation on a counter, and, if it was done, counts it in the tally
+    /// before anything else is begun.
     async fn count(&mut self, counter: usize, ended: Result<bool, RegionError>) {
         self.account.tried += 1;
         match ended {

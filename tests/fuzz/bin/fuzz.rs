@@ -1,5 +1,5 @@
-//! Runs one target under libFuzzer: the one that `RINGPOST_FUZZ` names. `tests/fuzz/run` does it
-//! for all. With the planted bug that `RINGPOST_MUTANT` asks for, to see it found.
+//! Runs the target that `RINGPOST_FUZZ` names under libFuzzer; `tests/fuzz/run` does so for each. A
+//! build with planted bugs plants the bug that `RINGPOST_MUTANT` names, to see it found.
 
 #![no_main]
 

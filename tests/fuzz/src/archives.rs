@@ -18,7 +18,7 @@ use rkyv::ser::allocator::ArenaHandle;
 use rkyv::util::AlignedVec;
 use tokio::runtime::Runtime;
 
-/// Lists of lists, texts, and what may be missing.
+/// Lists of lists, texts, and values that may be missing.
 #[message]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nested {
@@ -63,13 +63,13 @@ pub enum Tree {
     Fork(#[message(recursive)] Vec<Tree>),
 }
 
-/// Who takes part in it.
+/// References to actors.
 #[message]
 #[derive(Debug, Clone)]
 pub struct Parties {
     /// References.
     pub all: Vec<ActorRef<Anyone>>,
-    /// One that may be missing.
+    /// A reference that may be missing.
     pub first: Option<ActorRef<Anyone>>,
 }
 
@@ -145,9 +145,9 @@ impl Seen for Mixed {
     }
 }
 
-/// Reads `input` as a message of a shape that the first byte chooses: bytes as they are, or, when
-/// the second is odd, a good archive with changes of three bytes each: where (two) and how. The
-/// second byte also says whether a change is of one byte or copies four bytes from another place.
+/// Reads `input` as a message; the first byte chooses its shape. If the second byte is even, the
+/// rest is the archive; if odd, each three bytes of the rest change a good archive: a place (two
+/// bytes) and a change, which by the second byte alters one byte or copies four from another place.
 pub fn archives(input: &[u8]) {
     let Some((&[shape, how], rest)) = input.split_first_chunk() else { return };
     let Stage { node, archives, .. } = stage();
@@ -179,7 +179,7 @@ pub fn archives(input: &[u8]) {
     }
 }
 
-/// Both ways to take a message that arrived come to the same end, and a view shows checked bytes.
+/// Checks that a view and an owned message accept the same bytes; reads an accepted view.
 fn read<M: Seen>(bytes: &AlignedVec<16>, node: &Node) {
     let view = View::<M>::from_remote(&mut Payload::owned(bytes.clone()), node, 0);
     let owned = M::from_remote(&mut Payload::owned(bytes.clone()), node, 0);
@@ -190,7 +190,7 @@ fn read<M: Seen>(bytes: &AlignedVec<16>, node: &Node) {
     }
 }
 
-/// What all runs share.
+/// The node and the good archives that all runs share.
 struct Stage {
     node: Node,
     /// A good archive of each shape.
@@ -265,9 +265,9 @@ mod tests {
         Fork(#[rkyv(omit_bounds)] Vec<Forged>),
     }
 
-    /// A tree of so many levels, archived.
+    /// Returns the archive of a chain of `levels` levels.
     fn chain(levels: usize) -> AlignedVec<16> {
-        // Archiving it takes stack, and so does its end.
+        // Archiving and dropping it both take much stack.
         let deep = std::thread::Builder::new().stack_size(1 << 30).spawn(move || {
             let leaf = Forged::Leaf(1);
             archive(&(1..levels).fold(leaf, |below, _| Forged::Chain(Box::new(below))))
@@ -275,7 +275,7 @@ mod tests {
         deep.unwrap().join().unwrap()
     }
 
-    /// A message that is nothing but pointers would have its reader run out of stack.
+    /// Following a chain of pointers without a limit would overflow the stack of the reader.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn an_archive_that_is_too_deep_is_an_error() {

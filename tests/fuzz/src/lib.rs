@@ -1,7 +1,7 @@
 //! Fuzz targets: each takes any bytes, as a peer would send them, and may not panic.
 //!
-//! `tests/fuzz/run` has libFuzzer look for bytes that make one; here the same functions are run on
-//! what it has found before (`tests/fuzz/corpus/`) and on random bytes.
+//! `tests/fuzz/run` runs libFuzzer, which looks for bytes that cause a panic; the tests here run
+//! the targets on the bytes that it found before (`tests/fuzz/corpus/`), and change them at random.
 
 mod archives;
 

@@ -1,5 +1,4 @@
-//! What the logs say, brought together by stream: the memory it takes is a bounded amount for each
-//! message.
+//! The events of all logs, grouped by stream, in a bounded amount of memory for each message.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
@@ -87,10 +86,10 @@ pub(crate) struct Handled {
 }
 
 impl Books {
-    /// Reads the log of one run of one node, to its end. `file` is what it is called in violations.
+    /// Reads the log of one run of one node to its end. Violations call it `file`.
     ///
     /// # Errors
-    /// [`Unreadable`] when it is not a log; then nothing that these books say is to be trusted.
+    /// [`Unreadable`] if it is not a log; then these books must not be trusted.
     pub fn read(&mut self, file: &str, input: impl BufRead) -> Result<(), Unreadable> {
         let mut lines = Lines::new(input);
         let file: Arc<str> = file.into();

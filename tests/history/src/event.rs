@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::limits::NAME_BYTES_MAX;
 
-/// What became of a message that was committed, as its sender was told.
+/// The fate of a committed message, as its sender was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate<'a> {
     /// It was put into the mailbox.
@@ -17,7 +17,7 @@ pub enum Fate<'a> {
     Refused(&'a str),
 }
 
-/// Which message: its number in a stream of a run of a node.
+/// Identifies a message: its number in a stream of a run of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin<'a> {
     /// The node that sent it.
@@ -30,7 +30,7 @@ pub struct Origin<'a> {
     pub number: u64,
 }
 
-/// What a line says.
+/// The event that a line records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// All messages of `stream` are for one mailbox.
@@ -50,20 +50,20 @@ pub enum Event<'a> {
     Committed(&'a str, u64),
     /// The send failed before the commit, and why: the message was given back.
     Refused(&'a str, u64, &'a str),
-    /// What the sender was told after the commit; without a number, which of the stream's messages
-    /// is not known.
+    /// The sender was told this fate after the commit; without a number, it was not told which
+    /// message of the stream had it.
     Fate(&'a str, Option<u64>, Fate<'a>),
     /// The answer came.
     Answered(&'a str, u64),
     /// A message in this mailbox is being handled.
     Handled(&'a str, Origin<'a>),
-    /// The same, and its bytes are not those that were sent.
+    /// The same, but its bytes differ from the sent bytes.
     Damaged(&'a str, Origin<'a>),
-    /// This mailbox ended, and what was still in it was not handled.
+    /// This mailbox ended; the messages still in it were not handled.
     Closed(&'a str),
     /// Anything, for people.
     Remark(&'a str),
-    /// The run ended in order: what had been delivered to it was handled.
+    /// The run ended in order: every message delivered to it was handled.
     End,
 }
 

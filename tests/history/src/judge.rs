@@ -1,25 +1,25 @@
 //! The rules. Each looks at one stream: the messages that a run of a node sent to a mailbox.
 //!
-//! - **HI-1 tried**: what is handled was tried, by the stream's run, and for this mailbox.
-//! - **HI-2 once**: no message is handled twice, also not by two runs of the receiver.
+//! - **HI-1 tried**: a handled message was tried, by the stream's run, and for this mailbox.
+//! - **HI-2 once**: no message is handled twice, not even by two runs of the receiver.
 //! - **HI-3 order**: the messages of a stream are handled in the order of their numbers, over all
 //!   runs of the receiver.
-//! - **HI-4 whole**: what is handled has the bytes that were sent.
+//! - **HI-4 whole**: a handled message has the bytes that were sent.
 //! - **HI-5 given back**: a message that a failed send gave back is not handled.
-//! - **HI-6 not sent**: a message is not handled of which the sender was told that it was not sent,
-//!   or that it was refused.
-//! - **HI-7 delivered**: a message of which the sender was told that it was delivered is handled,
-//!   or was lost in the mailbox.
+//! - **HI-6 not sent**: a message is not handled if its sender was told that it was not sent, or
+//!   that it was refused.
+//! - **HI-7 delivered**: a message that was reported as delivered is handled, or was lost in the
+//!   mailbox.
 //! - **HI-8 answered**: an ask that was answered was handled.
 //! - **HI-9 one end**: a send ends once.
 //! - **HI-10 accounted**: a message that was committed is handled, or its sender was told a fate,
 //!   or it was lost in the mailbox, or its sender was killed.
-//! - **HI-11 counted**: of a stream no more messages are certainly lost than are missing.
+//! - **HI-11 counted**: at least as many tells are missing as were reported lost without a number.
 //! - **HI-12 ended**: when the sender ends in order, every tell has returned and every ask has been
 //!   answered or has failed.
 //!
-//! A message was *lost in the mailbox* only if it comes after all that a life of the mailbox
-//! handled and before all that the next one did (see [`Losses`]).
+//! A message was *lost in the mailbox* only if it comes after every message that a life of the
+//! mailbox handled, and before every message that a later life handled (see [`Losses`]).
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ use crate::lives::Losses;
 use crate::verdict::{Rule, Verdict, Violation};
 
 impl Books {
-    /// Judges what was read.
+    /// Judges the logs that were read.
     pub fn judge(&self) -> Verdict {
         self.judge_by(false)
     }
@@ -104,11 +104,11 @@ impl<'a> Case<'a> {
         self.judge_ends(violations);
     }
 
-    /// HI-1, HI-2 and HI-4: each line of a receiver by itself.
+    /// Judges HI-1, HI-2 and HI-4: the lines of receivers.
     // Promised in docs/SEMANTICS.md.
     fn judge_handling(&self, violations: &mut Vec<Violation>) {
         let mut first = self.handled.clone();
-        // Stable: of one message the first comes first.
+        // The sort is stable: the first handling of a message stays first.
         first.sort_by_key(|handled| handled.number);
         for pair in first.windows(2).filter(|pair| pair[0].number == pair[1].number) {
             let proof = [(pair[0].at, "handled"), (pair[1].at, "handled again")];
@@ -149,7 +149,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// HI-3. A message that is handled again is not out of order, too.
+    /// Judges HI-3. A message that is handled twice breaks HI-2, not this rule too.
     // Promised in docs/SEMANTICS.md.
     fn judge_order(&self, violations: &mut Vec<Violation>) {
         let mut highest: Option<Handled> = None;
@@ -168,7 +168,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// HI-5 to HI-8: what the sender was told of one message.
+    /// Judges HI-5 to HI-8: the end of one message, as its sender was told.
     // Promised in docs/SEMANTICS.md.
     fn judge_fate(&self, sent: &Sent, seen: Option<At>) -> Option<Violation> {
         let (end, at) = sent.end?;
@@ -189,7 +189,7 @@ impl<'a> Case<'a> {
         Some(self.violation(rule, sent.number, what, proof))
     }
 
-    /// HI-9 for a message that was committed and given back.
+    /// Judges HI-9 for a message that was committed and given back.
     fn back_after_commit(&self, sent: &Sent) -> Option<Violation> {
         let committed = sent.committed?;
         let (_, at) = sent.end.filter(|(end, _)| *end == End::GivenBack)?;
@@ -197,7 +197,7 @@ impl<'a> Case<'a> {
         Some(self.violation(Rule::OneEnd, sent.number, "it was committed and given back", proof))
     }
 
-    /// HI-10 and HI-11: fates that name no message are set against messages without a fate.
+    /// Judges HI-10 and HI-11: compares fates without a number with messages without a fate.
     // Promised in docs/SEMANTICS.md.
     fn judge_counts(&self, violations: &mut Vec<Violation>) {
         // An ask is never among them: its asker is told how it ended.
@@ -236,7 +236,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// HI-12.
+    /// Judges HI-12.
     // Promised in docs/SEMANTICS.md.
     fn judge_ends(&self, violations: &mut Vec<Violation>) {
         let Some(end) = self.sender_ended() else { return };

@@ -1,5 +1,5 @@
 //! The lives of a mailbox: from its opening, or the start of its node's run, to its closing, or the
-//! end of the run. A life that was killed or closed takes with it what was in the mailbox.
+//! end of the run. A life that was killed or closed loses the messages still in the mailbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ impl Losses {
         Losses { gaps: lost.map(gap).collect() }
     }
 
-    /// Whether the message may have been lost in its mailbox.
+    /// Returns true if the message may have been lost in its mailbox.
     pub(crate) fn may_hold(&self, number: u64) -> bool {
         self.gaps.iter().any(|(last, first)| {
             last.is_none_or(|last| last < number) && first.is_none_or(|first| number < first)

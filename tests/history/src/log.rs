@@ -14,11 +14,11 @@ pub struct Unreadable {
     pub log: Arc<str>,
     /// The line; 0: the file as a whole.
     pub line: u64,
-    /// What is wrong with it.
+    /// The fault that was found there.
     pub fault: Fault,
 }
 
-/// What is wrong with a log.
+/// A reason why a log is unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// It could not be read.
@@ -79,8 +79,8 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// The next line and its number. A last one without an end was cut when its writer was killed:
-    /// it is none.
+    /// Returns the next line and its number. A last line without an end is ignored: it was cut when
+    /// its writer was killed.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &str)>, Fault> {
         self.number += 1;
         self.bytes.clear();
@@ -95,7 +95,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some((self.number, line)))
     }
 
-    /// Whether the last line was cut.
+    /// Returns true if the last line was cut.
     pub(crate) fn is_cut(&self) -> bool {
         !self.bytes.is_empty()
     }

@@ -27,12 +27,12 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let Some(verdict) = judge(&files) else { return ExitCode::from(2) };
-    // An error says that nobody reads on; the status is the verdict all the same.
+    // Printing fails if the reader closed the pipe; the exit status still tells the verdict.
     drop(print(&verdict));
     if verdict.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Reads all logs; says of each what is wrong with it.
+/// Judges all logs; prints an error for each unreadable log, and then returns `None`.
 fn judge(files: &[String]) -> Option<Verdict> {
     let mut books = Books::default();
     let mut unreadable = 0;

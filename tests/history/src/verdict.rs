@@ -1,9 +1,9 @@
-//! What the judge says.
+//! The verdict: the violations of the rules, and some counts.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The rules; `docs/HISTORY.md` says what they demand.
+/// The rules, which `docs/HISTORY.md` states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// HI-1.
@@ -59,7 +59,7 @@ pub struct Place {
     pub log: Arc<str>,
     /// The line, from 1.
     pub line: u64,
-    /// What happened there.
+    /// The role of this line, in a few words.
     pub what: &'static str,
 }
 
@@ -68,7 +68,7 @@ pub struct Place {
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// What happened, in one sentence.
+    /// The violation in one sentence.
     pub what: String,
     /// The lines that prove it.
     pub proof: Vec<Place>,
@@ -84,24 +84,24 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What the judge says of a history.
+/// The verdict on a history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Logs that were read.
     pub logs: u64,
-    /// Those of them without an end.
+    /// Logs without an `end`: their runs were killed.
     pub killed: u64,
     /// Messages that were tried.
     pub messages: u64,
     /// How often a message was handled.
     pub handled: u64,
-    /// Messages whose senders were told that nobody knows.
+    /// Fates that were reported as unknown.
     pub unknown: u64,
     /// The rules that were broken, by stream.
     pub violations: Vec<Violation>,
 }
 
-/// The one line of counts.
+/// Formats the counts as one line.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { logs, killed, messages, handled, unknown, violations } = self;

@@ -6,8 +6,7 @@ use std::io::{Error, ErrorKind, Result, Write};
 use crate::event::{Event, header};
 use crate::limits::LINE_BYTES_MAX;
 
-/// Writes one log, each line with one write, so that a program that is killed leaves all of what it
-/// noted.
+/// Writes one log, each line with one write: the events noted before a program is killed are kept.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -18,7 +17,7 @@ impl<W: Write> Writer<W> {
     /// Starts the log of a run of a node. A later run of the node has a larger number.
     ///
     /// # Errors
-    /// Those of `out`, and `InvalidInput` when `node` cannot be a name.
+    /// Errors of `out`, and `InvalidInput` if `node` cannot be a name.
     pub fn start(out: W, node: &str, run: u64) -> Result<Self> {
         let mut writer = Writer { out, line: format!("history 1 {node} {run}") };
         if header(&writer.line) != Ok((node, run)) {
@@ -31,8 +30,8 @@ impl<W: Write> Writer<W> {
     /// Writes an event down.
     ///
     /// # Errors
-    /// Those of `out`, and `InvalidInput` when the event would not be read as it is: a name or a
-    /// cause has what it may not have, or is too long.
+    /// Errors of `out`, and `InvalidInput` if the event could not be read back: a name or a cause
+    /// has a forbidden character, or is too long.
     pub fn note(&mut self, event: &Event<'_>) -> Result<()> {
         self.line.clear();
         write!(self.line, "{event}").map_err(Error::other)?;
@@ -43,7 +42,7 @@ impl<W: Write> Writer<W> {
         self.write()
     }
 
-    /// What it writes to.
+    /// Returns the underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }

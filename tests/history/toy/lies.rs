@@ -82,13 +82,13 @@ fn told(logs: &Logs, log: usize, stream: &str, number: &str) -> Vec<(usize, Stri
     lines.filter(|(_, line)| about(line)).map(|(at, line)| (at, line.to_owned())).collect()
 }
 
-/// Whether a stream was told fates without numbers.
+/// Returns true if the log has fates of this stream without numbers.
 fn has_unnamed(logs: &Logs, log: usize, stream: &str) -> bool {
     logs[log].iter().any(|line| line.starts_with(&format!("fate {stream} ? ")))
 }
 
-/// Whether the life of the mailbox that handled messages before this number handled later ones,
-/// too, so that this one cannot have been lost in the mailbox.
+/// Returns true if one life of the mailbox handled messages before and after this number, so that
+/// the message with this number cannot have been lost in the mailbox.
 fn is_surrounded(logs: &Logs, log: usize, stream: &str, number: u64) -> bool {
     let words: Vec<&str> = logs[log][0].split(' ').collect();
     let suffix = format!(" {} {} {stream} ", words[2], words[3]);
@@ -110,7 +110,7 @@ fn is_surrounded(logs: &Logs, log: usize, stream: &str, number: u64) -> bool {
     false
 }
 
-/// A handled message that must be handled: nothing else would explain its absence.
+/// Returns true if nothing would excuse the absence of this handled message.
 fn needed(logs: &Logs, words: &[&str]) -> bool {
     let log = log_of(logs, words[2], words[3]);
     let number = words[5].parse().expect("a number");

@@ -1,5 +1,5 @@
 //! Random histories of a toy network, which is right by construction, are accepted; with one lie
-//! put into them they are not. And the program as a user calls it.
+//! put into them they are not. Also tests the program as a user calls it.
 
 mod command;
 mod lies;
@@ -64,7 +64,7 @@ fn a_log_cut_anywhere_and_garbage_are_no_panic() {
             bytes[at] = rng.u8(..);
         }
         let mut books = Books::default();
-        // Read or refused; the judge takes what was read before, either way.
+        // The log is read or refused; the judge must take the part that was read in either case.
         let read = books.read("cut", bytes.as_slice());
         println!("{} bytes: {:?}", bytes.len(), read.map_err(|error| error.to_string()));
         books.judge();

@@ -22,7 +22,7 @@ struct Stream {
     receiver: usize,
     mailbox: usize,
     name: String,
-    /// Whether its sender learns the fate of each message, or only how many were lost.
+    /// If true, the sender learns the fate of each message, otherwise only how many were lost.
     named: bool,
     next: u64,
 }
@@ -206,7 +206,7 @@ impl Toy {
     }
 
     fn lose_link(&mut self, sender: usize, receiver: usize) {
-        // What arrived so far may have been acknowledged in the last moment.
+        // Messages that arrived may have been acknowledged just before the link was lost.
         if self.rng.bool() {
             self.acknowledge(sender, receiver);
         }
@@ -233,7 +233,7 @@ impl Toy {
     fn kill_sender(&mut self, sender: usize) {
         let Node { name, run, .. } = self.senders[sender];
         for receiver in 0..RECEIVERS.len() {
-            // Some of it arrives all the same.
+            // Some messages on the wire still arrive.
             while self.rng.bool() && self.carry(sender, receiver).is_some() {}
             self.wires[sender][receiver].clear();
             self.unacknowledged[sender][receiver].clear();

@@ -1,4 +1,4 @@
-//! Asks that nobody waits for any more are not handled if they were not begun.
+//! Asks whose caller has given up are not handled if they were not begun.
 
 use std::pin::pin;
 use std::sync::mpsc;
@@ -16,10 +16,10 @@ use super::{Held, Stack, dialling, end, listening, load, pair, until};
 use crate::process::{PATIENCE, within};
 
 const ASKS: u64 = 10;
-/// How long an asker waits who gives up.
+/// The timeout of asks that are given up.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns what waits in the mailbox of the actor `stuck` of this node.
+/// Returns how many messages wait in the mailbox of the actor `stuck` of this node.
 fn depth(node: &Node) -> usize {
     let actors = node.snapshot().actors;
     let stuck = actors.iter().find(|actor| actor.address.name() == Some("stuck"));
@@ -42,7 +42,7 @@ async fn drop_asks(node: &Node, held: &Held, there: &ActorRef<Stack>, live: &Hel
         })
         .await;
     }
-    // What says that they were dropped is no later than what is sent after it.
+    // The cancellations of the dropped asks arrive no later than messages sent after them.
     for number in 0..2 {
         live.actor.load(number, vec![0; 10]).await.unwrap();
     }
@@ -118,7 +118,7 @@ impl Blockable {
         within(blocked).await.unwrap();
     }
 
-    /// Lets the runtime go on.
+    /// Releases the runtime.
     fn unblock(&self) {
         self.goes_on.send(()).unwrap();
     }
@@ -129,8 +129,8 @@ impl Blockable {
     }
 }
 
-/// The deadline of an ask passes although the runtime that it was sent to stands still; and so does
-/// the asker's, so that no cancellation comes.
+/// The deadline of an ask passes although the runtime that it was sent to stands still; the asker's
+/// runtime stands still too, so that no cancellation comes.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asks_whose_deadline_passes_while_their_node_stands_still_are_not_handled() {
@@ -148,10 +148,10 @@ async fn asks_whose_deadline_passes_while_their_node_stands_still_are_not_handle
     until(|| sent() - before >= ASKS).await;
     alpha.block().await;
     assert!(begun.elapsed() < TIMEOUT, "the machine is too slow: they may have been cancelled");
-    // The time that passes is what is tested.
+    // The test is about the time that passes here.
     tokio::time::sleep_until((begun + 2 * TIMEOUT).into()).await;
     beta.unblock();
-    // It shows that beta has read them: each began, or was too late.
+    // By then beta has read them all: each was begun, or was too late.
     until(|| beta.node.links()[0].1.messages_received >= before + ASKS).await;
     let handled = within(async { beta.stack.actor.numbers().await }).await.unwrap();
     println!("{} of {ASKS} asks that were too late were handled", handled.len());

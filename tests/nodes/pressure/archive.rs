@@ -1,4 +1,4 @@
-//! What archives cost a sender that waits, counted by a field that counts its archivings.
+//! The archives made for a sender that waits, counted by a field that counts its archivings.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use super::{end, pair};
 use crate::process::within;
 
-/// A tell of a node waits for room at least this often.
+/// How often a tell is polled while it waits for room.
 const TICKS: u32 = 100;
 /// More than any mailbox's window: it waits until its mailbox is empty.
 const LARGE: usize = 16 * 1024 * 1024;
@@ -81,11 +81,11 @@ async fn depot() -> (Node, Node, ActorRef<Depot>, Arc<Semaphore>) {
 }
 
 /// A large tell that waits in a `select!` beside a tick is archived once in all, however often it
-/// is polled, and so is one that is given back at last.
+/// is polled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tell_that_waits_for_room_is_archived_once() {
     let (alpha, beta, depot, gate) = depot().await;
-    // One that the actor began, and one that waits: the mailbox is not empty.
+    // The actor has begun one parcel and another waits, so the mailbox is not empty.
     for _ in 0..2 {
         let fate = within(depot.tell(parcel(0, 10)).confirmed()).await.unwrap();
         assert_eq!(fate, Fate::Delivered);
@@ -118,7 +118,7 @@ async fn a_try_tell_without_room_is_not_archived() {
         assert!(accepted < 100_000, "the mailbox has a bound");
     }
     assert!(archived(1) <= accepted + 1, "one archive for each call");
-    // It was refused, and so the other node reports the one that the actor began.
+    // After a refusal, the other node reports the parcel that the actor has begun.
     within(async {
         while depot.try_tell(parcel(1, 10)).is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -25,8 +25,8 @@ const TELLERS: u64 = 16;
 /// several windows of them.
 const OVERTAKEN_MAX: u64 = 2_000;
 
-/// The stack `stuck` of beta, which takes nothing, and references to it of alpha, by its name and
-/// by its identity. Both were used, and its mailbox is full: with the numbers from 0, so many.
+/// The stack `stuck` of beta, which takes nothing; alpha's references to it by name and by
+/// identity, both used before; and how many messages, numbered from 0, fill its mailbox.
 async fn full(alpha: &Node, beta: &Node) -> (Held, [ActorRef<Stack>; 2], u64) {
     let held = Held::stuck(beta, "stuck").await;
     Held::free(beta, "guide").await;
@@ -100,7 +100,7 @@ async fn a_large_message_does_not_starve_behind_small_ones_of_another_reference(
     held.release();
     let committed = tokio::select! {
         told = large => told.is_ok(),
-        // Long after the bound: what starves does not hold up the test.
+        // Far beyond the bound, so that a message that starves does not hold up the test.
         () = until(|| sent() - before > 10 * OVERTAKEN_MAX) => false,
     };
     let overtaken = sent() - before;

@@ -17,7 +17,7 @@ const WINDOW: usize = 64;
 /// Tasks that tell the stuck actor.
 const TELLERS: u64 = 4;
 
-/// What one node has waiting in a mailbox is bounded by its window, over all its links.
+/// The messages of a node that wait in a mailbox never exceed its window, over all its links.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_than_a_window_waits_in_a_mailbox_however_often_the_link_is_lost() {
@@ -53,7 +53,7 @@ async fn no_more_than_a_window_waits_in_a_mailbox_however_often_the_link_is_lost
         relay.order(Order::Carry);
         within(alpha.ready(1)).await.unwrap();
         for number in 0..3 {
-            // Behind what the others sent over the new link. Asks may meet the end of the old one.
+            // Comes after the tells sent over the new link. Asks may still fail with the old link.
             while within(async { live.load(number, vec![0; 10]).await }).await.is_err() {}
             most = most.max(waiting(&beta, "stuck"));
         }
@@ -61,7 +61,7 @@ async fn no_more_than_a_window_waits_in_a_mailbox_however_often_the_link_is_lost
     println!("after {RELINKS} relinks at most {most} messages waited, of a window of {WINDOW}");
     assert!(most <= WINDOW, "{most} messages wait in a mailbox whose bound is {WINDOW}");
     tellers.iter().for_each(tokio::task::JoinHandle::abort);
-    // What waits is taken, and the window is as wide as it was: nothing of it was lost.
+    // The waiting messages are handled, and the window is as wide as before: no credit was lost.
     stuck.release();
     for number in 0..2 * WINDOW as u64 {
         let fate = within(there.tell(load(number, 10)).confirmed()).await;

@@ -1,4 +1,4 @@
-//! Replies that nobody waits for any more.
+//! Replies whose askers have given up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 const RATE: u32 = 10_000_000;
 /// Asks in all: more than ten times what the path carries while they are made.
 const ASKS: u64 = 1_000;
-/// What the responder may use, in KiB.
+/// The most memory that the responder may use, in KiB.
 const RESIDENT_MAX: u64 = 256 * 1024;
 
 /// A responder whose askers give up does not grow, and answers others.
@@ -45,11 +45,11 @@ async fn a_responder_whose_askers_give_up_stays_small_and_answers_others() {
     }
     let (mut answered, mut echoes) = (0, 0);
     while !loops.is_empty() {
-        // What others ask goes on, at every moment of it.
+        // Asks of another node are answered at every moment of it.
         within(async { counter.echo("on".into()).timeout(PATIENCE).await }).await.unwrap();
         echoes += 1;
         if beta.peak() > RESIDENT_MAX {
-            // It is found; nothing is gained by using up the machine's memory.
+            // The test has failed already; do not use up the machine's memory.
             enough.store(true, Ordering::Relaxed);
         }
         while let Some(ended) = loops.try_join_next() {
@@ -59,7 +59,7 @@ async fn a_responder_whose_askers_give_up_stays_small_and_answers_others() {
     let (asked, peak) = (asked.load(Ordering::Relaxed), beta.peak());
     println!("{asked} asks, {answered} answered; {echoes} of others; at most {peak} KiB resident");
     assert!(peak <= RESIDENT_MAX, "the responder used {peak} KiB, more than {RESIDENT_MAX}");
-    // Of the first node, too, when its askers have gone.
+    // The first node is answered too, once its askers have gone.
     within(async { giver.give(10).timeout(PATIENCE).await }).await.unwrap();
     gamma.shutdown(PATIENCE).await;
     alpha.shutdown(PATIENCE).await;

@@ -22,12 +22,12 @@ const LARGE_REPLY: u64 = 100 * 1024;
 const BULK: usize = 1024 * 1024;
 /// Loops that ask for large replies.
 const LOOPS: usize = 32;
-/// Replies that may come between the commit of a tell of [`BULK`] and its delivery. With a quarter
-/// of the path it takes the time of 30, beside those that were before it.
+/// Replies that may come between the commit of a tell of [`BULK`] and its delivery. If the tell has
+/// a quarter of the path, 30 replies come meanwhile, besides the replies queued before it.
 const REPLIES_MAX: u64 = 200;
 
-/// Alpha, which dialled beta over a slow path; its stack `sink`, and beta's giver, as the other has
-/// them.
+/// Alpha, which dialled beta over a slow path; beta's reference to alpha's stack `sink`, and
+/// alpha's reference to beta's giver.
 struct Path {
     alpha: Node,
     beta: Node,
@@ -50,7 +50,7 @@ impl Path {
         Path { alpha, beta, sink, giver, _held: held, _relay: relay }
     }
 
-    /// Returns what came over the path to alpha, in bytes.
+    /// Returns the bytes that alpha received over the path.
     fn received(&self) -> u64 {
         self.alpha.links()[0].1.bytes_received
     }
@@ -102,7 +102,7 @@ async fn a_large_tell_does_not_starve_behind_large_replies() {
     let before = count();
     let fate = tokio::select! {
         fate = told => Some(fate.unwrap()),
-        // Long after the bound: what starves does not hold up the test.
+        // Far beyond the bound, so that a tell that starves does not hold up the test.
         () = until(|| count() - before > 2 * REPLIES_MAX) => None,
     };
     let replies = count() - before;

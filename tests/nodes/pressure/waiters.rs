@@ -1,4 +1,4 @@
-//! Many senders that wait for one mailbox: what they cost for each message.
+//! Many senders that wait for one mailbox: the frames and wake-ups of each message.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,7 +14,7 @@ use crate::process::within;
 
 const MESSAGES: u64 = 20_000;
 const SENDERS: u64 = 1_000;
-/// Times as many frames as one sender needs that a thousand may need.
+/// A thousand senders may need this many times the frames of one sender.
 const TIMES: u64 = 3;
 /// Times that a task may be woken for each message: when room was granted, and once for nothing.
 const WAKES: u64 = 2;
@@ -37,8 +37,8 @@ async fn tell(there: &ActorRef<Stack>, number: u64, wakes: &AtomicU64) {
     wakes.fetch_add(polls - 1, Ordering::Relaxed);
 }
 
-/// Sends [`MESSAGES`] by so many tasks, each its share; returns the frames that this took, and how
-/// often their tasks were woken.
+/// Sends [`MESSAGES`] from `senders` tasks, each its share; returns the frames that this took, and
+/// how often the tasks were woken.
 async fn cost_of(nodes: [&Node; 2], there: &ActorRef<Stack>, senders: u64) -> (u64, u64) {
     let before = frames(nodes);
     let wakes = Arc::<AtomicU64>::default();
@@ -53,7 +53,7 @@ async fn cost_of(nodes: [&Node; 2], there: &ActorRef<Stack>, senders: u64) -> (u
     for task in within(join_all(tasks)).await {
         task.unwrap();
     }
-    // Behind all of them.
+    // Handled after all of them.
     let last = within(async { there.load(0, vec![]).timeout(crate::process::PATIENCE).await });
     last.await.unwrap();
     (frames(nodes) - before, wakes.load(Ordering::Relaxed))

@@ -1,5 +1,5 @@
-//! The window of a link, all but full: what waits in 64 mailboxes that nothing is taken from leaves
-//! little of it, and live mailboxes beside them share the rest, or have one message at a time.
+//! A link's window that is nearly full: messages in 64 stuck mailboxes leave little of it, and live
+//! mailboxes beside them share the rest, or have one message at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ const LARGEST: f64 = 900.0 * 1024.0;
 /// One mailbox alone never fills the link's window.
 const MAILBOX_WINDOW: u32 = 8 * 1024 * 1024;
 const LINK_WINDOW: u32 = 64 * 1024 * 1024;
-/// What is sent to each stuck mailbox: together 128 KiB less than the link's window.
+/// Bytes sent to each stuck mailbox: together 128 KiB less than the link's window.
 const EACH: usize = LINK_WINDOW as usize / STUCK - 2 * 1024;
 /// The window is as good as full, however the transport counts.
 const FULL: u64 = (STUCK * EACH) as u64 - 1024 * 1024;

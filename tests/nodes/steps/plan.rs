@@ -1,41 +1,41 @@
-//! Which runs there are: for each step, in whose role the process that dies comes to it, and what
-//! has it come there.
+//! The runs: for each step, the role in which the process that dies comes to it, and the work that
+//! brings it there.
 
 use ringpost_transport::steps::{ALL, Step};
 
-/// Who dials.
+/// The role of the process that dies when its link is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Dialler,
     Acceptor,
 }
 
-/// How the name of the process that dies compares with those of the others.
+/// The order of the name of the process that dies among the names of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Lower,
     Higher,
 }
 
-/// What happens beside the link's coming up, and the asks and tells that are always sent to the
-/// process that dies.
+/// The work of a run, beside the link's coming up, and the asks and tells that are always sent to
+/// the process that dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// Nothing.
     Plain,
-    /// Nothing, and no ask of it is answered: a link on which frames come is not probed.
+    /// Nothing, and it answers no ask: a link on which frames come is not probed.
     Quiet,
-    /// The process is told this line.
+    /// The process gets this line as a command.
     Line(&'static str),
     /// It is asked something that takes several frames, and so does the answer.
     LargeAsk,
-    /// It is asked on and on what is large enough to be lent.
+    /// It gets asks large enough to be lent, again and again.
     Lend,
     /// The same, and each ask is given up soon.
     Unlend,
     /// It is told more than half a window.
     Flood,
-    /// It is told so much that credits have to return.
+    /// It gets enough bytes of tells that credits have to return.
     Heavy,
     /// One of its actors is told until there is no room.
     Stuff,
@@ -71,7 +71,7 @@ pub(super) enum Work {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     pub(super) step: Step,
-    /// At which time it comes there.
+    /// The occurrence of the step at which it dies.
     pub(super) nth: u32,
     pub(super) side: Side,
     pub(super) rank: Rank,
@@ -86,7 +86,7 @@ pub(super) fn runs() -> Vec<Run> {
     ALL.iter().flat_map(|step| [joining(*step), working(*step)].concat()).collect()
 }
 
-/// The runs of a step on the way to a link; none when it is not one.
+/// The runs of a step on the way to a link; none for other steps.
 fn joining(step: Step) -> Vec<Run> {
     let (sides, ranks) = match step {
         Step::Dialled | Step::DataDialled | Step::TokenSent => (&SIDES[..1], &RANKS[..]),
@@ -104,7 +104,7 @@ fn joining(step: Step) -> Vec<Run> {
     all.map(|(side, rank)| Run { step, nth: 1, side, rank, work }).collect()
 }
 
-/// The runs of a step with what has the process come to it; none when a link is enough.
+/// The runs of a step that takes work to come to it; none if a link is enough.
 fn working(step: Step) -> Vec<Run> {
     use Step::*;
     use Work::*;

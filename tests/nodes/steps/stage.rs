@@ -50,10 +50,10 @@ impl Mortal {
         if let Some((step, nth)) = step {
             command.env("RINGPOST_STOP_AT", format!("{step:?}:{nth}"));
             if !seeds.is_empty() {
-                // Its side is settled, also when the link is made again: nobody can dial it.
+                // No node can dial it, so it keeps its side even if the link is made again.
                 command.env("RINGPOST_ADVERTISE", NOWHERE);
             }
-            // What it cannot do any more it says there.
+            // Discards its errors about commands that its death interrupts.
             command.stderr(Stdio::null());
         }
         let mut child = command.spawn().unwrap();
@@ -65,7 +65,7 @@ impl Mortal {
         Mortal { child, stdin, lines, address }
     }
 
-    /// Waits until it says that it is linked to so many nodes.
+    /// Waits until it says that it is linked to `count` nodes.
     async fn linked(&mut self, count: usize) {
         let wanted = format!("linked {count}");
         while let Some(line) = within(self.lines.next_line()).await.unwrap() {
@@ -77,31 +77,31 @@ impl Mortal {
     }
 
     async fn line(&mut self, line: &str) {
-        // It may be dead already, which its end tells.
+        // It may be dead already; its exit status tells.
         let stdin = self.stdin.as_mut().unwrap();
         let _ = stdin.write_all(format!("{line}\n").as_bytes()).await;
     }
 
-    /// Has it leave, and waits for its end.
+    /// Closes its standard input, so that it leaves, and waits for its end.
     pub(super) async fn end(mut self) {
         drop(self.stdin.take());
         assert!(within(self.child.wait()).await.unwrap().success());
     }
 }
 
-/// All that takes part in one run.
+/// The nodes and the work of one run.
 pub(super) struct Stage {
     run: Run,
     host: String,
     pub(super) near: Node,
     far: Node,
     pub(super) mortal: Mortal,
-    /// Other nodes: namesakes, and one that leaves.
+    /// Other nodes: namesakes, and a node that leaves.
     others: Vec<Node>,
-    /// A peer that does nothing any more; killed when dropped.
+    /// A peer whose threads are blocked; killed when dropped.
     blocked: Option<Mortal>,
     relay: Option<Relay>,
-    /// Near asks far, on and on.
+    /// Near asks far, again and again.
     talk: JoinHandle<()>,
     answers: watch::Receiver<u64>,
     asks: JoinSet<Result<u64, BoxError>>,
@@ -112,8 +112,8 @@ pub(super) struct Stage {
 impl Stage {
     /// Opens the stage, and does the run's work as far as that needs no death.
     ///
-    /// All listen at `host`, an address of loopback that no other run has: those of another run
-    /// dial their dead on and on, and its port may be given to the process of this one.
+    /// All listen at `host`, an address of loopback that no other run has: nodes of another run
+    /// keep dialling their dead process, and its port may be given to the process of this run.
     pub(super) async fn open(run: Run, host: String) -> Self {
         let name = name(run);
         let far = node(&host, "mid-b", &[]).await;
@@ -159,7 +159,7 @@ impl Stage {
         stage
     }
 
-    /// Has the process live again, to no step.
+    /// Starts the process again, to die at no step.
     pub(super) async fn restart(&self) -> Mortal {
         Mortal::start(&self.host, self.name(), &self.near.addresses(), None).await
     }
@@ -173,7 +173,7 @@ impl Stage {
         format!("{}/{actor}", self.name())
     }
 
-    /// Asks that are never answered and tells to be confirmed, from near to the process.
+    /// Sends asks that are never answered and tells to be confirmed, from near to the process.
     fn wait_for_it(&mut self) {
         for number in 0..2 {
             let (near, path) = (self.near.clone(), self.path("mute0"));
@@ -201,7 +201,7 @@ impl Stage {
         });
     }
 
-    /// Has the process send and receive what the run wants.
+    /// Sends the messages that the run wants, from the process or to it.
     async fn send(&mut self) {
         let near = self.near.clone();
         let path = |actor: &str| self.path(actor);
@@ -257,7 +257,7 @@ impl Stage {
         }
     }
 
-    /// Does to its links what the run wants.
+    /// Changes the links of the process as the run wants.
     async fn link(&mut self) {
         let (near, name) = (self.near.clone(), self.name());
         match self.run.work {
@@ -319,9 +319,9 @@ impl Stage {
         self.works.spawn(async move { drop(work.await) });
     }
 
-    /// Waits until each ask has ended, with an error; says how many there were.
+    /// Waits until each ask has ended, with an error; returns how many there were.
     pub(super) async fn asks_end(&mut self, what: &str) -> usize {
-        // What is done on its behalf, and those that took its name, go first: it comes back.
+        // Work on its behalf and nodes that took its name end first, so that it can come back.
         self.works.shutdown().await;
         self.blocked = None;
         for other in self.others.drain(..) {
@@ -336,7 +336,7 @@ impl Stage {
         count
     }
 
-    /// Waits until near and far have gone on; says how many answers there were.
+    /// Waits until near and far have gone on; returns how many answers there were.
     pub(super) async fn go_on(&self) -> u64 {
         let mut answers = self.answers.clone();
         let before = *answers.borrow();
@@ -364,7 +364,7 @@ impl Stage {
         }
     }
 
-    /// Waits until all tells have ended; says of how many the fate was told.
+    /// Waits until all tells have ended; returns how many had a fate.
     pub(super) async fn fates(&mut self) -> usize {
         let mut fates = 0;
         while let Some(told) = self.tells.join_next().await {
@@ -408,19 +408,19 @@ async fn relay(work: Work, far: &str) -> Option<Relay> {
     }
 }
 
-/// More than a window has room for.
+/// Tells the counter more than a window has room for.
 async fn flood(counter: &ActorRef<Counter>, bytes: usize) -> Result<(), BoxError> {
     tell(counter, bytes, 1000).await;
     Ok(())
 }
 
-/// Asks far, again and again. It is never lost.
+/// Asks far, again and again. No ask may fail.
 async fn talk(near: Node, answers: watch::Sender<u64>) {
     let counter = near.actor::<Counter>("mid-b/counter").await.unwrap();
     loop {
         assert_eq!(counter.echo("on".into()).await, Ok("on".into()));
         answers.send_modify(|count| *count += 1);
-        // There is more to do on this machine.
+        // Leaves the processor to the other runs.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

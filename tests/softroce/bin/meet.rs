@@ -1,19 +1,19 @@
 //! Nodes that meet: which fabric carries their links, and why none does.
 //!
 //! ```text
-//! meet pair LEFT RIGHT             two nodes: prints `linked by FABRIC` once all that was sent has
-//!                                  arrived, or the error of a look-up
+//! meet pair LEFT RIGHT             two nodes: prints `linked by FABRIC` once all asks were
+//!                                  answered, or the error of a look-up
 //! meet stay LEFT RIGHT             two nodes, of which one asks the other all the time; prints
-//!                                  what becomes of their link, after which time, and each line of
-//!                                  its input; after the line `?`, what carried the next ask; when
-//!                                  there are no more lines, whether all was in order
+//!                                  the events of their link with their times, and each line of
+//!                                  its input; after the line `?`, the fabric of the next ask; at
+//!                                  its end, the counts of asks, answers and asks out of order
 //! meet serve ADDRESS               a node that counts its links; ends when killed
-//! meet crowd ADDRESS NODES ROUNDS  so many nodes link at once, talk and leave, again and again;
-//!                                  prints `links N by verbs, N by tcp`, as counted there
+//! meet crowd ADDRESS NODES ROUNDS  NODES nodes link at once, talk and leave, ROUNDS times; prints
+//!                                  `links N by verbs, N by tcp`, as the server counted them
 //! ```
 //!
-//! LEFT and RIGHT say what a node talks over: `best` is what it finds, `tcp` that alone, `verbs` is
-//! RDMA before tcp, `only` RDMA or nothing. The last two may name what is used, as in
+//! LEFT and RIGHT choose the fabrics of a node: `best` is RDMA, if there is any, before TCP; `tcp`
+//! is TCP alone, `verbs` RDMA before TCP, `only` RDMA alone. The last two take settings, as in
 //! `verbs:device=rxe0,gid=1,pkey=65535,level=3`, where the level is the service level.
 
 use std::error::Error;
@@ -36,16 +36,16 @@ const USAGE: &str = "usage: meet pair|stay LEFT RIGHT | serve ADDRESS | crowd AD
 const ASKS: usize = 20;
 const ASK_BYTES: usize = 20_000;
 
-/// Silence after which a peer is given up: what cannot be reached is known soon.
+/// Silence after which a peer is given up: short, so that an unreachable peer is known soon.
 const DOWN_AFTER: Duration = Duration::from_secs(4);
 
-/// What takes longer than this hangs.
+/// An operation that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of an ask of those that stay: a whole packet, which meets each MTU on its way.
+/// Bytes of an ask of `stay`: a whole packet, which meets each MTU on its way.
 const STAY_BYTES: usize = 5_000;
 
-/// Pause between two asks of those that stay.
+/// Pause between two asks of `stay`.
 const ASK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Answers, and knows how many links its node has had.
@@ -68,7 +68,7 @@ impl Porter {
         *(if verbs { &mut self.verbs } else { &mut self.tcp }) += 1;
     }
 
-    /// Links by verbs, and by tcp.
+    /// Returns the links by verbs, and by tcp.
     #[handler]
     fn links(&self) -> (u64, u64) {
         (self.verbs, self.tcp)
@@ -97,7 +97,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// What a node talks over, by the words of the command line.
+/// Returns the network that the words of the command line choose.
 fn network(words: &str) -> Outcome<Network> {
     let (kind, settings) = words.split_once(':').unwrap_or((words, ""));
     let mut config = VerbsConfig::default();
@@ -155,7 +155,7 @@ async fn pair(left: &str, right: &str) -> Outcome {
     Ok(())
 }
 
-/// Counts what it is asked, and whether that comes in order.
+/// Counts its asks, and the asks that come out of order.
 #[actor]
 #[derive(Default)]
 struct Ledger {
@@ -173,7 +173,7 @@ impl Ledger {
         (self.last, self.handled) = (number, self.handled + 1);
     }
 
-    /// How many came, and how many of them out of order.
+    /// Returns how many asks came, and how many of them out of order.
     #[handler]
     fn balance(&self) -> (u64, u64) {
         (self.handled, self.disordered)
@@ -191,12 +191,12 @@ async fn stay(left: &str, right: &str) -> Outcome {
     let ledger: ActorRef<Ledger> = right.actor("left/ledger").await?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let (mut number, mut answered, mut carrier) = (0, 0, "nothing");
-    // The first ask of which it is to be said what carried it.
+    // The first ask whose fabric is to be printed.
     let mut first = u64::MAX;
     let mut asking = JoinSet::new();
     loop {
         tokio::select! {
-            // An event of the link comes before what it carried then.
+            // Takes events first, so that `carrier` is known before an answer over a new link.
             biased;
             event = events.recv() => match event? {
                 NodeEvent::LinkUp { fabric, .. } => {

@@ -4,7 +4,7 @@
 //! ```text
 //! pace serve ADDRESS           a node with the actors that the others talk to; ends when killed
 //! pace ask ADDRESS             prints `ask_us` and its value, the median
-//! pace serve ADDRESS SPIN_US   the same, with links that spin for so many microseconds
+//! pace serve ADDRESS SPIN_US   the same, with links that spin for SPIN_US microseconds
 //! pace ask ADDRESS SPIN_US     the same
 //! pace small ADDRESS           prints `tells_per_s` and its value
 //! pace large ADDRESS           prints `mib_per_s` and its value
@@ -16,18 +16,18 @@
 //! pace ranks                   prints the medians of collective operations of four ranks, in
 //!                              microseconds
 //! pace lent ADDRESS BYTES FROM|never
-//!                              the same of tells of so many bytes, lent from FROM bytes on; also
+//!                              the same of tells of BYTES bytes, lent from FROM bytes on; also
 //!                              prints `lent` and how many were
 //! pace giant ADDRESS           prints `told N` when N tells of 64 MiB were handled
 //! pace vast ADDRESS            prints `read N` when N bytes of a region of 64 MiB were read, or
 //!                              why they were not
 //! pace region ADDRESS          prints `mib_per_s` and its value, of reads of 1 MiB of a region
 //! pace access ADDRESS read|write|write-on BYTES
-//!                              prints `read_us` or `write_us` and its value, the median of so many
-//!                              bytes of a region, one operation after the other; `write-on` as a
-//!                              writer that is not flushed in between
+//!                              prints `read_us` or `write_us` and its value, the median of BYTES
+//!                              bytes of a region, one operation after the other; `write-on` with
+//!                              a writer that is not flushed in between
 //! PACE_FABRIC=tcp pace ..       the same over TCP
-//! pace flood ADDRESS NODES     that many nodes, all at once; prints `flooded N` when all N arrived
+//! pace flood ADDRESS NODES     NODES nodes, all at once; prints `flooded N` when all N arrived
 //! ```
 
 use std::error::Error;
@@ -54,10 +54,10 @@ const USAGE: &str = "usage: pace serve|ask ADDRESS [SPIN_US] | \
 /// Bytes of a small message's payload, as many as perftest is told to send.
 const SMALL_BYTES: usize = 32;
 
-/// Bytes of a large one: with its headers it fills about half a slot.
+/// Bytes of a large message: with its headers it fills about half a slot.
 const LARGE_BYTES: usize = 4096;
 
-/// Bytes of those that a link fetches, and of a read of a region.
+/// Bytes of a message that a link fetches, and of a read of a region.
 const HUGE_BYTES: usize = 1 << 20;
 
 /// Bytes of one write to a byte stream.
@@ -66,17 +66,17 @@ const WRITE_BYTES: usize = 64 << 10;
 /// Collective operations of each kind: warm-up, and measured.
 const COLLECTIVES: (usize, usize) = (20, 200);
 
-/// Bytes of those that little lockable memory has no room for, and how many there are: the first
-/// one opens the queue pair by which the others would be read. A region has as many.
+/// Bytes and number of tells that a small limit of lockable memory has no room for: the first opens
+/// the queue pair by which the others would be read. A region has as many bytes.
 const GIANT_BYTES: usize = 64 << 20;
 const GIANTS: u64 = 3;
 
-/// Asks before the clock counts, and those that count.
+/// Asks before the clock counts, and asks that count.
 const ASKS_WARM: usize = 50;
 const ASKS: usize = 2000;
 
-/// Accesses to a region of up to so many bytes before the clock counts, and those that count; and
-/// the same of larger ones.
+/// Bytes up to which an access to a region is small; accesses before the clock counts and accesses
+/// that count, of small ones and of larger ones.
 const SMALL_ACCESS_BYTES_MAX: usize = 4096;
 const SMALL_ACCESSES: (usize, usize) = (50, 1000);
 const LARGE_ACCESSES: (usize, usize) = (10, 100);
@@ -87,11 +87,11 @@ const SINKS: u64 = 4;
 /// How long messages are sent for one figure.
 const SEND_FOR: Duration = Duration::from_secs(3);
 
-/// What each node of a flood sends, and how long the actor takes over each.
+/// Messages that each node of a flood sends, and how long the actor takes over each.
 const FLOOD_MESSAGES: u64 = 200;
 const SLOWNESS: Duration = Duration::from_millis(1);
 
-/// A crowded guest is slow: what takes longer than this hangs.
+/// A crowded guest is slow: an operation that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Small messages.
@@ -100,20 +100,20 @@ struct Small {
     payload: [u8; SMALL_BYTES],
 }
 
-/// Large ones.
+/// Large messages.
 #[message]
 struct Large {
     payload: Vec<u8>,
 }
 
-/// One of a flood: the sender and its count.
+/// A message of a flood: the sender and its count.
 #[message]
 struct Pour {
     node: u64,
     number: u64,
 }
 
-/// Counts what comes.
+/// Counts its messages.
 #[actor]
 #[derive(Default)]
 struct Sink {
@@ -132,7 +132,7 @@ impl Sink {
         self.messages += u64::from(!msg.payload.is_empty());
     }
 
-    /// How many have come since the last time.
+    /// Returns how many have come since the last time.
     #[handler]
     fn taken(&mut self) -> u64 {
         std::mem::take(&mut self.messages)
@@ -168,7 +168,7 @@ impl Store {
     }
 }
 
-/// Takes its time over each message, and checks that each sender's come in order.
+/// Takes its time over each message, and checks the order of each sender's messages.
 #[actor]
 #[derive(Default)]
 struct Slow {
@@ -189,7 +189,7 @@ impl Slow {
         self.next[node] += 1;
     }
 
-    /// How many came in all, and how many of them out of order.
+    /// Returns how many came in all, and how many of them out of order.
     #[handler]
     fn level(&self) -> (u64, u64) {
         (self.next.iter().sum(), self.disordered)
@@ -301,7 +301,7 @@ async fn guest_with(
 async fn ask(address: &str, profile: Profile) -> Outcome {
     let node = guest_with("client", address, profile).await?;
     let sink: ActorRef<Sink> = node.actor("server/sink0").await?;
-    // In a task of the runtime, as actors are, and not in the one that blocks the main thread.
+    // In a task of the runtime, as actors are, and not in the task that blocks the main thread.
     let median = tokio::spawn(async move { ask_median(&sink).await }).await??;
     println!("ask_us {:.2}", median.as_nanos() as f64 / 1000.0);
     node.shutdown(PATIENCE).await;
@@ -361,7 +361,7 @@ async fn vast(address: &str) -> Outcome {
     Ok(())
 }
 
-/// Until the reader has read all.
+/// Measures until the reader has read everything.
 async fn stream(address: &str, is_placed: bool) -> Outcome {
     let node = guest("client", address).await?;
     let region = node.region_of(&vec![7; HUGE_BYTES])?;
@@ -425,7 +425,7 @@ async fn ranks() -> Outcome {
     Ok(())
 }
 
-/// Two tasks, so that one reads while the other looks at what it has read.
+/// Reads with two tasks: one can read while the other looks at its bytes.
 async fn region(address: &str) -> Outcome {
     let node = guest("client", address).await?;
     let store: ActorRef<Store> = node.actor("server/store").await?;
@@ -507,7 +507,7 @@ async fn access_median(
     Ok(times[counted / 2])
 }
 
-/// From the first tell until the last is handled.
+/// Measures from the first tell until the last is handled.
 async fn tells_per_second<M>(
     address: &str,
     message: impl Fn() -> M + Copy + Send + 'static,

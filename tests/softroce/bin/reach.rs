@@ -24,12 +24,12 @@ use ringpost_transport::memory::{Slot, Words};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// As the reference is told to reach.
+/// The size that the reference measurement uses.
 const BYTES: u32 = 8;
-/// Operations before the clock counts, and those that count.
+/// Operations before the clock counts, and operations that count.
 const WARM: usize = 50;
 const COUNTED: usize = 1000;
-/// A crowded guest is slow: what takes longer than this hangs.
+/// A crowded guest is slow: an operation that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! Two nodes on two hosts: what each is told when the other one, or the cable, goes away.
+//! Two nodes on two hosts: the events of each when the other one, or the cable, goes away.
 //!
 //! ```text
 //! witness serve ADDRESS         the node `server`; ends when it is killed
@@ -29,16 +29,16 @@ const PENDING_ASKS: usize = 8;
 /// Between two messages: often enough that some are on their way at any time.
 const PACE: Duration = Duration::from_millis(1);
 
-/// What takes longer than this hangs.
+/// An operation that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One of a numbered row.
+/// An entry of a numbered series.
 #[message]
 struct Entry {
     number: u64,
 }
 
-/// Writes down what comes.
+/// Counts entries, and entries out of order.
 #[actor]
 #[derive(Default)]
 struct Ledger {
@@ -56,14 +56,14 @@ impl Ledger {
         self.last = Some(msg.number);
     }
 
-    /// How many entries there are, and how many of them came twice or too late.
+    /// Returns how many entries there are, and how many of them came twice or too late.
     #[handler]
     fn account(&self) -> (u64, u64) {
         (self.entries, self.disordered)
     }
 }
 
-/// Answers nobody.
+/// Never answers.
 #[actor]
 struct Mute;
 
@@ -109,7 +109,7 @@ async fn serve(address: &str) -> Outcome {
     std::future::pending().await
 }
 
-/// Until the server has gone, with all that was asked of it, and another run of it has answered.
+/// Watches until the server has gone, all asks have ended, and its next run has answered.
 async fn watch(address: &str, seed: &str) -> Outcome {
     let node = start("watcher", address, Some(seed)).await?;
     let mut events = node.events();
@@ -137,7 +137,7 @@ async fn watch(address: &str, seed: &str) -> Outcome {
     Ok(())
 }
 
-/// Prints what is told until a node is down.
+/// Prints events until a node is down.
 async fn until_down(events: &mut Receiver<NodeEvent>) -> Outcome {
     loop {
         match events.recv().await? {
@@ -152,8 +152,8 @@ async fn until_down(events: &mut Receiver<NodeEvent>) -> Outcome {
     }
 }
 
-/// Tells without a pause longer than [`PACE`], then compares both sides' books: what was accepted
-/// and not reported lost has arrived, in order and once.
+/// Sends an entry after each pause of [`PACE`], then compares both sides' books: each entry that
+/// was accepted and not reported lost has arrived, in order and once.
 async fn send(address: &str, seed: &str) -> Outcome {
     let node = start("sender", address, Some(seed)).await?;
     tokio::time::timeout(PATIENCE, node.ready(1)).await??;

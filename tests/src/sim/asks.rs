@@ -1,5 +1,5 @@
-//! What an asker does with an ask that it sent: waits for the answer, to the end, for a while, or
-//! until its deadline.
+//! How an asker waits for the answer to an ask that it sent: to the end, for a while, or until its
+//! deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use super::shared::{Shared, State};
 pub(super) enum Patience {
     /// Until there is an answer.
     Endless,
-    /// So long, which travels with the ask.
+    /// For this time, which travels with the ask.
     Deadline(Duration),
-    /// So long, which nobody else knows.
+    /// For this time, which only the asker knows.
     Dropped(Duration),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Asked {
     pub(super) pending: PendingReply,
 }
 
-/// Who asks. A clone for each ask.
+/// The context of an asking task, cloned for each ask.
 #[derive(Clone)]
 pub(super) struct Asker {
     pub(super) diary: Diary,
@@ -59,7 +59,7 @@ impl Asker {
         self.note((lane, number), bytes, answer);
     }
 
-    /// Waits for the end of an ask, and gives it up after `limit`; `state` is what that is.
+    /// Waits for the end of an ask, and gives it up after `limit`: then `state` is reached.
     pub(super) async fn wait_for(&self, mut asked: Asked, limit: Duration, state: State) {
         let answer = tokio::select! {
             biased;
@@ -78,7 +78,7 @@ impl Asker {
         }
     }
 
-    /// Notes how an ask ended; where it was not answered, what that says of it.
+    /// Notes how an ask ended: its answer, or its fate.
     fn note(&self, (lane, number): (Lane, u64), bytes: usize, answer: Result<Payload, ReplyLoss>) {
         let fate = match answer {
             Ok(payload) => {

@@ -15,12 +15,12 @@ const TWICE_ONE_IN: u64 = 8;
 /// A kind of scenario.
 pub type Scenario = fn(u64) -> Outcome;
 
-/// What many seeds came to.
+/// The results of many seeds.
 #[derive(Debug, Default)]
 pub struct Sum {
     /// The seeds that failed, and why; as they came.
     pub failed: Vec<(u64, String)>,
-    /// What the others reached.
+    /// The states that the other seeds reached.
     pub reached: Reached,
     /// Seeds that were run twice, and gave the same log.
     pub twice: u64,
@@ -29,7 +29,7 @@ pub struct Sum {
 /// Runs one seed. A scenario that panicked has failed, too: that is how a stall shows.
 ///
 /// # Errors
-/// What was broken first, and how much was in all.
+/// The first broken rule and how many were broken in all, or the message of a panic.
 pub fn attempt(scenario: Scenario, seed: u64) -> Result<Outcome, String> {
     let outcome = catch_unwind(|| scenario(seed)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -64,7 +64,7 @@ pub fn run_all(scenario: Scenario, seeds: Range<u64>, progress: impl Fn(u64, u64
     sum
 }
 
-/// A seed that fails, and why; the seeds are tried until one does.
+/// Returns a seed that fails, and why; tries the seeds until one does.
 pub fn first_failure(scenario: Scenario, seeds: Range<u64>) -> Option<(u64, String)> {
     let mut found = None;
     each(
@@ -78,7 +78,7 @@ pub fn first_failure(scenario: Scenario, seeds: Range<u64>) -> Option<(u64, Stri
     found
 }
 
-/// What a seed reached, and whether it was run twice.
+/// Runs a seed; returns the states that it reached, and whether it was run twice.
 fn judge(scenario: Scenario, seed: u64) -> Result<(Reached, bool), String> {
     let outcome = attempt(scenario, seed)?;
     let twice = seed.is_multiple_of(TWICE_ONE_IN);
@@ -88,7 +88,7 @@ fn judge(scenario: Scenario, seed: u64) -> Result<(Reached, bool), String> {
     Ok((outcome.reached, twice))
 }
 
-/// Has all cores `work` on the seeds, and gives the results to `take` until it says no.
+/// Runs `work` on the seeds on all cores; `take` gets each result, and ends the run with false.
 fn each<T: Send>(
     seeds: Range<u64>,
     work: impl Fn(u64) -> T + Sync,

@@ -45,16 +45,15 @@ pub fn cluster(seed: u64) -> Outcome {
 struct Cluster {
     world: World,
     rng: Rng,
-    /// All nodes have a name as their seed that leads to all of them, each itself first, as
-    /// resolvers do; otherwise each has the first node, which does not
-    /// move, and the others are found by asking.
+    /// The seed of all nodes is a name that leads to all of them, each itself first, as resolvers
+    /// do; otherwise it is the first node, which does not move, and the others are found by asking.
     by_name: bool,
-    /// Time after which links close that nothing uses.
+    /// Time after which unused links close.
     idle_close: Option<Duration>,
-    /// Those that live.
+    /// Nodes that live.
     nodes: Vec<Node>,
     gone: Vec<Node>,
-    /// Places that the name leads to, and where no node is any more.
+    /// Places that the name leads to although no node is there any more.
     stale: Vec<String>,
     places: usize,
     /// Places whose nodes were linked when they were cut off from each other.
@@ -123,7 +122,7 @@ impl Cluster {
         self.wait_for_links().await;
     }
 
-    /// Starts a node at a new place; the first one has one place.
+    /// Starts a node at a new place; the first node keeps its place.
     async fn start(&mut self, name: &str) {
         let place = if name == "a" { "a".to_owned() } else { format!("{name}{}", self.places) };
         self.places += 1;
@@ -165,7 +164,7 @@ impl Cluster {
         }
     }
 
-    /// Lets the name lead to where the nodes are, in some order, and to a few dead places.
+    /// Makes the name lead to the places of the nodes, in some order, and to a few dead places.
     fn follow(&mut self) {
         let dead = self.rng.usize(0..3).min(self.stale.len());
         self.reached.note("name with dead addresses", u64::from(dead > 0));
@@ -178,7 +177,7 @@ impl Cluster {
         }
     }
 
-    /// Lets the name that the node `name` looks up lead to these.
+    /// Makes the name that the node `name` looks up lead to these.
     fn name_from(&self, name: &str, places: &[&str]) {
         let addresses: Vec<String> = places.iter().map(|place| format!("{place}:7700")).collect();
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
@@ -250,7 +249,7 @@ impl Cluster {
         self.world.mend(&one, &other);
     }
 
-    /// Has each link of a pair fail within some milliseconds, for a while.
+    /// Severs each link of a pair within some milliseconds, for a while.
     async fn flap(&mut self) {
         let (one, other) = self.pair();
         let find = |place: &str| self.nodes.iter().find(|node| node.place == place);
@@ -286,7 +285,7 @@ impl Cluster {
         }
     }
 
-    /// CL-6: whatever is asked of nodes that were met, as links close, is answered.
+    /// CL-6: asks of nodes that were met are answered even as links close.
     async fn use_as_they_close(&mut self, idle_close: Duration) {
         let rng = &mut self.rng;
         let pairs = self.nodes.iter().flat_map(|one| self.nodes.iter().map(move |two| (one, two)));
@@ -319,7 +318,7 @@ impl Cluster {
         }
     }
 
-    /// CL-6: links that nothing uses are closed, and not made again.
+    /// CL-6: unused links are closed, and not made again.
     async fn let_rest(&mut self, idle_close: Duration) {
         let beat = limits::HEARTBEAT_INTERVAL;
         // A name may still lead to a place that was not met there.
@@ -345,7 +344,7 @@ impl Cluster {
         self.faults.extend(faults);
     }
 
-    /// Lets the name lead to some of the nodes only.
+    /// Makes the name lead to some of the nodes only.
     fn answer_in_part(&mut self) {
         let mut places: Vec<&str> = self.nodes.iter().map(|node| node.place.as_str()).collect();
         self.rng.shuffle(&mut places);
@@ -356,7 +355,7 @@ impl Cluster {
         }
     }
 
-    /// CL-4: a node that is cut off from all and looks for one of them reports no other.
+    /// CL-4: a node that is cut off from all and looks for one of them reports no idle node down.
     async fn look_for_one(&mut self) {
         let (place, one) = self.pair();
         let others = self.nodes.iter().filter(|node| node.place != place);
@@ -364,7 +363,7 @@ impl Cluster {
         others.iter().for_each(|other| self.world.partition(&place, other));
         let find = |place: &str| self.nodes.iter().find(|node| node.place == place);
         let (Some(node), Some(other)) = (find(&place), find(&one)) else { return };
-        // Those that are not idle are missed.
+        // Nodes whose links are not idle are missed.
         let is_idle = |other: &&Node| node.host.is_idle(other.endpoint.id());
         let (idle, missed): (Vec<_>, Vec<_>) =
             self.nodes.iter().filter(|other| other.place != place).partition(is_idle);
@@ -398,8 +397,8 @@ impl Cluster {
         }
     }
 
-    /// CL-1: waits until the links stand that no sender has to want: of a name all, otherwise those
-    /// to the seed.
+    /// CL-1: waits until the links stand that need no sender: all links if the seed is a name,
+    /// otherwise links to the seed.
     async fn wait_for_links(&mut self) {
         let end = self.world.now() + BOUND.as_nanos() as u64;
         while let Some(amiss) = self.amiss() {

@@ -1,5 +1,5 @@
-//! Dialogues: actors of two nodes answer late, and many of those who ask them give up. Near and
-//! far, with links that are cut and without.
+//! Dialogues: actors of two nodes answer late, and many of their askers give up. Askers are near
+//! and far, and some links are cut.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +26,14 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than anything lasts here.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a dialogue lives in.
+/// The cluster of a dialogue and its judge's state.
 #[derive(Clone)]
 struct Room {
     cluster: Cluster,
     shared: Arc<Shared>,
 }
 
-/// Answers with as many bytes as it is asked for, after a while.
+/// Answers with the requested number of bytes, after a while.
 #[actor]
 struct Answerer {
     room: Room,
@@ -144,7 +144,7 @@ struct Asker {
 }
 
 impl Asker {
-    /// Asks so often, some asks at the same time.
+    /// Sends `asks` asks, some at the same time.
     async fn ask_all(mut self, asks: u64, patience_max: Duration) {
         let mut pending = JoinSet::new();
         for number in 0..asks {

@@ -1,5 +1,5 @@
-//! What the nodes of a scenario write down, and its judgement. It knows nothing of the library's
-//! own books.
+//! The logs of the nodes of a scenario, and their judgement. It knows nothing of the library's own
+//! books.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::message::Run;
 /// Where a message goes: node and mailbox.
 pub(super) type Lane = (usize, usize);
 
-/// Whether tells to this mailbox are confirmed. A dead letter has no number, so those of others are
-/// told without.
+/// Returns true if tells to this mailbox are confirmed. A dead letter has no number, so fates of
+/// other tells have none.
 pub(super) fn is_confirmed(mailbox: usize) -> bool {
     mailbox.is_multiple_of(2)
 }
@@ -33,13 +33,13 @@ struct Log {
     writer: Writer<Vec<u8>>,
     /// The number that the next message of a lane has.
     next: BTreeMap<Lane, u64>,
-    /// The run was killed: what is left of it writes no more.
+    /// The run was killed: its remaining tasks write no more.
     killed: bool,
     faults: Vec<String>,
 }
 
 impl Diary {
-    /// `names` are those of all nodes, each of which has as many `mailboxes`.
+    /// Starts a log. `names` has all nodes, each with this number of `mailboxes`.
     pub(super) fn start(run: Run, names: &[String], mailboxes: usize) -> Self {
         let me = run.node;
         let writer = Writer::start(Vec::new(), &names[me], run.number.into());
@@ -57,12 +57,12 @@ impl Diary {
         diary
     }
 
-    /// Whose log it is.
+    /// Returns the run whose log it is.
     pub(super) fn run(&self) -> Run {
         self.run
     }
 
-    /// The message with the next number was committed; gives the number.
+    /// Notes that the message with the next number was committed; returns the number.
     pub(super) fn committed(&self, lane: Lane, ask: bool) -> u64 {
         let stream = self.stream(lane);
         let mut log = self.log.lock();
@@ -71,7 +71,7 @@ impl Diary {
         number
     }
 
-    /// The message with the next number was given back.
+    /// Notes that the message with the next number was given back.
     pub(super) fn refused(&self, lane: Lane, ask: bool, cause: &str) {
         let stream = self.stream(lane);
         let mut log = self.log.lock();
@@ -79,17 +79,17 @@ impl Diary {
         log.note(&Event::Refused(&stream, number, cause));
     }
 
-    /// The sender was told what became of a message, or of one of the lane's.
+    /// Notes the fate of a message, or without a number the fate of some message of the lane.
     pub(super) fn told(&self, lane: Lane, number: Option<u64>, fate: Fate<'_>) {
         self.log.lock().note(&Event::Fate(&self.stream(lane), number, fate));
     }
 
-    /// The answer to an ask came.
+    /// Notes that the answer to an ask came.
     pub(super) fn answered(&self, lane: Lane, number: u64) {
         self.log.lock().note(&Event::Answered(&self.stream(lane), number));
     }
 
-    /// A message came to this mailbox; `whole` says whether its bytes are right.
+    /// Notes that a message came to this mailbox; `whole` says whether its bytes are right.
     pub(super) fn arrived(&self, mailbox: usize, from: Run, number: u64, whole: bool) {
         let Some(node) = self.names.get(from.node) else {
             return self.garbage(&format!("a message from node {}", from.node));
@@ -100,7 +100,7 @@ impl Diary {
         self.log.lock().note(&event(&format!("m{mailbox}"), origin));
     }
 
-    /// SC-2: something happened that cannot be of the scenario.
+    /// Notes something that cannot be of the scenario (SC-2).
     pub(super) fn garbage(&self, what: &str) {
         let mut log = self.log.lock();
         if !log.killed {
@@ -108,7 +108,7 @@ impl Diary {
         }
     }
 
-    /// The run is killed now.
+    /// Ends the log: the run is killed now.
     pub(super) fn kill(&self) {
         self.log.lock().killed = true;
     }
@@ -136,8 +136,8 @@ impl Log {
     }
 }
 
-/// Ends all logs but those of killed runs: SC-1 and SC-2, what was broken; the judge's counts; and
-/// the logs.
+/// Ends all logs but the logs of killed runs, and judges them all. Returns the broken rules (SC-1
+/// and SC-2), the judge's counts, and the logs.
 pub(super) fn conclude(diaries: &[Diary]) -> (Vec<String>, Verdict, String) {
     let (mut books, mut faults, mut texts) = (Books::default(), Vec::new(), String::new());
     for Diary { run, names, log } in diaries {
@@ -154,7 +154,7 @@ pub(super) fn conclude(diaries: &[Diary]) -> (Vec<String>, Verdict, String) {
     (faults, verdict, texts)
 }
 
-/// A loss, in the words of histories.
+/// Returns a loss in the words of histories.
 pub(super) fn told(fate: host::Fate) -> Fate<'static> {
     match fate {
         host::Fate::NotSent => Fate::NotSent,

@@ -12,8 +12,8 @@ use super::plan::Plan;
 use super::reached::Reached;
 use super::shared::Setting;
 
-/// Brings the plan's faults over the world, one after the other, and takes them all away at the
-/// end. Gives the lives that were killed; others are in their place.
+/// Inflicts the plan's faults on the world, one after the other, and takes them all away at the
+/// end. Returns the lives that were killed; others are in their place.
 pub(super) async fn inflict(
     setting: &Setting,
     lives: &mut [Life],
@@ -56,7 +56,7 @@ pub(super) async fn inflict(
     killed
 }
 
-/// What lasts for a while.
+/// Faults that last for a while.
 const LASTING: [&str; 4] = ["partition", "one-way partition", "node paused", "device lost"];
 
 async fn last(
@@ -81,7 +81,7 @@ async fn last(
     }
 }
 
-/// A stream is spoiled: at once, or the next one at some byte of its handshake.
+/// Spoils a stream: at once, or the next one at some byte of its handshake.
 fn spoil_bytes(world: &World, (a, b): (&str, &str), rng: &mut Rng) {
     let rule = Rule::new(verdict(rng)).on(On::Bytes).from(a).to(b).times(1);
     if rng.bool() {

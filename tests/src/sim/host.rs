@@ -23,14 +23,14 @@ pub(super) struct TestHost {
     diary: Diary,
     boxes: Mutex<BTreeMap<usize, Arc<TestInbox>>>,
     waiting: Waiting,
-    /// Which run of the node the network takes it for.
+    /// The incarnation of the run, once the network has it.
     incarnation: OnceLock<Incarnation>,
     pub(super) link_ups: AtomicU64,
     pub(super) downs: Downs,
 }
 
-/// The nodes that were reported down to one and not linked since, for its senders (SC-11). One of
-/// which another run has answered is not among them.
+/// The nodes that were reported down to a node and not linked since, for its senders (SC-11),
+/// except nodes of which another run has answered.
 pub(super) type Downs = Arc<Mutex<BTreeSet<usize>>>;
 
 impl TestHost {
@@ -39,7 +39,7 @@ impl TestHost {
         Arc::new(TestHost { setting, diary, boxes, waiting, incarnation, link_ups, downs })
     }
 
-    /// Its identity in the network is known: its mailboxes can be found by theirs.
+    /// Sets the identity of its run, by which its mailboxes can be found from then on.
     pub(super) fn born(&self, incarnation: Incarnation) {
         let _ = self.incarnation.set(incarnation);
         self.boxes.lock().values().for_each(|inbox| self.publish(inbox));
@@ -49,7 +49,7 @@ impl TestHost {
     pub(super) fn open_mailbox(&self, number: usize) -> Arc<TestInbox> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let inbox = Arc::new(TestInbox {
-            // The second part says where it is.
+            // The low half is its number.
             id: IDS.fetch_add(1, Ordering::Relaxed) << 32 | number as u64,
             number,
             setting: self.setting.clone(),
@@ -63,7 +63,7 @@ impl TestHost {
         inbox
     }
 
-    /// Takes a mailbox away: what is in it is dropped, links are told.
+    /// Closes a mailbox: its messages are dropped, and links are told.
     pub(super) fn close_mailbox(&self, number: usize) {
         self.setting.shared.identify((self.diary.run().node, number), None);
         let inbox = self.boxes.lock().remove(&number);
@@ -125,7 +125,7 @@ impl TestHost {
         self.boxes.lock().values().any(|inbox| inbox.waiting_of_a_run(node) >= window)
     }
 
-    /// SC-5 and SC-6.
+    /// Judges SC-5 and SC-6.
     fn judge_loss(&self, peer: &NodeId, cause: &LinkCause) {
         let what = format!("{} lost its link to {}: {cause}", self.me(), peer.name);
         let shared = &self.setting.shared;

@@ -1,4 +1,4 @@
-//! The mailboxes of a scenario's node: what comes waits in them, is counted (SC-8), and is begun
+//! The mailboxes of a scenario's node: messages wait in them, are counted (SC-8), and are begun
 //! after a while.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -47,7 +47,7 @@ struct Letter {
     delivery: Delivery,
     from: Run,
     number: u64,
-    /// When its asker gives up, in nanoseconds of virtual time.
+    /// When its asker gives up.
     deadline: Option<Instant>,
     bytes: u64,
     /// Where its bytes are counted until it is dropped or taken.
@@ -101,8 +101,8 @@ impl TestInbox {
         }
     }
 
-    /// Consumes what comes, with pauses, until the mailbox closes; stands still once if the plan
-    /// says so. Keeps some payloads, as an actor does that keeps what it got.
+    /// Consumes messages, with pauses, until the mailbox closes; stands still once if the plan says
+    /// so. Keeps some payloads, as some actors do.
     pub(super) async fn consume(self: Arc<Self>, mut rng: Rng) -> Option<()> {
         let Setting { plan, world, shared, .. } = &self.setting;
         let mut kept = VecDeque::new();
@@ -123,7 +123,7 @@ impl TestInbox {
         None
     }
 
-    /// Handles a message; gives its payload. An ask whose deadline has passed is skipped.
+    /// Handles a message; returns its payload. An ask whose deadline has passed is skipped.
     fn begin(&self, letter: Letter, rng: &mut Rng) -> Option<ringpost_transport::memory::Payload> {
         let Setting { world, shared, .. } = &self.setting;
         let ask = (letter.from, (self.diary.run().node, self.number), letter.number);
@@ -141,7 +141,7 @@ impl TestInbox {
         Some(payload)
     }
 
-    /// SC-8: what waits here of one run after this message of it came.
+    /// Judges SC-8: the messages of one run that wait once this message of it has come.
     fn judge_waiting(&self, state: &InboxState, from: Run, bytes: u64) {
         let Setting { plan, shared, .. } = &self.setting;
         let me = self.diary.run().node;
@@ -214,7 +214,7 @@ impl Inbox for TestInbox {
         if state.closed {
             return;
         }
-        // As a runtime does: of links that ended, which something may still hold.
+        // Drops notices of links that ended, as a runtime does.
         let stale: Vec<_> = state.notices.extract_if(.., |notice| notice.is_stale()).collect();
         state.notices.push(notice);
         drop(state);
@@ -223,7 +223,7 @@ impl Inbox for TestInbox {
 }
 
 impl TestInbox {
-    /// Queues a message that arrived, and judges what waits then.
+    /// Queues a message that arrived, and judges the waiting messages.
     fn queue(&self, state: &mut InboxState, delivery: Delivery) {
         let head = read(&delivery.payload);
         let known = |mark| self.setting.shared.number(mark);

@@ -1,4 +1,4 @@
-//! One mailbox that nobody takes from, beside a hundred that are taken from at once.
+//! One stuck mailbox, beside a hundred whose messages are taken at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,8 +19,8 @@ const BYTES: usize = 240;
 /// Virtual time that one run may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The throughput of a hundred live mailboxes beside a stuck one whose sender has as much to say
-/// as theirs together, for one without it that is 1.
+/// Returns the throughput of a hundred live mailboxes beside a stuck mailbox, as a share of their
+/// throughput without it. The stuck mailbox is sent as much as all others together.
 ///
 /// # Panics
 /// When a run stalls; the message names the seed.
@@ -29,7 +29,7 @@ pub fn throughput_beside_a_stuck_mailbox(seed: u64) -> f64 {
     alone.as_secs_f64() / beside.as_secs_f64()
 }
 
-/// ST-4: the median over these seeds is 0.9 or more.
+/// Judges ST-4: the median over these seeds is 0.9 or more.
 pub fn isolation(seeds: std::ops::Range<u64>) -> Outcome {
     let mut shares: Vec<f64> = seeds.map(throughput_beside_a_stuck_mailbox).collect();
     shares.sort_by(f64::total_cmp);
@@ -39,7 +39,7 @@ pub fn isolation(seeds: std::ops::Range<u64>) -> Outcome {
     Outcome { faults, reached: Reached::default(), log: text + "\n", history: String::new() }
 }
 
-/// Virtual time until all messages of the live mailboxes were taken.
+/// Returns the virtual time until all messages of the live mailboxes were taken.
 fn time(seed: u64, stuck: bool) -> Duration {
     sim::run_for(seed, LIMIT, |world| async move { play(world, stuck).await })
 }

@@ -53,7 +53,7 @@ impl Life {
         self.senders.extend(senders.map(|sender| tokio::spawn(sender.send())));
     }
 
-    /// Has it send its last tells.
+    /// Starts senders of its last tells.
     pub(super) fn part(&mut self, setting: &Setting) {
         let senders = self.senders(setting, 0xdef);
         self.senders.extend(senders.map(|sender| tokio::spawn(sender.part())));
@@ -94,7 +94,7 @@ impl Life {
         }
     }
 
-    /// Ends it now. What is left of it finds its network gone, and writes no more.
+    /// Ends it now. Its remaining tasks find its network gone, and write no more.
     pub(super) fn kill(&self, setting: &Setting) {
         setting.world.kill_node(&setting.plan.nodes[self.diary.run().node]);
         self.diary.kill();
@@ -114,7 +114,7 @@ impl Life {
         links.map(|link| link.queued).sum()
     }
 
-    /// What its links carried, and how often one replaced another.
+    /// Returns the statistics of its links, and how often one replaced another.
     pub(super) fn links(&self) -> (Vec<LinkStats>, u64) {
         let stats: Vec<LinkStats> = self.endpoint.stats().into_iter().map(|(_, s)| s).collect();
         let ups = self.host.link_ups.load(Ordering::Relaxed);
@@ -147,7 +147,7 @@ async fn connect(setting: &Setting, me: usize, host: Arc<TestHost>) -> Endpoint 
     Endpoint::start(config, host).await.expect("a node starts")
 }
 
-/// A mailbox that is consumed, and sometimes closed and opened again.
+/// Keeps a mailbox consumed, and sometimes closes it and opens it again.
 async fn keep_open(host: Arc<TestHost>, number: usize, setting: Setting, mut rng: Rng) {
     let Setting { plan, world, .. } = setting;
     loop {

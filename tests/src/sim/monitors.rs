@@ -45,10 +45,10 @@ struct Scene {
     log: Log,
     rng: Rng,
     places: Vec<Place>,
-    /// Those that live, and the last ones that ended.
+    /// Members that live, and the last members that ended.
     members: Vec<Someone>,
     next: Id,
-    /// Who was to watch whom.
+    /// The watches that were asked for: the watcher, and the watched member.
     asked: Vec<(Someone, Id)>,
     reached: Reached,
 }
@@ -108,10 +108,10 @@ impl Scene {
         Outcome { faults, reached: scene.reached, log, history: String::new() }
     }
 
-    /// Starts a node in a place, and notes what becomes of the others for it.
+    /// Starts a node in a place, and notes which nodes and links it loses.
     async fn start(&mut self, at: usize) -> Place {
         let profile = Profile { down_after: DOWN_AFTER, ..Profile::default() };
-        // It is not waited for until it is linked: what happens meanwhile belongs to the scene.
+        // Does not wait for its links: events meanwhile belong to the scene.
         let node = self.cluster.builder(NAMES[at]).profile(profile).start();
         let node = node.await.expect("a node starts");
         self.cluster.adopt(&node);
@@ -134,7 +134,7 @@ impl Scene {
         Place { node, run }
     }
 
-    /// Has members do things to each other, with so many faults between.
+    /// Runs random steps of members, with `faults` faults between.
     async fn live(&mut self, faults: usize) {
         let steps = self.rng.usize(60..160);
         let faulty: Vec<usize> = (0..faults).map(|_| self.rng.usize(5..steps)).collect();
@@ -196,7 +196,7 @@ impl Scene {
         (count > 0).then(|| self.members[self.rng.usize(0..count)].clone())
     }
 
-    /// Has one member watch another: by a reference that came from there, or by name.
+    /// Makes one member watch another: by a reference that came from there, or by name.
     fn watch(&mut self) {
         let (Some(watcher), Some(watched)) = (self.anyone(), self.anyone()) else { return };
         if watcher.id == watched.id {
@@ -301,7 +301,7 @@ impl Scene {
         }
     }
 
-    /// Has a node leave or be killed, and start again: at once, soon, or when it is given up.
+    /// Ends a node, in order or not, and starts it again: at once, soon, or once it is given up.
     async fn restart(&mut self, at: usize, leaves: bool) {
         let Place { node, run } = &self.places[at];
         let (node, run) = (node.clone(), *run);

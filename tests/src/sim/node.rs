@@ -1,4 +1,4 @@
-//! A node that takes what comes, for scenarios that are about connections and throughput.
+//! A node that takes messages at once, for scenarios about connections and throughput.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ pub(super) const STUCK: &str = "stuck";
 /// A node.
 pub(super) struct Node {
     pub(super) name: String,
-    /// What the world calls it: two nodes may have one name, but not one place.
+    /// Its name in the world: two nodes may have one name, but not one place.
     pub(super) place: String,
     pub(super) endpoint: Endpoint,
     pub(super) host: Arc<Witness>,
@@ -59,7 +59,7 @@ impl Node {
         Node { name, place, endpoint, host }
     }
 
-    /// Returns true if one starts with this profile. It ends at once.
+    /// Returns true if a node starts with this profile. It ends at once.
     pub(super) async fn starts_with(world: &World, at: (&str, &str), profile: Profile) -> bool {
         let config = config(world, at, [], profile, Vec::new());
         match Endpoint::start(config, Arc::new(Witness::default())).await {
@@ -136,10 +136,10 @@ pub(super) struct Witness {
     pub(super) taken: Arc<AtomicU64>,
 }
 
-/// What happened to links.
+/// The events of links and nodes.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// The run of each peer that is linked, and the one that was not reported down.
+    /// The run of each linked peer, and the run of each peer that was not reported down.
     linked: BTreeMap<String, NodeId>,
     alive: BTreeMap<String, NodeId>,
     pub(super) ups: u64,
@@ -169,7 +169,7 @@ impl Witness {
         self.seen.lock().idle.get(run.name.as_str()) == Some(run)
     }
 
-    /// Takes what was seen.
+    /// Takes the events seen so far.
     pub(super) fn seen(&self) -> Seen {
         std::mem::take(&mut self.seen.lock())
     }
@@ -240,7 +240,7 @@ impl Host for Witness {
 /// A mailbox.
 struct Basket {
     id: u64,
-    /// What stays in it, when it does.
+    /// The messages that stay in it, if it is stuck.
     stuck: Option<Mutex<Vec<Delivery>>>,
     taken: Arc<AtomicU64>,
     notices: Mutex<Vec<CloseNotice>>,
@@ -271,7 +271,7 @@ impl Inbox for Basket {
     }
 }
 
-/// Returns what a node is started with.
+/// Returns the configuration of a node.
 fn config<'a>(
     world: &World,
     (name, place): (&str, &str),

@@ -1,4 +1,4 @@
-//! What a seed decides before anything runs.
+//! The plan of a scenario, which its seed decides before anything runs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use ringpost_transport::endpoint::{Lending, Profile, RingGrowth};
 use ringpost_transport::fabric::sim::LinkModel;
 
-/// The least that a profile may say: partitions and kills last longer.
+/// The shortest silence that a profile allows: partitions and kills last longer.
 const DOWN_AFTER_LEAST: Duration = Duration::from_secs(3);
 
 /// One scenario, as its seed wants it.
@@ -32,15 +32,15 @@ pub struct Plan {
     pub identities: bool,
     /// Longest message, in bytes.
     pub bytes_max: usize,
-    /// How long askers wait at most who give up.
+    /// The longest that an asker waits before it gives up.
     pub patience_max: Duration,
     /// Longest pause of a consumer after a message.
     pub pause_max: Duration,
-    /// How long each consumer stands still at most, once; zero: never.
+    /// The longest that each consumer stands still, once; zero: never.
     pub still_max: Duration,
-    /// One in this many messages closes its mailbox, which opens again later; 0: none.
+    /// A mailbox closes after at most this many milliseconds, and opens again later; 0: never.
     pub close_one_in: u32,
-    /// Faults, in the order they come.
+    /// The number of faults.
     pub faults: u32,
     /// The wake-ups that drivers get beside those they need.
     pub wakes: Wakes,
@@ -106,21 +106,21 @@ impl Plan {
 
     /// Draws how rings grow. From numbers of its own, so that the rest of a seed's plan stays.
     fn growing(mut self, rng: &mut Rng) -> Self {
-        // Rings start as small as they may, and windows are wide: what waits waits for credits, and
+        // Rings start as small as they may, and windows are wide: messages wait for credits, and
         // rings grow.
         let tight = rng.u32(0..4) == 0;
         for profile in &mut self.profiles {
             if tight {
                 *profile = narrow(profile, rng);
             }
-            // A ring is doubled for so many slots.
+            // The bytes that it takes to double a ring.
             let doubled = u64::from(3 * profile.ring_slots * profile.slot_bytes);
             let ample = profile.ring_growth.bytes_max;
             profile.ring_growth.bytes_max =
                 [ample, ample, doubled * rng.u64(0..=16) / 2][rng.usize(0..3)];
         }
         let tells = if rng.bool() { 0 } else { rng.u64(1..=100) };
-        // Rings that are as small as ever when the first goodbye comes.
+        // Rings are still small when the first goodbye comes.
         if tight && rng.bool() {
             self.messages = rng.u64(1..=4);
         }
@@ -136,7 +136,7 @@ impl Plan {
         self
     }
 
-    /// Much waits for credits, and often nothing of it is sent: mailboxes close and askers give up.
+    /// Many messages wait for credits, and often are not sent: mailboxes close and askers give up.
     fn fleeting(&mut self, rng: &mut Rng) {
         for profile in &mut self.profiles {
             *profile = narrow(profile, rng);
@@ -152,7 +152,7 @@ impl Plan {
     }
 }
 
-/// Little room for frames and much for messages.
+/// Returns a profile with little room for frames and much for messages.
 fn narrow(profile: &Profile, rng: &mut Rng) -> Profile {
     Profile {
         ring_slots: 8,
@@ -187,7 +187,7 @@ fn profile(rng: &mut Rng) -> Profile {
         message_bytes_max: 256 * 1024,
         mailbox_window_messages: rng.u32(1..=32),
         mailbox_window_bytes: rng.u32(2_000..=60_000),
-        // Often less than what the mailboxes together could have.
+        // Often less than the windows of all mailboxes together.
         link_window_bytes: [rng.u32(5_000..=30_000), rng.u32(20_000..=200_000)][rng.usize(0..2)],
         lending: Lending {
             from: lend_from(rng.clone()),

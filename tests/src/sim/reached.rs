@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringpost_transport::fabric::sim::{Counters, Met};
 
 /// How often the states of a kind of scenario were reached, by name. A scenario notes each state
-/// that it may reach, also those that it did not.
+/// that it may reach, even if it did not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reached(BTreeMap<String, u64>);
 
@@ -18,7 +18,7 @@ impl Reached {
         }
     }
 
-    /// Adds another scenario's.
+    /// Adds the counts of another scenario.
     pub fn add(&mut self, other: &Reached) {
         other.0.iter().for_each(|(state, count)| self.note(state, *count));
     }

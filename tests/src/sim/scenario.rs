@@ -30,13 +30,13 @@ const SENT_AFTER: Duration = Duration::from_secs(1);
 /// How a scenario went.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// What was broken; empty when all was well.
+    /// The broken rules; empty when all was well.
     pub faults: Vec<String>,
-    /// What it reached.
+    /// The states that it reached.
     pub reached: Reached,
     /// The event log.
     pub log: String,
-    /// What the nodes wrote down, one log after the other.
+    /// The logs of the nodes, one after the other.
     pub history: String,
 }
 
@@ -113,7 +113,7 @@ fn conclude(setting: &Setting, lives: &[Life], mut reached: Reached) -> Outcome 
     Outcome { faults, reached, log: world.log_text(), history }
 }
 
-/// SC-10: without heartbeats, too, no message is left behind that could be sent.
+/// SC-10: even without heartbeats, no message is left behind that could be sent.
 async fn check_sent(Setting { plan, world, shared, .. }: &Setting, lives: &[Life]) {
     if plan.wakes.heartbeats {
         return;
@@ -128,8 +128,8 @@ async fn check_sent(Setting { plan, world, shared, .. }: &Setting, lives: &[Life
     }
 }
 
-/// Notes the nodes that have more to say to the first one, which is about to say goodbye, than it
-/// has slots.
+/// Notes the nodes that have more messages for the first one, which is about to say goodbye, than
+/// it has slots.
 fn note_goodbyes(lives: &[Life], reached: &mut Reached) {
     let waits = lives[1..].iter().filter(|life| life.waits_for_credits(&lives[0]));
     reached.note("goodbye to a peer that waits for credits", waits.count() as u64);

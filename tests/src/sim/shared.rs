@@ -1,4 +1,4 @@
-//! What the lives of a scenario share past the network: what the judge knows and no node is told.
+//! State that the lives of a scenario share past the network: the judge has it, no node sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::message::Run;
 use super::plan::Plan;
 use super::reached::Reached;
 
-/// What all nodes of a scenario live in.
+/// The world, the plan and the shared state of a scenario.
 #[derive(Clone)]
 pub(super) struct Setting {
     pub(super) seed: u64,
@@ -27,7 +27,7 @@ pub(super) struct Setting {
 /// what the slowest path needs for a full ring.
 const WORD_NS: u64 = Duration::from_secs(1).as_nanos() as u64;
 
-/// Which ask: its sender, where it goes, and its number there.
+/// Identifies an ask: its sender, where it goes, and its number there.
 pub(super) type AskId = (Run, Lane, u64);
 
 /// One for each scenario. The scenario makes it; hosts, mailboxes and senders write into it.
@@ -49,10 +49,10 @@ pub(super) struct Shared {
 
 #[derive(Debug, Default)]
 struct Asks {
-    /// When its asker gave it up.
+    /// When an asker gave up an ask.
     given_up: BTreeMap<AskId, u64>,
     begun: BTreeSet<AskId>,
-    /// Its asker was told that it was not.
+    /// Asks whose asker was told that they were never begun.
     never_begun: BTreeSet<AskId>,
 }
 
@@ -158,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Ends the scenario: what was reached, and what was broken.
+    /// Ends the scenario: adds the states that were reached, and returns the broken rules.
     pub(super) fn conclude(&self, reached: &mut Reached) -> Vec<String> {
         reached.add(&self.reached.lock());
         let mut faults = std::mem::take(&mut *self.faults.lock());
@@ -194,7 +194,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// What the random scenarios may reach.
+    /// The states that random scenarios may reach.
     pub(super) const OF_TRAFFIC: [State; 15] = [
         State::AskExpired,
         State::AskDropped,
@@ -213,7 +213,7 @@ impl State {
         State::DownWaitedFor,
     ];
 
-    /// What dialogues may reach.
+    /// The states that dialogues may reach.
     pub(super) const OF_DIALOGUES: [State; 7] = [
         State::AskExpired,
         State::AskDropped,

@@ -21,10 +21,10 @@ const LOOKS_MAX: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a settled mesh is watched.
 const CALM: Duration = Duration::from_secs(4);
-/// Looks at what a node is told that has no link, until it must be of a new dial: a short pause,
-/// and a dial that is not answered.
+/// Sends of a node that has no link, until the error must be of a new dial: a short pause, and a
+/// dial that is not answered.
 const NEWS_LOOKS: u32 = 50;
-/// What a node is told whose name is taken.
+/// The error of a node whose name is taken.
 const TAKEN: &str = "another live node has the same name";
 
 /// Runs the storm of a seed.
@@ -47,9 +47,9 @@ pub fn storm(seed: u64) -> Outcome {
 struct Storm {
     world: World,
     plan: Plan,
-    /// Those that live.
+    /// Nodes that live.
     nodes: Vec<Node>,
-    /// Those that were killed or left.
+    /// Nodes that were killed or left.
     gone: Vec<Node>,
 }
 
@@ -127,7 +127,7 @@ impl Storm {
 
     /// ST-2 and ST-3: waits until the mesh is whole, watches it for a while, and looks closely.
     async fn settle(&self, reached: &mut Reached) -> Result<(), String> {
-        // What a cut swallowed ends its link only when the retries have come to nothing: until then
+        // A link whose frames were lost in a cut ends only when all retries have failed: until then
         // a mesh that is about to lose a link looks whole.
         self.world.sleep(self.plan.link.retry * 2).await;
         let mut looks = 0;
@@ -147,7 +147,7 @@ impl Storm {
         self.amiss().map_or(Ok(()), |amiss| Err(format!("after all were told: {amiss}")))
     }
 
-    /// What keeps the mesh from being whole.
+    /// Returns why the mesh is not whole.
     fn amiss(&self) -> Option<String> {
         self.pairs().find_map(|(node, name)| match self.partner(node, name) {
             Ok(Some(_)) => None,
@@ -177,7 +177,7 @@ impl Storm {
         }
     }
 
-    /// Whether another node of the same name has the place of `node` at one of that `name`.
+    /// Returns true if a node called `name` is linked to another node with the name of `node`.
     fn is_shut_out(&self, node: &Node, name: &str) -> bool {
         let mut others = self.nodes.iter().filter(|other| other.name == name);
         others.any(|other| other.linked(&node.name).is_some_and(|id| id != *node.endpoint.id()))
@@ -206,7 +206,7 @@ impl Storm {
         Ok(())
     }
 
-    /// ST-3: who is linked is heard; who is not is told why.
+    /// ST-3: a linked node is heard; a node without a link is told why.
     async fn check_tells(&self, reached: &mut Reached) -> Result<(), String> {
         reached.note("refused by name", 0);
         let tells = self.pairs().map(|(node, name)| async move {

@@ -27,9 +27,9 @@ use super::shared::{Setting, Shared, State};
 
 /// Asks of one sender that wait for their answers to the end.
 const ASKS_MAX: usize = 20;
-/// Senders that are a crowd where they wait.
+/// Senders that wait for one mailbox and count as a crowd.
 const CROWD: usize = 10;
-/// What is of more than a slot is large, in all profiles.
+/// Messages of more bytes are larger than a slot in all profiles.
 const LARGE: usize = 4352;
 
 /// One sending task of a node.
@@ -48,15 +48,15 @@ pub(super) struct Sender {
 /// The senders of a node that wait, by where and whether they go by identity. They share it.
 pub(super) type Lines = Arc<Mutex<BTreeMap<(Lane, bool), usize>>>;
 
-/// What is to be sent.
+/// A message that is to be sent.
 struct Parcel {
     lane: Lane,
     bytes: usize,
     /// The identity of the mailbox, where that is known and used.
     identity: Option<Target>,
-    /// Of an ask.
+    /// How long its asker waits, if it is an ask.
     patience: Option<Patience>,
-    /// When a tell is given up that still waits.
+    /// How long a tell waits before it is given up.
     tell_within: Option<Duration>,
 }
 
@@ -145,7 +145,7 @@ impl Sender {
         Parcel { lane, bytes, identity, patience, tell_within: is_brief.then_some(limit) }
     }
 
-    /// Sends one message; gives its number. A sender that gives up before that has sent nothing.
+    /// Sends one message; returns its number. A sender that gives up before that has sent nothing.
     async fn commit(&mut self, parcel: Parcel) -> Result<(u64, Awaited), Option<Unsent>> {
         let Setting { plan, world, shared, .. } = &self.setting;
         let Parcel { lane, bytes, identity, patience, tell_within } = parcel;
@@ -217,7 +217,7 @@ impl Sender {
         })
     }
 
-    /// What became of a tell that was to be confirmed.
+    /// Waits for the fate of a confirmed tell, and notes it.
     async fn await_fate(&self, lane: Lane, number: u64, fate: Confirmation) {
         let fate = fate.await.map_or_else(told, |()| Fate::Delivered);
         self.diary.told(lane, Some(number), fate);
@@ -253,7 +253,7 @@ struct Attempt {
     setting: Setting,
     /// The node was down when it began.
     is_down: bool,
-    /// It waits for a link also while the node is down.
+    /// It waits for a link even while the node is down.
     patient: bool,
     is_new: bool,
 }

@@ -1,4 +1,4 @@
-//! What no file says: unfinished work, names without meaning, places of one machine.
+//! No file has unfinished work, names without meaning, or places of one machine.
 
 use crate::finding::Finding;
 use crate::tokens::{attributes, lines_with};
@@ -12,7 +12,7 @@ const EMPTY_NAMES: [&str; 9] =
     ["manager", "managers", "helper", "helpers", "util", "utils", "common", "misc", "inner"];
 const PLACES: [&str; 2] = [concat!("/wo", "rk/"), concat!("/tmp/", "wt")];
 
-/// Reports modules that do not parse, or do not open with what they are for.
+/// Reports modules that do not parse, or do not open with their purpose.
 pub(crate) fn openings(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust_files() {
@@ -111,7 +111,7 @@ pub(crate) fn places(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The part of a name that says nothing.
+/// Returns the part of a name that says nothing.
 fn empty_word(name: &str) -> Option<&'static str> {
     let mut words = vec![String::new()];
     for c in name.chars() {
@@ -123,7 +123,7 @@ fn empty_word(name: &str) -> Option<&'static str> {
     EMPTY_NAMES.into_iter().find(|empty| words.iter().any(|word| word == empty))
 }
 
-/// Whether `word` stands in the text and is not a part of a longer one.
+/// Returns true if `word` stands in the text and is not a part of a longer word.
 fn has_word(text: &str, word: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word)
 }

@@ -78,8 +78,8 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// Counts the names that a user may import: of `ringpost` those of the root and the prelude,
-    /// of the transport all.
+    /// Counts the names that a user may import: of `ringpost` the root and the prelude, of the
+    /// transport all.
     fn names(&mut self, tree: &'a Tree) {
         let parsed = |path| tree.file(path).and_then(|file| Some((file, file.rust.as_ref()?)));
         if let Some((file, rust)) = parsed(RUNTIME) {
@@ -196,7 +196,7 @@ fn leaves(tree: &UseTree) -> usize {
 mod tests {
     use super::*;
 
-    /// Returns what is counted above zero, as `section.key path number`.
+    /// Returns the counts above zero of a section, as `key path number`.
     fn counted(section: &str, files: &[(&str, &str)]) -> Vec<String> {
         let tree = Tree::of(files);
         let counts = Counts::of(&tree);

@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::modules::{Crate, crates, is_root};
 use crate::tree::Tree;
 
-/// The modules of one folder and who uses whom, with the first place that says so.
+/// The modules of one folder and the modules that each uses, with the first place that says so.
 type Uses<'a> = BTreeMap<&'a str, BTreeMap<&'a str, (&'a str, usize)>>;
 
 /// Reports each use that is part of a cycle.
@@ -36,7 +36,7 @@ pub(crate) fn no_orphans(tree: &Tree) -> Vec<Finding> {
     lost.map(|path| Finding::new(&path, 1, "no `mod` item names this file")).collect()
 }
 
-/// For each folder with two modules or more: its modules, each after those that it uses.
+/// Returns the modules of each folder that has several, each after the modules that it uses.
 pub(crate) fn order(tree: &Tree) -> Vec<String> {
     let mut lines = Vec::new();
     for krate in &crates(tree) {
@@ -53,7 +53,7 @@ pub(crate) fn order(tree: &Tree) -> Vec<String> {
     lines
 }
 
-/// By the path of a module, what its children use of each other.
+/// Returns, by the path of a module, the uses between its children.
 fn folders(krate: &Crate) -> BTreeMap<Vec<String>, Uses<'_>> {
     let mut folders: BTreeMap<Vec<String>, Uses> = BTreeMap::new();
     for module in &krate.modules {
@@ -65,7 +65,7 @@ fn folders(krate: &Crate) -> BTreeMap<Vec<String>, Uses<'_>> {
         for import in &module.imports {
             let Some(target) = krate.resolve(module, import) else { continue };
             let shared = module.path.iter().zip(&target.path).take_while(|(a, b)| a == b).count();
-            // Where one holds the other there is no order to keep: they are one room.
+            // Where one holds the other there is no order to keep.
             let (Some(user), Some(used)) = (module.path.get(shared), target.path.get(shared))
             else {
                 continue;
@@ -78,7 +78,7 @@ fn folders(krate: &Crate) -> BTreeMap<Vec<String>, Uses<'_>> {
     folders
 }
 
-/// All that `module` uses, directly or not; itself only when there is a cycle.
+/// Returns all modules that `module` uses, directly or not; itself only if there is a cycle.
 fn reachable<'a>(uses: &Uses<'a>, module: &str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut open: Vec<&str> = vec![module];

@@ -2,10 +2,10 @@
 //!
 //! In every `README.md`, at the root and in `docs/*.md` each word between backticks that starts
 //! with a folder of the workspace, or that ends in `.rs`, is a path; `a/{b,c}.rs` is two. (The
-//! change log may name what is gone.) Each link to no other site leads to a file, and one with an
-//! anchor to a heading of it. A row of a table in `docs/ARCHITECTURE.md` that names Rust files and,
-//! as `Mailbox::push` or `push()`, functions is a step of a walk: each of its functions is defined
-//! in one of its files.
+//! change log may name files that are gone.) Each link within the tree leads to a file, and with an
+//! anchor to a heading of the file. A row of a table in `docs/ARCHITECTURE.md` that names Rust
+//! files and, as `Mailbox::push` or `push()`, functions is a step of a walk: each of its functions
+//! is defined in one of its files.
 
 use crate::finding::Finding;
 use crate::markdown::{Row, anchors, code_spans, link_targets, prose, rows};
@@ -14,7 +14,7 @@ use crate::tree::{File, Tree};
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 const CHANGES: &str = "CHANGELOG.md";
-/// What a reader expects to find.
+/// Files that a reader expects to find.
 const REQUIRED: [&str; 13] = [
     "README.md",
     CHANGES,
@@ -64,7 +64,7 @@ pub(crate) fn files(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns what is wrong with the link `target` of a file, if it leads into the tree.
+/// Returns the fault of the link `target` of a file, if it leads into the tree and has one.
 fn wrong_link(tree: &Tree, file: &File, target: &str) -> Option<String> {
     if target.is_empty() || target.contains("://") {
         return None;
@@ -128,7 +128,7 @@ fn paths_of(word: &str) -> Vec<String> {
     choices.split(',').map(|choice| format!("{before}{}{after}", choice.trim())).collect()
 }
 
-/// Whether the path exists: of a file, a folder, a module, or the end of that of a Rust file.
+/// Returns true if the path is of a file, a folder or a module, or ends a Rust file's path.
 fn names_a_file(tree: &Tree, path: &str) -> bool {
     let end = format!("/{path}");
     tree.has(path)

@@ -1,6 +1,6 @@
 //! Hard lines: comments and prose with a shape that a reader has to read twice.
 //!
-//! A shape points and does not judge: a line may be clear all the same. So no line is a finding;
+//! A shape points and does not judge: a line may be clear nevertheless. So no line is a finding;
 //! their number has a budget (`budget`), and `tidy --english PATH` lists them.
 
 use crate::markdown;

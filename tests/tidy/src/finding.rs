@@ -1,4 +1,4 @@
-//! What a check reports, and the rule that it belongs to.
+//! The report of a check, and the rule that it belongs to.
 
 use std::fmt;
 

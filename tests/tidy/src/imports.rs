@@ -6,7 +6,7 @@ use syn::visit::{self, Visit};
 
 use crate::tokens::{flatten, paths};
 
-/// One path as it is spelled (`["crate", "memory", "Slot"]`).
+/// A path, spelled as in the code (`["crate", "memory", "Slot"]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Import {
     pub(crate) segments: Vec<String>,
@@ -15,12 +15,12 @@ pub(crate) struct Import {
     pub(crate) name: Option<String>,
 }
 
-/// Whether test modules and the modules written inside braces are looked into.
+/// The extent of a search for paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Everything in the file.
     Everything,
-    /// Not what is compiled for tests only, nor inline modules: they are modules of their own.
+    /// Without items for tests only and inline modules, which are modules of their own.
     OneModule,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn imports(items: &[syn::Item], scope: Scope) -> Vec<Import> {
     collector.found
 }
 
-/// Whether an item with these attributes is compiled for tests only.
+/// Returns true if an item with these attributes is compiled for tests only.
 pub(crate) fn is_test_only(attrs: &[syn::Attribute]) -> bool {
     let mut conditions = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
     conditions.any(|attr| attr.parse_args().is_ok_and(|meta| needs_test(&meta)))

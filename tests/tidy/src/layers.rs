@@ -5,7 +5,7 @@ use crate::imports::{Scope, imports};
 use crate::tokens::{Token, lines_with};
 use crate::tree::{File, Rust, Tree};
 
-/// The transport does not know what it is for, the runtime does not know how it is done.
+/// Reports words of the layer above in the transport, and of the layer below in the runtime.
 pub(crate) fn words(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
@@ -20,7 +20,7 @@ pub(crate) fn words(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What each place may name of other crates.
+/// Reports names of other crates in places that may not use them.
 pub(crate) fn borders(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, rust) in tree.parsed() {
@@ -39,7 +39,7 @@ pub(crate) fn borders(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether `path` is the module `place` or lies below it.
+/// Returns true if `path` is the module `place` or lies below it.
 pub(crate) fn below(path: &str, place: &str) -> bool {
     path.strip_prefix(place).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }

@@ -12,7 +12,7 @@ use crate::tokens::{Token, group};
 use crate::tree::{File, Tree};
 
 const OPERATING: &str = "docs/OPERATING.md";
-/// The levels whose lines are explained one by one; those of `debug` are for developers.
+/// The levels whose lines are explained one by one; lines of `debug` are for developers.
 const LEVELS: [&str; 3] = ["error", "warn", "info"];
 /// The files that run code of users so that its panics end nothing.
 const SHIELD: [&str; 2] = ["transport/src/shield.rs", "transport/src/log.rs"];

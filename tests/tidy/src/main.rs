@@ -3,10 +3,10 @@
 //! `tests/run tidy` runs it. With `--tighten` it lowers the budgets to the numbers of the tree, and
 //! with `--english PATH` it lists the hard lines of the files below that path.
 //!
-//! Each rule has its own check with tests that plant what it looks for. In reading order: `tree`
-//! and `tokens` (what there is), `finding` (what is reported), then the checks: `cycles` (on
-//! `modules` and `imports`), `layers`, `sizes`, `safety`, `sharing`, `invariants`, `promises`,
-//! `logs`, `docs`, `bans`, `errors`, `manifests`, `reserved`, `budget` (on `counts` and `english`).
+//! Each rule has its own check, with tests that plant violations. In reading order: `tree` and
+//! `tokens` (the input), `finding` (the output), then the checks: `cycles` (on `modules` and
+//! `imports`), `layers`, `sizes`, `safety`, `sharing`, `invariants`, `promises`, `logs`, `docs`,
+//! `bans`, `errors`, `manifests`, `reserved`, `budget` (on `counts` and `english`).
 
 mod bans;
 mod budget;

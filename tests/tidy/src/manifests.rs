@@ -1,5 +1,5 @@
 //! Every crate of the workspace states its licence, takes the workspace's lints, and depends only
-//! on what it may. One that is published says what is in its package and what it is about.
+//! on crates that it may use. A published crate describes itself and lists its files.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ const LOCK: &str = "Cargo.lock";
 /// another one beside it is fine.
 const LICENCES_REFUSED: [&str; 3] = ["GPL", "SSPL", "BUSL"];
 
-/// What a crate that is published says.
+/// The keys that a published crate has to state.
 const PUBLISHED: [&str; 5] = ["description", "readme", "keywords", "categories", "include"];
 
 /// Reports what a member's manifest is missing, and dependencies that point the wrong way.

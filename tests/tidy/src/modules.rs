@@ -23,7 +23,7 @@ pub(crate) struct Module {
     pub(crate) path: Vec<String>,
     pub(crate) file: String,
     pub(crate) imports: Vec<Import>,
-    /// What is defined here, other than modules.
+    /// The items that are defined here, other than modules.
     items: BTreeSet<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn crates(tree: &Tree) -> Vec<Crate> {
         .collect()
 }
 
-/// Whether cargo finds this file by itself.
+/// Returns true if cargo finds this file by its name.
 pub(crate) fn is_root(path: &str) -> bool {
     ["lib.rs", "main.rs", "build.rs"].contains(&path.rsplit('/').next().unwrap_or(path))
 }
@@ -81,7 +81,7 @@ impl Crate {
                 Some(next) => next,
                 None if at.items.contains(segment) => return Some(at),
                 None => {
-                    // MO-2: on through the re-export, with what is left of the path.
+                    // MO-2: follows the re-export, with the rest of the path.
                     let origin = self.origin(at, segment, &segments[i + 1..], depth + 1);
                     return Some(origin.unwrap_or(at));
                 }
@@ -175,7 +175,7 @@ fn folder(path: &str) -> String {
     path.rfind('/').map_or(String::new(), |at| path[..=at].into())
 }
 
-/// What `#[path = "..."]` says.
+/// Returns the path in `#[path = "..."]`.
 fn stated_path(attrs: &[syn::Attribute]) -> Option<String> {
     let meta = &attrs.iter().find(|attr| attr.path().is_ident("path"))?.meta;
     match &meta.require_name_value().ok()?.value {

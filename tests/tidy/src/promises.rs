@@ -1,10 +1,10 @@
-//! What is promised is checked, and what checks a promise is known to.
+//! Each promise is checked, and each check of a promise says so.
 //!
 //! A numbered row in `docs/SEMANTICS.md` is a promise and in `docs/RDMA.md` a pitfall: its last
-//! cell names the functions that check it. Of a pitfall it may say why there is none instead:
-//! `none: ..`. A function that a promise names is a test (or a rule of a judge, `judge_..`, or a
-//! case that is a test on each fabric, in [`CASES`]) and has the line [`TAG`] above it, so that who
-//! changes the test knows; and what has the line is named.
+//! cell names the functions that check it. A pitfall may say instead why there is none: `none: ..`.
+//! A function that a promise names is a test (or a rule of a judge, `judge_..`, or a case that is a
+//! test on each fabric, in [`CASES`]) and has the line [`TAG`] above it, as a warning to editors of
+//! the test; and each function with the line is named.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,13 @@ use crate::tree::Tree;
 
 pub(crate) const SEMANTICS: &str = "docs/SEMANTICS.md";
 pub(crate) const PITFALLS: &str = "docs/RDMA.md";
-/// What stands above a function that checks a promise.
+/// The line above a function that checks a promise.
 const TAG: &str = "// Promised in docs/SEMANTICS.md.";
 
 /// Where each public function is a test on each fabric.
 const CASES: &str = "runtime/tests/behaviour/";
 
-/// Reports promises and pitfalls that no test checks, and those whose test is gone or that
-/// miscount.
+/// Reports promises and pitfalls that no test checks, whose test is gone, or whose number is wrong.
 pub(crate) fn promises(tree: &Tree) -> Vec<Finding> {
     let mut findings = checked_rows(tree, SEMANTICS, "promise", |_| false);
     findings.extend(checked_rows(tree, PITFALLS, "pitfall", |last| last.starts_with("none: ")));

@@ -24,7 +24,7 @@ const PLACES: [&str; 10] = [
     "runtime/src/actor/life/running",
 ];
 
-/// The map and the code agree, row by row: file, invariants, tests.
+/// Reports where the map and the code differ, row by row: file, invariants, tests.
 pub(crate) fn map(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mapped = mapped(tree, &mut findings);
@@ -42,7 +42,7 @@ pub(crate) fn map(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Each unsafe block and impl has a comment that says why it is sound.
+/// Reports unsafe blocks and impls without a comment that says why they are sound.
 pub(crate) fn reasons(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, rust) in tree.parsed() {
@@ -57,7 +57,7 @@ pub(crate) fn reasons(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a SAFETY comment stands above `line`, inside the statement or the item it belongs to.
+/// Returns true if a SAFETY comment stands above `line`, inside its statement or item.
 fn has_reason(file: &File, line: usize) -> bool {
     let lines: Vec<&str> = file.text.lines().collect();
     let above = lines[..line - 1].iter().rev().map(|line| line.trim());
@@ -66,13 +66,13 @@ fn has_reason(file: &File, line: usize) -> bool {
     own.into_iter().any(|line| line.starts_with("//") && line.contains("SAFETY:"))
 }
 
-/// The line where the list of what is shared without a lock begins, which ends the map.
+/// Returns the line where the list of values shared without a lock begins, which ends the map.
 pub(crate) fn list_of_shared(map: &File) -> usize {
     let heading = map.lines().find(|(_, line)| *line == "## What is shared without a lock");
     heading.map_or(usize::MAX, |(line, _)| line)
 }
 
-/// The rows of the map by file; what is wrong with one goes to `findings`.
+/// Returns the rows of the map by file; their faults go to `findings`.
 fn mapped<'a>(tree: &'a Tree, findings: &mut Vec<Finding>) -> BTreeMap<&'a str, Row<'a>> {
     let mut mapped = BTreeMap::new();
     let map = tree.file(MAP).into_iter();

@@ -1,8 +1,8 @@
-//! What threads share without a lock is listed: the last table of docs/SAFETY.md.
+//! Values that threads share without a lock are listed: the last table of docs/SAFETY.md.
 //!
 //! Each file of the transport and the runtime that names an atomic, an `ArcSwapOption`, an
 //! `UnsafeCell` or the primitives of `transport/src/sync.rs` has a row with one of [`KINDS`] and a
-//! reason, and what is a protocol has a model. Tests and models are left out.
+//! reason, and a protocol has a model. Tests and models are left out.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::markdown::{code_spans, rows};
 use crate::safety::{MAP, list_of_shared};
 use crate::tree::{File, Tree};
 
-/// What a value can be. Only the first needs a model: in all others no order of events matters.
+/// The kinds of values. Only the first needs a model: in all others no order of events matters.
 const KINDS: [&str; 6] = ["protocol", "mirror", "counter", "note", "primitives", "tests"];
 const PLACES: [&str; 2] = ["transport/src", "runtime/src"];
 
-/// Reports what is shared and not listed, and rows that are not true.
+/// Reports files that share values and are not listed, and rows that are not true.
 pub(crate) fn sharing(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut listed = BTreeMap::new();
@@ -55,7 +55,7 @@ pub(crate) fn sharing(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a file of the two crates shares values without a lock.
+/// Returns true if a file of the two crates shares values without a lock.
 fn shares(file: &File) -> bool {
     let Some(rust) = &file.rust else { return false };
     let tests = ["/tests/", "/tests.rs", "/model.rs"].iter().any(|part| file.path.contains(part));

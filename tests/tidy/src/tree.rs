@@ -22,7 +22,7 @@ pub(crate) struct File {
     pub(crate) rust: Option<Rust>,
 }
 
-/// What the checks need to know about a Rust file.
+/// The parts of a Rust file that the checks use.
 pub(crate) struct Rust {
     pub(crate) ast: syn::File,
     /// The file's tokens without comments, flat.
@@ -32,7 +32,7 @@ pub(crate) struct Rust {
 }
 
 impl Tree {
-    /// Reads everything below `root`, except what is built and what is hidden.
+    /// Reads every text file below `root`, except the build output and hidden files.
     ///
     /// # Errors
     /// When a directory or a file cannot be read.
@@ -49,7 +49,7 @@ impl Tree {
         self.files.iter().filter(|f| f.path.ends_with(".rs") && !f.path.contains("/ui/"))
     }
 
-    /// Rust files with what was parsed from them.
+    /// Returns the Rust files that parse, with their tokens and syntax tree.
     pub(crate) fn parsed(&self) -> impl Iterator<Item = (&File, &Rust)> {
         self.rust_files().filter_map(|f| Some((f, f.rust.as_ref()?)))
     }
@@ -58,7 +58,7 @@ impl Tree {
         self.files.iter().find(|f| f.path == path)
     }
 
-    /// Whether `path` names a file, or with or without a final `/` a folder.
+    /// Returns true if `path` names a file, or, with or without a final `/`, a folder.
     pub(crate) fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         self.files.iter().any(|f| f.path == path || f.path.starts_with(&folder))

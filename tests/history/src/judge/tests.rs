@@ -1,4 +1,4 @@
-//! For each rule a history that breaks it, and it alone, and one that nearly does.
+//! For each rule: a history that breaks this rule alone, and another that nearly breaks it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -41,7 +41,7 @@ fn fine(sender: &str, receivers: &[&str]) -> Verdict {
     verdict
 }
 
-/// That this rule alone is broken, once, as `text` says.
+/// Asserts that this rule alone is broken, once, and that the violation reads `text`.
 fn breaks(rule: Rule, sender: &str, receivers: &[&str], text: &str) {
     let verdict = judge(sender, receivers);
     let rules: Vec<Rule> = verdict.violations.iter().map(|v| v.rule).collect();

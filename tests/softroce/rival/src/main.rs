@@ -7,8 +7,8 @@
 //!                                prints `read_us` or `write_us` and its value, the median
 //! ```
 //!
-//! `write-read` reads eight bytes after it has written: when that is done the peer's threads find
-//! what was written, which a write of a region promises, and one of async-rdma does not.
+//! `write-read` reads eight bytes after each write: when the read is done, the peer's threads see
+//! the written bytes. A write of a region promises that, a write of async-rdma does not.
 
 use std::alloc::Layout;
 use std::error::Error;
@@ -24,17 +24,17 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const USAGE: &str = "usage: rival serve ADDRESS | rival read|write|write-read BYTES ADDRESS";
 
-/// The device that the tools of perftest are told to use, too, and its address for RoCE v2.
+/// The device that the tools of perftest use, too, and its address for RoCE v2.
 const DEVICE: &str = "rxe0";
 const GID_INDEX: usize = 1;
 
-/// Bytes up to which an operation is small, how many of those there are before the clock counts and
-/// how many that count, and the same of larger ones: all as `pace` has it.
+/// Bytes up to which an operation is small; operations before the clock counts and operations that
+/// count, of small ones and of larger ones: all as `pace` has it.
 const SMALL_BYTES_MAX: usize = 4096;
 const SMALL: (usize, usize) = (50, 1000);
 const LARGE: (usize, usize) = (10, 100);
 
-/// A crowded guest is slow: what takes longer than this hangs.
+/// A crowded guest is slow: an operation that takes longer than this counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 // One thread, as many as `pace` has; with two the figures were the same.
@@ -88,7 +88,7 @@ async fn connect(address: &str) -> io::Result<Rdma> {
 async fn measure(what: &str, bytes: &str, address: &str) -> Result<(), Failure> {
     let (bytes, address) = (bytes.parse()?, address.to_owned());
     let (write, then_read) = (what != "read", what == "write-read");
-    // In a task of the runtime, where the one is that waits for completions.
+    // In a task of the runtime, like the task that waits for completions.
     let median = tokio::spawn(async move {
         tokio::time::timeout(PATIENCE, median(&address, bytes, (write, then_read))).await
     });
@@ -132,7 +132,7 @@ async fn median(
     Ok(times[counted / 2])
 }
 
-/// Writes, and fails unless a read finds what that has left.
+/// Writes, and fails unless a read finds the written bytes.
 async fn check(rdma: &Rdma, local: &mut LocalMr, remote: &mut RemoteMr) -> Result<(), Failure> {
     local.as_mut_slice().fill(7);
     rdma.write(local, remote).await?;

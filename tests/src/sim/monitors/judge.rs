@@ -1,12 +1,12 @@
-//! What members may be told, by what all of them wrote down, apart from the code.
+//! The rules for the ends that members are told, judged from the log of all members.
 //!
 //! - **Once**: each time that a member begins to watch, it is told one end, unless it ended itself
 //!   or watched no longer before; and nothing that it did not ask for.
-//! - **True**: what it is told is how the member ended. It is told that there was none only if that
-//!   had ended, and in a world without faults only if it had when it began to watch; that the node
-//!   is down only after its own node had lost that.
-//! - **Last**: after it no word comes of one that has ended; and before it all words that this one
-//!   had said, if both are of one node or the world has no faults.
+//! - **True**: it is told how the member ended. It is told that there was no member only if that
+//!   had ended, and in a world without faults only if it had ended when the watch began; that the
+//!   node is down only after its own node had lost that.
+//! - **Last**: after the end no word comes of a member that has ended; and before it come all words
+//!   that the member had said, if both are of one node or the world has no faults.
 
 use std::collections::{BTreeMap, HashMap, hash_map};
 use std::time::Duration;
@@ -93,7 +93,7 @@ pub(super) fn judge(log: Vec<(u64, Entry)>, is_calm: bool) -> (Vec<String>, Reac
     (judge.faults, judge.reached)
 }
 
-/// Returns the states of which none was reached yet.
+/// Returns the states, none of which was reached yet.
 pub(super) fn nothing_reached() -> Reached {
     let mut reached = Reached::default();
     STATES.iter().for_each(|state| reached.note(state, 0));
@@ -108,7 +108,7 @@ impl Judge {
         Judge { is_calm, log, runs, ends, over, downs, open, told, faults, reached }
     }
 
-    /// Notes what is true whatever members were told.
+    /// Notes the facts that do not depend on what members were told.
     fn note_facts(&mut self) {
         for (at, entry) in &self.log {
             match entry {
@@ -180,7 +180,7 @@ impl Judge {
         self.reached.note(state, 1);
     }
 
-    /// An incarnation of a member has ended, and with it what it watched.
+    /// Ends an incarnation of a member, and the watches that it began.
     fn drop(&mut self, id: Id, at: u64) {
         let before = self.open.len();
         self.open.retain(|(watcher, _), _| *watcher != id);

@@ -1,4 +1,4 @@
-//! What the members of all nodes wrote down, in the order in which it happened.
+//! Events of the members of all nodes, in the order in which they happened.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use ringpost::net::NodeId;
 use ringpost::test_kit::Cluster;
 use ringpost::{ActorExit, Address};
 
-/// Which member.
+/// The number of a member.
 pub(super) type Id = u64;
-/// Which run of a node, of all nodes.
+/// The number of a run of a node, among the runs of all nodes.
 pub(super) type Run = usize;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     Spawned(Id, Run),
-    /// A member began to watch another, which it calls so; `near` says that this is of its node.
+    /// A member began to watch another, by this address; `near` is true if that is of its node.
     Watched {
         watcher: Id,
         actor: Id,
         address: Address,
         near: bool,
     },
-    /// A member watches another no longer; `was` is what it was told.
+    /// A member stopped watching another; `was` is the answer of `unwatch`.
     Unwatched {
         watcher: Id,
         address: Address,
@@ -48,7 +48,7 @@ pub(super) enum Entry {
     },
     /// The state of a member was dropped: its incarnation has ended.
     Dropped(Id),
-    /// A member has ended for good, as its own node knows it.
+    /// A member has ended and is not restarted, as its own node knows.
     Ended(Id, ActorExit),
     /// A run was told that it has lost another, or the link to it.
     NodeDown(Run, Run),
@@ -77,7 +77,7 @@ impl Log {
         Log { cluster, state: Arc::default() }
     }
 
-    /// Notes what happened on a run, unless that is over.
+    /// Notes an event of a run, unless the run is over.
     pub(super) fn note(&self, run: Run, entry: Entry) {
         let mut state = self.state.lock();
         if !state.over.contains(&run) {
@@ -99,7 +99,7 @@ impl Log {
         self.state.lock().runs.iter().position(|known| known == node)
     }
 
-    /// Ends a run: what is left of it notes nothing more.
+    /// Ends a run: its remaining tasks note nothing more.
     pub(super) fn end_run(&self, run: Run) {
         self.note(run, Entry::Over(run));
         self.state.lock().over.insert(run);

@@ -1,4 +1,4 @@
-//! An actor that watches others and is watched, and says words to those that watch it.
+//! An actor that watches others and is watched, and says words to the members that watch it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,9 +14,9 @@ pub(super) struct Member {
     pub(super) id: Id,
     pub(super) run: Run,
     pub(super) log: Log,
-    /// Those that watch it, as far as they said so.
+    /// The members that watch it, as far as they said so.
     pub(super) watchers: BTreeMap<Id, ActorRef<Member>>,
-    /// Those that it watched, as it calls them.
+    /// The members that it watched, by the references that it used.
     pub(super) watched: BTreeMap<Id, ActorRef<Member>>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Watch {
     pub(super) actor: ActorRef<Member>,
 }
 
-/// Watches the member that it is sent to.
+/// Says that `actor` watches the receiver.
 #[message]
 pub(super) struct Hello {
     pub(super) id: Id,
@@ -55,7 +55,7 @@ pub(super) struct Word {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Says words to all watchers, and does something else then.
+/// Says words to all watchers, and then does something else.
 #[message(local)]
 pub(super) struct Speak {
     pub(super) words: u64,
@@ -82,7 +82,7 @@ impl Member {
         let hello = Hello { id: self.id, actor: cx.actor().clone() };
         self.watched.insert(id, actor.clone());
         cx.spawn_task(async move {
-            // The log has what comes of it: words.
+            // The words that follow are in the log, so the result does not matter.
             drop(actor.tell(hello).timeout(PATIENCE).await);
         });
     }
@@ -114,7 +114,7 @@ impl Member {
         }
         match msg.then {
             Then::Nothing => {}
-            // Without what a panic writes to the terminal.
+            // Panics without a message on the terminal.
             Then::Panic => std::panic::resume_unwind(Box::new("boom")),
             Then::Stop => cx.stop(),
             Then::Drain => cx.drain(),

@@ -1,4 +1,4 @@
-//! What the seed of a storm decides before it begins.
+//! The plan of a storm, which its seed decides before it begins.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use ringpost_transport::fabric::sim::{LinkModel, Verdict};
 pub(super) struct Plan {
     pub(super) names: Vec<String>,
     pub(super) link: LinkModel,
-    /// Who cannot dial whom, and what its dials meet. The other way is open.
+    /// The first cannot dial the second, and how its dials fail. The other way is open.
     pub(super) one_way: Vec<(String, String, Verdict)>,
     /// How late some dials are.
     pub(super) late: Option<Duration>,
-    /// What happens, each so long after the one before.
+    /// The steps, each with the pause before it.
     pub(super) steps: Vec<(Duration, Step)>,
 }
 
@@ -22,13 +22,13 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     Start(String),
-    /// Another node of a name that is there.
+    /// Another node with a name that is in use.
     Duplicate(String),
-    /// It is killed and starts again so much later.
+    /// It is killed and starts again after this time.
     Restart(String, Duration),
-    /// It leaves in order and starts again so much later.
+    /// It leaves in order and starts again after this time.
     Leave(String, Duration),
-    /// Nothing passes from the one to the other for so long.
+    /// Nothing passes from the one to the other for this time.
     OneWay(String, String, Duration),
 }
 
@@ -45,8 +45,8 @@ impl Plan {
         };
         let mut order = names.clone();
         rng.shuffle(&mut order);
-        // Who is twice and who cannot be dialled are different ones: the second of a name is
-        // nobody's seed, and has to be able to dial itself.
+        // Names that are taken twice are never of nodes that cannot be dialled: the second node of
+        // a name is no node's seed, and has to be able to dial.
         let (twice, once) = order.split_at(rng.usize(0..3));
         let again = &once[..rng.usize(0..3)];
         let one_way = one_way(&mut rng, once);
