@@ -150,7 +150,8 @@ async fn supervise(ranks: &[Rank<'_>], by_ssh: bool, keep: bool) -> Result<u8, F
                     let (number, status) = end.map_err(std::io::Error::other)?;
                     let status = status?;
                     if !status.success() && !*ending.borrow() {
-                        note(format_args!("ringpost: rank {number} has ended: {status}"));
+                        let rest = if keep { "" } else { "; the others are ended (see --keep)" };
+                        note(format_args!("ringpost: rank {number} has ended: {status}{rest}"));
                         code = if code == 0 { exit_code(status) } else { code };
                         ending.send_if_modified(|is_ending| {
                             *is_ending |= !keep;

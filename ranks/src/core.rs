@@ -186,12 +186,15 @@ impl Core {
     }
 
     /// Tells the ranks of a node, or all ranks, how much they were sent: they find out whether some
-    /// of it was lost.
+    /// of it was lost. A rank that is dead here may not know: its process may have been stopped.
     pub(crate) fn check_with(self: &Arc<Self>, node: Option<&str>) {
         let Some(mesh) = self.begun() else { return };
         let at = |to: usize| mesh.routes[to].packets.address().node();
         let is_there = |to: &usize| *to != mesh.rank && node.is_none_or(|node| node == at(*to));
-        (0..self.size).filter(is_there).for_each(|to| self.note(to, Note::Check));
+        for to in (0..self.size).filter(is_there) {
+            let is_dead = self.state.lock().standing(to) == Standing::Died;
+            self.note(to, if is_dead { Note::Died { rank: to as u32 } } else { Note::Check });
+        }
     }
 
     fn strange(&self, rank: u32) {

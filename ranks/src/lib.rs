@@ -65,7 +65,7 @@
 //! | operation | algorithms |
 //! |---|---|
 //! | [`barrier`](World::barrier) | dissemination (Hensgen, Finkel and Manber 1988) |
-//! | [`broadcast`](World::broadcast) | binomial tree; scatter and ring (van de Geijn) |
+//! | [`broadcast`](World::broadcast) | binomial tree; chain; scatter and ring (van de Geijn) |
 //! | [`scatter`](World::scatter), [`gather`](World::gather) | binomial tree; linear |
 //! | [`all_gather`](World::all_gather) | recursive doubling; Bruck et al. 1997; ring |
 //! | [`all_to_all`](World::all_to_all) | Bruck et al. 1997; all at once; pairwise; sequential |

@@ -71,7 +71,9 @@ impl Actor for Member {
     /// Says goodbye: what needs more of this rank fails on the others.
     async fn on_stop(&mut self, _cx: &mut Context<Self>) {
         let floor = self.core.close();
-        self.core.tell_all(&Note::Left { floor }).await;
+        if !self.core.state.lock().has_panicked {
+            self.core.tell_all(&Note::Left { floor }).await;
+        }
     }
 }
 

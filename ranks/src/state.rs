@@ -56,6 +56,8 @@ pub(crate) struct State {
     /// The number of this rank, once all have joined.
     pub(crate) me: Option<usize>,
     pub(crate) is_revoked: bool,
+    /// The program of this rank has panicked: it ends without a goodbye, so it has died.
+    pub(crate) has_panicked: bool,
     /// The number of the first collective operation that was not over when this rank left.
     pub(crate) closed_at: Option<u64>,
     /// How often something came in the name of a rank that had not sent it.
@@ -81,6 +83,7 @@ impl State {
             others: std::iter::repeat_with(other).take(size).collect(),
             me: None,
             is_revoked: false,
+            has_panicked: false,
             closed_at: None,
             strange: 0,
         }

@@ -37,6 +37,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        self.core.state.lock().has_panicked |= std::thread::panicking();
         self.core.close();
         drop(self.member.request_stop());
         if let Some(lobby) = &self.lobby {

@@ -171,7 +171,11 @@ pub struct StreamError {
 
 impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; it has certainly read {} bytes", self.cause, self.read_by_peer)
+        let StreamError { cause, read_by_peer } = self;
+        write!(
+            f,
+            "{cause}; of what was written here the peer has certainly read {read_by_peer} bytes"
+        )
     }
 }
 

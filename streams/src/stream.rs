@@ -34,6 +34,10 @@
 //! # }
 //! ```
 //!
+//! **End a program with [`close`](Stream::close) of its streams, or with
+//! [`Node::shutdown`](ringpost::Node::shutdown)**: when `main` returns, tokio's runtime drops bytes
+//! that are still on their way.
+//!
 //! A stream has no background task that sends: a write is on its way when it returns, and `flush`
 //! has nothing to do. At most [`WINDOW`] bytes of each direction are on their way or wait to be
 //! read, where each write counts as [`ITEM_COST`] more; then writes wait.

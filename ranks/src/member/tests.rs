@@ -11,6 +11,7 @@ use ringpost::test_kit::{self, Cluster};
 use super::{Hello, Member};
 use crate::operation::Sum;
 use crate::packet::{Abort, Confirm, Control, Element, Head, Note, Packet, Target};
+use crate::state::Standing;
 use crate::world::World;
 
 const RANKS: usize = 3;
@@ -179,6 +180,44 @@ fn a_rank_that_breaks_the_protocol_is_dead_to_all_and_what_it_sent_before_is_rec
             assert!(shrunk.iter().all(|smaller| smaller.as_ref().unwrap().size() == 2));
             drop(shrunk);
             join_all(worlds.into_iter().map(World::leave)).await;
+        }
+    });
+}
+
+/// A process that was stopped for long has seen nothing of its end in the world.
+#[test]
+fn a_rank_that_was_given_up_is_told_when_its_node_is_linked_again() {
+    test_kit::run(1, |cluster| async move {
+        let nodes = cluster.nodes(RANKS).await;
+        let joined = join_all(nodes.iter().map(|node| World::join(node, "job", RANKS))).await;
+        let mut worlds: Vec<World> = joined.into_iter().map(Result::unwrap).collect();
+        worlds.sort_by_key(World::rank);
+        for world in &worlds[..2] {
+            world.core().state.lock().others[2].standing = Standing::Died;
+        }
+        let waits = worlds[2].recv::<u8>(0, 9);
+        cluster.world().sever_data(worlds[0].node().name(), worlds[2].node().name());
+        assert_eq!(waits.await.unwrap_err(), crate::WorldError::Died { rank: 2 });
+        assert_eq!(worlds[2].shrink().await.err(), Some(crate::WorldError::Died { rank: 2 }));
+    });
+}
+
+#[test]
+fn a_rank_whose_program_panics_has_died() {
+    test_kit::run(1, |cluster| async move {
+        let nodes = cluster.nodes(RANKS).await;
+        let joined = join_all(nodes.iter().map(|node| World::join(node, "job", RANKS))).await;
+        let mut worlds: Vec<World> = joined.into_iter().map(Result::unwrap).collect();
+        worlds.sort_by_key(World::rank);
+        let panics = worlds.pop().unwrap();
+        let task = tokio::spawn(async move {
+            let _rank = panics;
+            panic!("a bug of the program");
+        });
+        assert!(task.await.is_err());
+        let waits = worlds.iter().map(|world| world.recv::<u8>(2, 9));
+        for end in join_all(waits).await {
+            assert_eq!(end.unwrap_err(), crate::WorldError::Died { rank: 2 });
         }
     });
 }

@@ -32,7 +32,10 @@ impl Step {
     fn draw(cluster: &Cluster, size: usize) -> Self {
         let kind = below(cluster, KINDS);
         let len = match below(cluster, 60) {
+            // Segments of a broadcast down a chain of up to nine ranks.
+            0 if kind == 1 => 80_000 + below(cluster, 10),
             0 => 17_000 + below(cluster, 10),
+            1 if kind == 1 => 17_000 + below(cluster, 10),
             1..=3 => 2_500 + below(cluster, 100),
             4..=9 => below(cluster, 2),
             _ => below(cluster, 40),

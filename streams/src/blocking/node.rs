@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use ringpost::net::ConnectError;
-use ringpost::{Address, NodeBuilder, StartError};
-use tokio::runtime::{Builder, Runtime};
+use ringpost::{Address, NodeBuilder};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::error::Elapsed;
+
+/// How long the drop of the last value of a node waits, so that written bytes arrive.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The runtime, as long as there is a value that keeps it.
 static SHARED: Mutex<Weak<Kept>> = Mutex::new(Weak::new());
@@ -25,25 +28,46 @@ impl Drop for Kept {
     }
 }
 
-/// The runtime of blocking values, which keep it.
-#[derive(Clone)]
-pub(super) struct Blocking(Arc<Kept>);
-
-impl Blocking {
-    fn shared() -> io::Result<Self> {
+impl Kept {
+    fn shared() -> io::Result<Arc<Self>> {
         let mut shared = SHARED.lock();
         if let Some(kept) = shared.upgrade() {
-            return Ok(Blocking(kept));
+            return Ok(kept);
         }
         let runtime = Builder::new_multi_thread().enable_all().thread_name("ringpost").build()?;
         let kept = Arc::new(Kept(Some(runtime)));
         *shared = Arc::downgrade(&kept);
-        Ok(Blocking(kept))
+        Ok(kept)
     }
 
+    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.as_ref().expect("it is taken by the drop alone").block_on(future)
+    }
+}
+
+/// A node and its runtime. All values of the node keep both.
+#[derive(Clone)]
+pub(super) struct Blocking(Arc<Running>);
+
+struct Running {
+    node: ringpost::Node,
+    runtime: Arc<Kept>,
+}
+
+impl Drop for Running {
+    /// Shuts the node down, so that written bytes arrive, as when a socket is closed.
+    fn drop(&mut self) {
+        // A thread of a runtime must not wait.
+        if Handle::try_current().is_err() {
+            self.runtime.wait(self.node.shutdown(LINGER));
+        }
+    }
+}
+
+impl Blocking {
     /// Waits for a future on this thread.
     pub(super) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
-        self.0.0.as_ref().expect("it is taken by the drop alone").block_on(future)
+        self.0.runtime.wait(future)
     }
 
     /// Waits for a future on this thread, for so long at most.
@@ -62,10 +86,10 @@ impl Blocking {
 }
 
 /// A node that runs on the runtime of this module. Dereferences to the node itself. Clones are the
-/// same node.
+/// same node. When the last of them and of its streams, channels and clients is dropped, outside of
+/// async tasks, the node shuts down, for a second at most, so that written bytes arrive.
 #[derive(Clone)]
 pub struct Node {
-    node: ringpost::Node,
     blocking: Blocking,
 }
 
@@ -78,9 +102,9 @@ impl Node {
     /// # Panics
     /// In an async task, as all calls that wait do.
     pub fn start(builder: NodeBuilder) -> Result<Self, ringpost::BoxError> {
-        let blocking = Blocking::shared()?;
-        let started: Result<ringpost::Node, StartError> = blocking.wait(builder.start());
-        Ok(Node { node: started?, blocking })
+        let runtime = Kept::shared()?;
+        let node = runtime.wait(builder.start())?;
+        Ok(Node { blocking: Blocking(Arc::new(Running { node, runtime })) })
     }
 
     /// Starts a node and connects it to the first of its seeds that answers; see
@@ -89,9 +113,9 @@ impl Node {
     /// # Errors
     /// As of [`NodeBuilder::connect`]; an `io::Error` where no thread can be started.
     pub fn connect(builder: NodeBuilder) -> Result<(Self, ringpost::Peer), ringpost::BoxError> {
-        let blocking = Blocking::shared()?;
-        let (node, peer) = blocking.wait(builder.connect())?;
-        Ok((Node { node, blocking }, peer))
+        let runtime = Kept::shared()?;
+        let (node, peer) = runtime.wait(builder.connect())?;
+        Ok((Node { blocking: Blocking(Arc::new(Running { node, runtime })) }, peer))
     }
 
     /// Waits until `count` other nodes are linked; see [`ringpost::Node::ready`].
@@ -99,12 +123,12 @@ impl Node {
     /// # Errors
     /// As of [`ringpost::Node::ready`].
     pub fn ready(&self, count: usize) -> Result<(), ConnectError> {
-        self.blocking.wait(self.node.ready(count))
+        self.blocking.wait((**self).ready(count))
     }
 
     /// Ends the node in order, within this time; see [`ringpost::Node::shutdown`].
     pub fn shutdown(&self, deadline: Duration) -> Vec<Address> {
-        self.blocking.wait(self.node.shutdown(deadline))
+        self.blocking.wait((**self).shutdown(deadline))
     }
 
     pub(super) fn blocking(&self) -> &Blocking {
@@ -116,6 +140,6 @@ impl Deref for Node {
     type Target = ringpost::Node;
 
     fn deref(&self) -> &ringpost::Node {
-        &self.node
+        &self.blocking.0.node
     }
 }
