@@ -97,7 +97,7 @@ impl Node {
     /// Starts a node.
     ///
     /// # Errors
-    /// [`StartError`]; an `io::Error` where no thread can be started.
+    /// [`StartError`](ringpost::StartError); an `io::Error` where no thread can be started.
     ///
     /// # Panics
     /// In an async task, as all calls that wait do.
