@@ -20,10 +20,10 @@ pub const TURN_MESSAGES_MAX: u16 = 128;
 pub const IN_PLACE_DEPTH_MAX: u8 = 4;
 /// The longest turn that an actor takes on the thread of an asker or link without consequences.
 /// Every eighth turn for an asker and every turn for a link is measured. After a longer turn, the
-/// next [`IN_PLACE_RESTS`] asks of that thread wake their actors instead. Twenty times as long in
-/// builds with debug assertions, because unoptimised handlers take so much longer.
-pub const IN_PLACE_TURN_MAX: Duration =
-    Duration::from_micros(if cfg!(debug_assertions) { 1000 } else { 50 });
+/// next [`IN_PLACE_RESTS`] asks of that thread wake their actors instead. 50 us, or 1 ms in builds
+/// with debug assertions, whose handlers are that much slower.
+pub const IN_PLACE_TURN_MAX: Duration = Duration::from_micros(DEBUG_FACTOR * 50);
+const DEBUG_FACTOR: u64 = if cfg!(debug_assertions) { 20 } else { 1 };
 /// See [`IN_PLACE_TURN_MAX`].
 pub const IN_PLACE_RESTS: u8 = 64;
 /// Maximum number of messages for which an idle actor keeps memory, in each of two queues.

@@ -16,8 +16,8 @@ const GOODBYE: Duration = Duration::from_secs(1);
 impl Node {
     /// Returns a builder for a client of the node at `address`: a node that does not listen,
     /// invents its name when it starts, and has that address as its [seed](NodeBuilder::seeds). If
-    /// its process is killed, it is down after 8 s ([`down_after`](crate::net::Profile::down_after)):
-    /// it has no address that could refuse a connection.
+    /// its process is killed, it is down [`down_after`](crate::net::Profile::down_after) its last
+    /// sign of life, 8 s by default: it has no address that could refuse a connection.
     ///
     /// ```no_run
     /// # async fn call() -> Result<(), ringpost::BoxError> {
