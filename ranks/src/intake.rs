@@ -116,9 +116,12 @@ impl Core {
     /// Takes in what a rank says beside messages.
     pub(crate) fn control(self: &Arc<Self>, control: Control) {
         let Control { from, key, sent, what } = control;
+        let is_dead = self.state.lock().standing(from as usize) == Standing::Died;
         let Some(from) = self.sender(from, key, sent) else { return };
         match what {
             Note::Check => {}
+            // Of two ranks that took each other for dead, neither ends the other.
+            Note::Died { .. } if is_dead => {}
             Note::Credit { bytes } => {
                 if let Some(route) = self.begun().and_then(|mesh| mesh.routes.get(from)) {
                     let most = self.window.saturating_sub(route.room.available_permits());

@@ -11,6 +11,7 @@ use super::part;
 use crate::call::Call;
 use crate::calls::Piece;
 use crate::error::WorldError;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::packet::{Element, Head};
 use crate::status::Plain;
 use crate::world::World;
@@ -18,8 +19,10 @@ use crate::world::World;
 /// Least size, in bytes, of long data, and least number of ranks for scattering and gathering.
 const LONG_BYTES: usize = 128 << 10;
 const LONG_RANKS: usize = 4;
-/// Bytes of a segment of the chain. Data of as many segments as there are ranks fills it.
+/// Bytes of a segment of the chain, at least. Data of as many segments as there are ranks fills it.
 const SEGMENT_BYTES: usize = 64 << 10;
+/// Number of segments: a rank that calls late keeps them all.
+const SEGMENTS_MAX: usize = 1024;
 
 impl World {
     /// Sends the elements of the root to all ranks, whose slices are of the same length.
@@ -55,7 +58,7 @@ async fn send_all<T: Plain>(
 ) -> Result<(), WorldError> {
     call.check_rank(root)?;
     let bytes = size_of_val(elements);
-    if bytes >= LONG_BYTES.max(SEGMENT_BYTES * call.size()) {
+    if (LONG_BYTES.max(SEGMENT_BYTES * call.size())..=MESSAGE_BYTES_MAX).contains(&bytes) {
         return chain(call, root, elements).await;
     }
     if bytes < LONG_BYTES || call.size() < LONG_RANKS {
@@ -73,7 +76,8 @@ async fn send_all<T: Plain>(
 /// Sends segments from rank to rank: a rank sends each one on while the next one comes.
 async fn chain<T: Plain>(call: &Call, root: usize, elements: &mut [T]) -> Result<(), WorldError> {
     let (size, place) = (call.size(), (call.rank() + call.size() - root) % call.size());
-    let segment = (SEGMENT_BYTES / size_of::<T>().max(1)).max(1);
+    let bytes = SEGMENT_BYTES.max(size_of_val(elements) / SEGMENTS_MAX);
+    let segment = (bytes / size_of::<T>().max(1)).max(1);
     for (step, elements) in elements.chunks_mut(segment).enumerate() {
         if place > 0 {
             call.receive_into((place - 1 + root) % size, step as u32, elements).await?;

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
+use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
 use ringpost::test_kit::{self, Cluster};
 
@@ -184,17 +185,25 @@ fn a_rank_that_breaks_the_protocol_is_dead_to_all_and_what_it_sent_before_is_rec
     });
 }
 
+/// Returns the worlds of three ranks, by rank.
+async fn joined(cluster: &Cluster) -> Vec<World> {
+    let nodes = cluster.nodes(RANKS).await;
+    let joined = join_all(nodes.iter().map(|node| World::join(node, "job", RANKS))).await;
+    let mut worlds: Vec<World> = joined.into_iter().map(Result::unwrap).collect();
+    worlds.sort_by_key(World::rank);
+    worlds
+}
+
+fn give_up(world: &World, rank: usize) {
+    world.core().state.lock().others[rank].standing = Standing::Died;
+}
+
 /// A process that was stopped for long has seen nothing of its end in the world.
 #[test]
 fn a_rank_that_was_given_up_is_told_when_its_node_is_linked_again() {
     test_kit::run(1, |cluster| async move {
-        let nodes = cluster.nodes(RANKS).await;
-        let joined = join_all(nodes.iter().map(|node| World::join(node, "job", RANKS))).await;
-        let mut worlds: Vec<World> = joined.into_iter().map(Result::unwrap).collect();
-        worlds.sort_by_key(World::rank);
-        for world in &worlds[..2] {
-            world.core().state.lock().others[2].standing = Standing::Died;
-        }
+        let worlds = joined(&cluster).await;
+        worlds[..2].iter().for_each(|world| give_up(world, 2));
         let waits = worlds[2].recv::<u8>(0, 9);
         cluster.world().sever_data(worlds[0].node().name(), worlds[2].node().name());
         assert_eq!(waits.await.unwrap_err(), crate::WorldError::Died { rank: 2 });
@@ -203,12 +212,26 @@ fn a_rank_that_was_given_up_is_told_when_its_node_is_linked_again() {
 }
 
 #[test]
+fn ranks_that_took_each_other_for_dead_do_not_end_each_other() {
+    test_kit::run(1, |cluster| async move {
+        let worlds = joined(&cluster).await;
+        for world in &worlds[..2] {
+            give_up(world, 2);
+            give_up(&worlds[2], world.rank());
+        }
+        let mut events = worlds[0].node().events();
+        cluster.world().sever_data(worlds[0].node().name(), worlds[2].node().name());
+        while !matches!(events.recv().await, Ok(NodeEvent::LinkUp { .. })) {}
+        cluster.settle().await;
+        let agreed = join(worlds[0].agree(true), worlds[1].agree(true)).await;
+        assert_eq!(agreed, (Ok(true), Ok(true)));
+    });
+}
+
+#[test]
 fn a_rank_whose_program_panics_has_died() {
     test_kit::run(1, |cluster| async move {
-        let nodes = cluster.nodes(RANKS).await;
-        let joined = join_all(nodes.iter().map(|node| World::join(node, "job", RANKS))).await;
-        let mut worlds: Vec<World> = joined.into_iter().map(Result::unwrap).collect();
-        worlds.sort_by_key(World::rank);
+        let mut worlds = joined(&cluster).await;
         let panics = worlds.pop().unwrap();
         let task = tokio::spawn(async move {
             let _rank = panics;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -57,10 +57,18 @@ struct Running {
 impl Drop for Running {
     /// Shuts the node down, so that written bytes arrive, as when a socket is closed.
     fn drop(&mut self) {
+        let Some(runtime) = &self.runtime.0 else { return };
         // A thread of a runtime must not wait.
-        if Handle::try_current().is_err() {
-            self.runtime.wait(self.node.shutdown(LINGER));
+        if Handle::try_current().is_ok() || std::thread::panicking() {
+            return;
         }
+        let ((ending, ended), node) = (mpsc::channel::<()>(), self.node.clone());
+        runtime.spawn(async move {
+            node.shutdown(LINGER).await;
+            drop(ending);
+        });
+        // Never sent: dropped at the end.
+        ended.recv_timeout(LINGER).ok();
     }
 }
 
@@ -86,8 +94,9 @@ impl Blocking {
 }
 
 /// A node that runs on the runtime of this module. Dereferences to the node itself. Clones are the
-/// same node. When the last of them and of its streams, channels and clients is dropped, outside of
-/// async tasks, the node shuts down, for a second at most, so that written bytes arrive.
+/// same node. When the last of them and of its streams, channels and clients is dropped on a thread
+/// that belongs to no tokio runtime, the node shuts down, so that written bytes arrive. The drop
+/// waits for that for a second at most, whatever [`NodeBuilder::linger`] is.
 #[derive(Clone)]
 pub struct Node {
     blocking: Blocking,
