@@ -11,22 +11,25 @@ use crate::actors::{Note, Notebook, node};
 use crate::asking::{Deposit, Teller};
 use crate::remote::{PATIENCE, listening};
 
-/// The number of calls in a round, and the number of rounds.
-const CALLS: u64 = 128;
-const ROUNDS: usize = 64;
+/// Calls that are counted.
+const CALLS: u64 = 4096;
 
-/// Allocations of this thread per call, once all tables have their size: the least of all rounds,
-/// since a thread that is interrupted in a turn hands its next asks to their actors.
+/// Allocations of this thread per call, once everything has reached its size. Of several rounds the
+/// least: a thread that is interrupted in a turn hands its next asks to their actors.
 macro_rules! allocations {
-    ($runtime:expr, $what:literal, $call:expr) => {{
+    ($runtime:expr, $what:literal, $call:expr) => {
+        allocations!($runtime, $what, 1, $call)
+    };
+    ($runtime:expr, $what:literal, $rounds:expr, $call:expr) => {{
+        let count = CALLS / $rounds;
         let calls = async || {
-            for _ in 0..CALLS {
+            for _ in 0..count {
                 $call;
             }
         };
-        (0..ROUNDS).for_each(|_| $runtime.block_on(calls()));
-        let counted = (0..ROUNDS).map(|_| measure(|| $runtime.block_on(calls())).count_total);
-        let each = counted.min().unwrap() as f64 / CALLS as f64;
+        (0..$rounds).for_each(|_| $runtime.block_on(calls()));
+        let counted = (0..$rounds).map(|_| measure(|| $runtime.block_on(calls())).count_total);
+        let each = counted.min().unwrap() as f64 / count as f64;
         println!("allocations {}: {each:.4}", $what);
         each
     }};
@@ -72,10 +75,10 @@ fn asks_of_a_handler_allocate_its_answer_and_a_link() {
     let node = runtime.block_on(node());
     let counter = runtime.block_on(node.spawn("counter", Counter::default())).unwrap();
     let clerk = runtime.block_on(node.spawn("clerk", Clerk { counter })).unwrap();
-    let of_one = allocations!(runtime, "local ask of a handler that asks once", {
+    let of_one = allocations!(runtime, "local ask of a handler that asks once", 64, {
         clerk.count_so_often(1).await.unwrap();
     });
-    let of_two = allocations!(runtime, "local ask of a handler that asks twice", {
+    let of_two = allocations!(runtime, "local ask of a handler that asks twice", 64, {
         clerk.count_so_often(2).await.unwrap();
     });
     let each = of_two - of_one;
