@@ -26,8 +26,6 @@ mod log;
 mod models;
 mod names;
 mod operating;
-#[cfg(feature = "mutants")]
-mod planted;
 mod plugged;
 mod pooling;
 mod random;

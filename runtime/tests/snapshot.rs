@@ -49,7 +49,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
     let sender = tokio::spawn({
         let there = there.clone();
         async move {
-            for number in 0..2_000 {
+            for number in 0..4_000 {
                 there.tell(Note { number }).await.unwrap();
             }
         }
@@ -63,7 +63,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
         }
     };
     assert_eq!(waiting.senders, 1);
-    while beta.snapshot().actors[0].mailbox.remote < 1_024 {
+    while beta.snapshot().actors[0].mailbox.remote < 2_048 {
         tokio::task::yield_now().await;
     }
     // Messages may come before beta's own thread has noted the link.
@@ -81,7 +81,7 @@ async fn a_snapshot_names_the_mailbox_that_senders_of_another_node_wait_for() {
         tokio::task::yield_now().await;
     }
     let carried = &alpha.snapshot().peers[0].carried;
-    assert!(carried.messages_sent >= 2_000 && carried.window_stalls > 0, "{carried:?}");
+    assert!(carried.messages_sent >= 4_000 && carried.window_stalls > 0, "{carried:?}");
     beta.shutdown(PATIENCE).await;
     alpha.shutdown(PATIENCE).await;
 }

@@ -209,7 +209,7 @@ pub const fn archive_bytes_max(message_bytes_max: u32) -> u32 {
     message_bytes_max.saturating_add(256 + message_bytes_max / 1024)
 }
 /// Messages of one peer that may wait in one mailbox.
-pub const MAILBOX_WINDOW_MESSAGES: u32 = 1024;
+pub const MAILBOX_WINDOW_MESSAGES: u32 = 2048;
 /// Bytes of one peer that may wait in one mailbox: messages of 1 MiB stream.
 pub const MAILBOX_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 /// Bytes of one peer that may wait in all mailboxes together.

@@ -15,7 +15,6 @@ use crate::address::Address;
 use crate::error::{AskCause, AskError, Cause};
 use crate::limits;
 use crate::message::Message;
-use crate::mutants::planted;
 use crate::spans;
 use crate::waits::hand_on;
 
@@ -132,8 +131,7 @@ impl<R: Reply> ReplyTo<R> {
             Err(error) => return self.unanswered(error),
         };
         // The task below sends it, in the scope of the handler that forwards it.
-        let handed = self.asked().filter(|_| !planted!(ForgottenAsker));
-        let asker = handed.and_then(|asked| asked.asker());
+        let asker = self.asked().and_then(|asked| asked.asker());
         let asked = spans::keep(hand_on(asker, asked));
         runtime.spawn(async move {
             match asked.await {

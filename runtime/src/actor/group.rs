@@ -28,7 +28,6 @@ use crate::error::AskError;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::message::{Message, Wire};
-use crate::mutants::planted;
 use crate::{actor, handlers, message};
 use copies::Copies;
 use member::{Member, Patience};
@@ -298,9 +297,6 @@ impl<M: Message + Wire + Clone> Group<M> {
     #[handler]
     pub fn leave(&mut self, member: Recipient<M>, cx: &mut Context<Self>) -> bool {
         cx.unwatch(&member);
-        if planted!(KeptMember) {
-            return self.numbers.contains_key(member.address());
-        }
         self.remove(member.address())
     }
 

@@ -36,7 +36,6 @@ use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::mailbox::{Batch, Hand, Outlined};
-use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::Resident;
 use crate::rest::Started;
@@ -123,11 +122,8 @@ impl<A: Handlers> Life<A> {
                 if !matches!(me.how, Ending::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
-                let mut kept = 0;
                 // LF-3: nothing of it is left when the next one is made.
-                if !planted!(SurvivingState) {
-                    kept = unanswered(|| shield::discard(me.actor.take()));
-                }
+                let kept = unanswered(|| shield::discard(me.actor.take()));
                 if me.cell.ends().is_final() && !me.cx.has_more() {
                     let undone = Undone { asks: kept, ..Undone::default() };
                     return note_undone(&mut Lent(me), undone, false);

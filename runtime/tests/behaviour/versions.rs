@@ -296,21 +296,21 @@ pub async fn a_new_node_sends_an_old_one_what_that_knows(world: &World) {
     assert_eq!(refused.cause, Cause::MailboxFull);
     assert_eq!(refused.message, deposit(sent, "first"), "what is given back lacks nothing");
     let waiting = tokio::spawn(async move {
-        for cents in sent..2000 {
+        for cents in sent..4000 {
             ledger.tell(deposit(cents, "second")).await.unwrap();
         }
-        assert_eq!(ledger.tell(deposit(2000, "")).confirmed().await, Ok(Fate::Delivered));
-        ledger.reserve().await.unwrap().tell(deposit(2001, "")).unwrap();
-        assert_eq!(ledger.ask(deposit(2002, "")).await, Ok(2003));
+        assert_eq!(ledger.tell(deposit(4000, "")).confirmed().await, Ok(Fate::Delivered));
+        ledger.reserve().await.unwrap().tell(deposit(4001, "")).unwrap();
+        assert_eq!(ledger.ask(deposit(4002, "")).await, Ok(4003));
         // Answers of an old node, and asks to it, have only the fields that it knows.
         let statement = ledger.ask(read(50)).await;
-        let cents = (0..=2002).sum();
+        let cents = (0..=4002).sum();
         assert_eq!(statement, Ok(new::Statement { cents, deposits: 0 }));
     });
     gate.add_permits(1);
     waiting.await.unwrap();
     let read = old::Read { account: "ada".into() };
-    assert_eq!(there.ask(read).await.unwrap().cents, (0..=2002).sum::<u64>());
+    assert_eq!(there.ask(read).await.unwrap().cents, (0..=4002).sum::<u64>());
     end([alpha, beta]).await;
 }
 

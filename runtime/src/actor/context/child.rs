@@ -15,7 +15,6 @@ use crate::ends::Revival;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::message;
-use crate::mutants::planted;
 use crate::resident::Resident;
 use crate::rest::{Resting, Started};
 
@@ -216,11 +215,8 @@ impl Restarts {
             return Verdict::Exceeded(TooOften { restarts: most, within });
         }
         let doubled = shortest.saturating_mul(1 << self.times.len().min(31));
-        if !planted!(UncountedRestarts) {
-            self.times.push_back(now);
-        }
-        let rest = if planted!(NoRest) { Duration::ZERO } else { doubled.min(longest) };
-        Verdict::Restart(rest)
+        self.times.push_back(now);
+        Verdict::Restart(doubled.min(longest))
     }
 
     /// Returns true if [`after`](Self::after) would not restart the actor.
@@ -330,7 +326,6 @@ impl Course {
     pub(crate) fn escalate(&self, reason: Arc<str>) {
         match &self.parent {
             Parent::Node => {}
-            _ if planted!(SilentChild) => {}
             Parent::Actor(parent) | Parent::Group(parent, ..) => parent.fail(reason),
         }
     }

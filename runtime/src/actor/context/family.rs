@@ -12,7 +12,6 @@ use ringpost_transport::log;
 use tokio::time::timeout;
 
 use crate::limits;
-use crate::mutants::planted;
 use crate::resident::{Ended, Halt, Resident};
 
 /// The children of an actor, in the order in which they were begun. Owned by its context.
@@ -70,9 +69,6 @@ impl Family {
                 each(&self.children, Member::kill).await;
             }
             return self.children.clear();
-        }
-        if planted!(OldestFirst) {
-            self.children.reverse();
         }
         while let Some(child) = self.children.last() {
             if !child.actor.has_ended()

@@ -16,7 +16,6 @@ use crate::actor::Handlers;
 use crate::actor::cell::route::Item;
 use crate::deadlines::Alarm;
 use crate::limits;
-use crate::mutants::planted;
 use crate::node::Node;
 
 /// The key of a timer of an actor: a text, a number, or both.
@@ -105,9 +104,7 @@ impl<A: Handlers> Timers<A> {
             What::Every(_, make) => What::Every(after, make),
             What::Idle(_, make) => What::Idle(after, make),
         };
-        if !planted!(OldTimer) {
-            self.cancel(&key);
-        }
+        self.cancel(&key);
         let now = Instant::now();
         if key == TimerKey::Idle {
             self.active = now;

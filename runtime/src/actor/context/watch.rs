@@ -21,7 +21,6 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::mailbox::{Hand, Mailbox, Origin, Remote};
 use crate::message::{Codec, Message};
-use crate::mutants::planted;
 use crate::remote::{self, RemoteSender};
 use crate::resident::{Ended, Resident};
 use crate::schema::Hash;
@@ -244,7 +243,7 @@ impl Watches {
                 downs.push_back((mailbox.mark(from), down));
             }
         }
-        let has_passed = |from, mark| planted!(EarlyDown) || mailbox.has_passed(from, mark, hand);
+        let has_passed = |from, mark| mailbox.has_passed(from, mark, hand);
         let mut firsts = self.downs.iter().filter_map(|(from, all)| Some((*from, all.front()?.0)));
         match firsts.find(|(from, mark)| has_passed(*from, *mark)) {
             Some((from, _)) => self.take(from).map_or(Poll::Pending, Poll::Ready),

@@ -10,7 +10,6 @@ use rkyv::util::AlignedVec;
 
 use crate::error::Cause;
 use crate::message::{Codec, Message, Wire};
-use crate::mutants::planted;
 use crate::node::Node;
 use crate::schema::no_such_form;
 
@@ -48,9 +47,6 @@ impl<M: Message + Wire + Clone> Copies<M> {
             return Ok(OneCopy::Near(self.message.clone()));
         }
         let message = &self.message;
-        if planted!(ArchivedEach) {
-            self.packed = None;
-        }
         let packed = self.packed.get_or_insert_with(|| Packed::new(message));
         packed.clone().map(OneCopy::Far)
     }

@@ -13,7 +13,6 @@ use crate::actor::{Context, Recipient, ReplyTo};
 use crate::error::Cause;
 use crate::limits;
 use crate::message::{Message, Wire};
-use crate::mutants::planted;
 use crate::spans::{self, Scope};
 
 /// A member. Owned by its group; dropping it drops the messages in its queue.
@@ -130,7 +129,7 @@ impl<M: Message + Wire + Clone> Member<M> {
     /// Returns true if a message waits for the member.
     fn waits(&self) -> bool {
         let waits = |lane: &Lane<M>| Arc::strong_count(&lane.waiting) > 1;
-        !planted!(PassedLane) && self.lane.as_ref().is_some_and(waits)
+        self.lane.as_ref().is_some_and(waits)
     }
 
     fn try_tell(&self, copy: OneCopy<M>) -> Result<(), (OneCopy<M>, Cause)> {

@@ -18,7 +18,6 @@ use crate::actor::context::child::{Course, Verdict};
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
 use crate::ends::Revival;
 use crate::exit::ActorExit;
-use crate::mutants::planted;
 use crate::rest::{Judgement, Pause, Resting, Started};
 
 /// The outcome of an incarnation.
@@ -96,9 +95,7 @@ impl<'a> Ended<'a> {
         if self.me.ends().is_final() || !self.life.is_born() {
             return false;
         }
-        if !planted!(SurvivingLink) {
-            self.me.ends().end_links(self.me.address(), &self.life.how().exit());
-        }
+        self.me.ends().end_links(self.me.address(), &self.life.how().exit());
         // Dropped only after the parent knows the outcome: the drop tells it that a start has
         // failed.
         let started = self.life.started().take();
@@ -154,8 +151,7 @@ impl<'a> Ended<'a> {
             return Next::Join(resumed);
         }
         // A stopped or drained actor has stopped, whatever its last handler came to.
-        let is_closing = was_closing.unwrap_or_else(|| self.me.intake().is_closed())
-            && !planted!(RevivedAfterStop);
+        let is_closing = was_closing.unwrap_or_else(|| self.me.intake().is_closed());
         if is_to_rest && !is_closing && matches!(self.life.how(), Ending::Stopped) {
             // It ended only to rest with others, which went on without it: they took it for killed.
             self.life.end_as(Ending::Killed);

@@ -18,7 +18,6 @@ use crate::actor::{ActorRef, Handlers};
 use crate::address::Address;
 use crate::error::Cause;
 use crate::message::Message;
-use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::Resident;
 
@@ -151,7 +150,7 @@ impl<A: Handlers> Shared<A> {
         key: Option<u64>,
     ) -> impl Iterator<Item = &'r ActorRef<A>> + Send + use<'r, A> {
         let count = ring.len();
-        let first = match key.filter(|_| !planted!(StrayKey)) {
+        let first = match key {
             Some(key) => place_of(key, count),
             None => self.first(ring),
         };

@@ -14,7 +14,6 @@ use crate::address::Address;
 use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
 use crate::limits;
 use crate::message::Message;
-use crate::mutants::planted;
 use crate::resident::{Halt, Resident};
 use crate::{actor, handlers, message};
 
@@ -97,10 +96,7 @@ impl<A: Handlers> Team<A> {
 impl<A: Handlers> ActorRef<A> {
     /// Drains a worker, which is not restarted once it has handled its messages.
     fn remove(&self) {
-        let Some(worker) = self.near_cell().map(Cell::resident) else { return };
-        if planted!(StoppedWorkers) {
-            worker.retire(Halt::Stop);
-        } else {
+        if let Some(worker) = self.near_cell().map(Cell::resident) {
             worker.dismiss();
         }
     }

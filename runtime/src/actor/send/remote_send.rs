@@ -14,7 +14,6 @@ use super::wait::Wait;
 use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
-use crate::mutants::planted;
 use crate::node::Node;
 use crate::remote::{
     self, ArchiveFailed, Archived, Awaited, MessageForms, Note, RemoteSender, SendKind, Waiter,
@@ -319,7 +318,7 @@ impl<'a> Writing<'a> {
             return Err(ArchiveFailed);
         }
         if let Some(asker) = self.asks {
-            wire::append(asker.filter(|_| !planted!(ChainLeftBehind)), out);
+            wire::append(asker, out);
         }
         // SP-2: one span stands for the message, however often it is archived.
         if self.note.is_none() {

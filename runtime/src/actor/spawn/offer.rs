@@ -33,7 +33,6 @@ use crate::ends::Revival;
 use crate::error::{BoxError, OfferError, SpawnError};
 use crate::limits;
 use crate::message::Wire;
-use crate::mutants::planted;
 use crate::node::Node;
 use crate::registry::Refused;
 use crate::resident::{Ended, Halt};
@@ -296,7 +295,7 @@ impl<A: Offered> Spawner<A> {
     /// Ends an actor whose spawner no longer wants it. The actor has not run.
     #[handler]
     fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
-        if !planted!(HeldForEver) && self.let_go(msg.id, cx).is_some() {
+        if self.let_go(msg.id, cx).is_some() {
             count(A::NAME, NOT_BEGUN);
         }
     }
@@ -337,9 +336,7 @@ impl<A: Offered> Spawner<A> {
         // for it.
         cx.unwatch(&actor);
         cx.watch(&actor);
-        if !planted!(UncountedSpawns) {
-            self.living.insert(actor.address().clone());
-        }
+        self.living.insert(actor.address().clone());
         Ok((actor.address().clone(), unborn))
     }
 

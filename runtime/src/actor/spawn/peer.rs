@@ -22,7 +22,6 @@ use crate::error::{AskCause, AskError, Cause, NotBegun, RemoteSpawnCause, Remote
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::message::Message;
-use crate::mutants::planted;
 use crate::node::{Node, NodeBuilder, StartError};
 use crate::remote::{self, ConnectError, Waiter};
 use crate::resident::Ended;
@@ -328,9 +327,7 @@ struct Watch<'w, A: Handlers> {
 impl<A: Handlers> Drop for Watch<'_, A> {
     fn drop(&mut self) {
         if !self.is_kept {
-            if !planted!(KeptWatch) {
-                self.watcher.unwatch(self.actor);
-            }
+            self.watcher.unwatch(self.actor);
             self.asker.release(id_of(self.actor.address()));
         }
     }

@@ -25,7 +25,6 @@ use crate::ends::Ends;
 use crate::error::{AskCause, AskError, BoxError, SpawnError};
 use crate::limits;
 use crate::message::Message;
-use crate::mutants::planted;
 use crate::node::Node;
 use crate::resident::Resident;
 use crate::rest::{Resting, Started};
@@ -233,8 +232,7 @@ impl Supervisor {
         // (It may have been ended since: the others restart without it.)
         self.group.resting.insert(number, resume);
         let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
-        let all = self.group.begun;
-        let others = if planted!(RestBeforeOne) { 0..first.min(number) } else { first..all };
+        let others = first..self.group.begun;
         let others: Vec<usize> =
             self.group.running.range(others).map(|(other, _)| *other).collect();
         for other in others.into_iter().rev() {
