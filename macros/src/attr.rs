@@ -14,15 +14,15 @@ use syn::{Attribute, Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, Ty
 
 /// The path under which the user's crate knows `ringpost`: `crate = path`, else `::ringpost`.
 #[derive(Clone)]
-pub(crate) struct Root(Path);
+pub(crate) struct CratePath(Path);
 
-impl Default for Root {
+impl Default for CratePath {
     fn default() -> Self {
-        Root(parse_quote!(::ringpost))
+        CratePath(parse_quote!(::ringpost))
     }
 }
 
-impl Root {
+impl CratePath {
     /// Returns the module of the crate that only generated code uses, written at `at`: an error
     /// about a path lies where the path begins.
     pub(crate) fn private(&self, at: Span) -> TokenStream {
@@ -31,11 +31,11 @@ impl Root {
     }
 
     pub(crate) fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {
-        meta.value()?.call(Path::parse_mod_style).map(Root)
+        meta.value()?.call(Path::parse_mod_style).map(CratePath)
     }
 }
 
-impl ToTokens for Root {
+impl ToTokens for CratePath {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         self.0.to_tokens(tokens);
     }
@@ -44,7 +44,7 @@ impl ToTokens for Root {
 /// `#[message(..)]` on a type.
 #[derive(Default)]
 pub(crate) struct MessageOptions {
-    pub(crate) root: Root,
+    pub(crate) root: CratePath,
     pub(crate) name: Option<LitStr>,
     /// Starts at 1; with its token for errors.
     pub(crate) version: Option<(u64, Span)>,
@@ -56,7 +56,7 @@ impl MessageOptions {
         let mut options = Self::default();
         let each = syn::meta::parser(|meta| {
             if meta.path.is_ident("crate") {
-                options.root = Root::parse(&meta)?;
+                options.root = CratePath::parse(&meta)?;
             } else if meta.path.is_ident("name") {
                 options.name = Some(text(&meta)?);
             } else if meta.path.is_ident("version") {
@@ -78,7 +78,7 @@ impl MessageOptions {
 /// `#[actor(..)]`.
 #[derive(Default)]
 pub(crate) struct ActorOptions {
-    pub(crate) root: Root,
+    pub(crate) root: CratePath,
     pub(crate) name: Option<LitStr>,
 }
 
@@ -87,7 +87,7 @@ impl ActorOptions {
         let mut options = Self::default();
         let each = syn::meta::parser(|meta| {
             if meta.path.is_ident("crate") {
-                options.root = Root::parse(&meta)?;
+                options.root = CratePath::parse(&meta)?;
             } else if meta.path.is_ident("name") {
                 options.name = Some(text(&meta)?);
             } else {
@@ -103,7 +103,7 @@ impl ActorOptions {
 /// `#[handlers(..)]`: the messages of hand-written handlers.
 #[derive(Default)]
 pub(crate) struct HandlersOptions {
-    pub(crate) root: Root,
+    pub(crate) root: CratePath,
     pub(crate) listed: Vec<Type>,
 }
 
@@ -112,7 +112,7 @@ impl HandlersOptions {
         let mut options = Self::default();
         for item in Punctuated::<HandlersItem, Token![,]>::parse_terminated.parse2(tokens)? {
             match item {
-                HandlersItem::Root(root) => options.root = root,
+                HandlersItem::CratePath(root) => options.root = root,
                 HandlersItem::Listed(message) => options.listed.push(message),
             }
         }
@@ -121,7 +121,7 @@ impl HandlersOptions {
 }
 
 enum HandlersItem {
-    Root(Root),
+    CratePath(CratePath),
     Listed(Type),
 }
 
@@ -130,7 +130,9 @@ impl Parse for HandlersItem {
         if input.peek(Token![crate]) && input.peek2(Token![=]) {
             input.parse::<Token![crate]>()?;
             input.parse::<Token![=]>()?;
-            return input.call(Path::parse_mod_style).map(|path| HandlersItem::Root(Root(path)));
+            return input
+                .call(Path::parse_mod_style)
+                .map(|path| HandlersItem::CratePath(CratePath(path)));
         }
         let message: Type = input.parse()?;
         match view_of(&message).as_ref().unwrap_or(&message) {

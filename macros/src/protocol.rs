@@ -1,16 +1,16 @@
 //! `#[protocol]`: messages and their replies, apart from the actors that serve them.
 //!
-//! Each method of the trait is parsed into a [`Call`]. It is written as its generated message, and
-//! the protocol as a type of the trait's name, its client, and the impls that say which messages it
-//! includes and which actors serve it. The trait itself is removed: it declares messages, and
-//! nothing implements it.
+//! Each method of the trait is parsed into a [`MethodDecl`]. It is written as its generated
+//! message, and the protocol as a type of the trait's name, its client, and the impls that say which
+//! messages it includes and which actors serve it. The trait itself is removed: it declares
+//! messages, and nothing implements it.
 
-use crate::attr::{HandlerOptions, Root};
+use crate::attr::{CratePath, HandlerOptions};
 use crate::errors::Errors;
-use crate::handlers::generated::{Generated, Handler};
+use crate::handlers::generated::{GeneratedMessage, HandlerParts};
 use crate::handlers::is_handler;
 use crate::handlers::method::{Parameters, shown};
-use crate::handlers::owner::Actor;
+use crate::handlers::owner::HandlerOwner;
 use crate::message::module_name;
 use crate::names;
 use crate::spans::at;
@@ -27,16 +27,16 @@ use syn::{
 /// Expands `#[protocol(attr)] item`.
 pub(crate) fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let options = errors.keep(Options::parse(attr)).unwrap_or_default();
+    let options = errors.keep(ProtocolOptions::parse(attr)).unwrap_or_default();
     let Some(item) = errors.keep(syn::parse2::<ItemTrait>(item.clone())) else {
         let errors = errors.into_tokens();
         return quote!(#item #errors);
     };
     errors.keep(check_trait(&item));
     let owner = owner(&item.ident, options.root);
-    let mut calls: Vec<Call> = Vec::new();
+    let mut calls: Vec<MethodDecl> = Vec::new();
     for item in item.items {
-        if let Some(call) = Call::parse(item, &owner, &mut errors) {
+        if let Some(call) = MethodDecl::parse(item, &owner, &mut errors) {
             calls.push(call);
         }
     }
@@ -49,17 +49,17 @@ pub(crate) fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// `#[protocol(..)]`.
 #[derive(Default)]
-struct Options {
-    root: Root,
+struct ProtocolOptions {
+    root: CratePath,
     name: Option<LitStr>,
 }
 
-impl Options {
+impl ProtocolOptions {
     fn parse(tokens: TokenStream) -> Result<Self> {
         let mut options = Self::default();
         let each = syn::meta::parser(|meta| {
             if meta.path.is_ident("crate") {
-                options.root = Root::parse(&meta)?;
+                options.root = CratePath::parse(&meta)?;
             } else if meta.path.is_ident("name") {
                 options.name = Some(crate::attr::text(&meta)?);
             } else {
@@ -73,8 +73,13 @@ impl Options {
 }
 
 /// Returns the protocol as the owner of the messages that are generated for its methods.
-fn owner(ident: &Ident, root: Root) -> Actor {
-    Actor { root, ty: parse_quote!(#ident), ident: ident.clone(), generics: Generics::default() }
+fn owner(ident: &Ident, root: CratePath) -> HandlerOwner {
+    HandlerOwner {
+        root,
+        ty: parse_quote!(#ident),
+        ident: ident.clone(),
+        generics: Generics::default(),
+    }
 }
 
 fn check_trait(item: &ItemTrait) -> Result<()> {
@@ -92,17 +97,17 @@ fn check_trait(item: &ItemTrait) -> Result<()> {
 }
 
 /// A parsed method of a protocol.
-struct Call {
+struct MethodDecl {
     ident: Ident,
     attributes: Vec<Attribute>,
     /// The message generated for it; `None` if its parameter is the message.
-    generated: Option<Generated>,
+    generated: Option<GeneratedMessage>,
     message: Type,
     reply: Type,
 }
 
-impl Call {
-    fn parse(item: TraitItem, owner: &Actor, all_errors: &mut Errors) -> Option<Self> {
+impl MethodDecl {
+    fn parse(item: TraitItem, owner: &HandlerOwner, all_errors: &mut Errors) -> Option<Self> {
         let TraitItem::Fn(mut function) = item else {
             all_errors.push(Error::new_spanned(item, "a protocol has methods only"));
             return None;
@@ -128,18 +133,19 @@ impl Call {
         let (message, generated) = match whole {
             Some(message) => (message, None),
             None => {
-                let made = Generated::new(&ident, &reply, fields, &options, owner, all_errors)?;
+                let made =
+                    GeneratedMessage::new(&ident, &reply, fields, &options, owner, all_errors)?;
                 (made.ty(), Some(made))
             }
         };
-        Some(Call { ident, attributes, generated, message, reply })
+        Some(MethodDecl { ident, attributes, generated, message, reply })
     }
 
     /// Returns the method of the client.
     fn client_method(&self, protocol: &Protocol) -> TokenStream {
         let at = at(self.ident.span());
         let (private, this, vis) = (protocol.root().private(at), protocol.ident(), &protocol.vis);
-        let Call { ident, attributes, message, .. } = self;
+        let MethodDecl { ident, attributes, message, .. } = self;
         let (parameters, value) = match &self.generated {
             None => (quote!(msg: #message), quote!(msg)),
             Some(generated) => (generated.parameters(), generated.value()),
@@ -156,8 +162,8 @@ impl Call {
 
     /// Returns the impls through which the method's place in the protocol leads to its generated
     /// message.
-    fn method(&self, place: usize, protocol: &Ident, root: &Root) -> Option<TokenStream> {
-        let Call { ident, message, reply, .. } = self;
+    fn method(&self, place: usize, protocol: &Ident, root: &CratePath) -> Option<TokenStream> {
+        let MethodDecl { ident, message, reply, .. } = self;
         let generated = self.generated.as_ref()?;
         let (at, private) = (at(ident.span()), root.private(at(ident.span())));
         let (pattern, tuple) = (generated.pattern(), generated.tuple());
@@ -165,7 +171,7 @@ impl Call {
         let parameters = types.iter().enumerate().map(|(at, ty)| {
             quote! {
                 #[diagnostic::do_not_recommend]
-                impl #private::Parameter<#private::Place<#place>, #at> for #protocol {
+                impl #private::Parameter<#private::MethodIndex<#place>, #at> for #protocol {
                     type Type = #ty;
                 }
             }
@@ -174,7 +180,7 @@ impl Call {
         Some(quote_spanned! {at=>
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #private::Method<#private::Place<#place>> for #protocol {
+            impl #private::Method<#private::MethodIndex<#place>> for #protocol {
                 type Message = #message;
                 type Parameters = (#(#types,)*);
                 type Reply = #reply;
@@ -257,20 +263,20 @@ fn check_method(function: &TraitItemFn, options: &HandlerOptions) -> Result<()> 
 
 /// A protocol, which is written as its items.
 struct Protocol {
-    owner: Actor,
+    owner: HandlerOwner,
     vis: Visibility,
     attributes: Vec<Attribute>,
     /// An expression: the name by which peers know it.
     name: TokenStream,
-    calls: Vec<Call>,
+    calls: Vec<MethodDecl>,
 }
 
 impl ToTokens for Protocol {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let (this, vis, attributes) = (self.ident(), &self.vis, &self.attributes);
         let messages = self.calls.iter().filter_map(|call| {
-            let Call { ident, attributes, .. } = call;
-            let method = Handler { ident, vis, attributes };
+            let MethodDecl { ident, attributes, .. } = call;
+            let method = HandlerParts { ident, vis, attributes };
             Some(call.generated.as_ref()?.tokens(&method, &self.owner))
         });
         let (client, impls) = (self.client(), self.impls());
@@ -293,7 +299,7 @@ impl Protocol {
         &self.owner.ident
     }
 
-    fn root(&self) -> &Root {
+    fn root(&self) -> &CratePath {
         &self.owner.root
     }
 
@@ -325,12 +331,12 @@ impl Protocol {
     fn impls(&self) -> TokenStream {
         let (private, this, name) = (self.root().private(self.at()), self.ident(), &self.name);
         let client = format_ident!("{this}Client");
-        let rows = self.calls.iter().map(|Call { message, reply, ident, .. }| {
+        let rows = self.calls.iter().map(|MethodDecl { message, reply, ident, .. }| {
             let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
-            quote_spanned!(at=> #private::Call::of::<#message, #reply>())
+            quote_spanned!(at=> #private::ProtocolMessage::of::<#message, #reply>())
         });
         let includes = self.calls.iter().enumerate().map(|(place, call)| {
-            let Call { message, reply, ident, .. } = call;
+            let MethodDecl { message, reply, ident, .. } = call;
             let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
             quote_spanned! {at=>
                 #[automatically_derived]
@@ -347,7 +353,7 @@ impl Protocol {
         let all: Vec<_> = self.calls.iter().map(|call| format!("`{}`", call.ident)).collect();
         let other = format!("`{this}` has no method of this name: it has {}", all.join(", "));
         let signatures = self.calls.iter().map(|call| call.signature(&private));
-        let bounds = self.calls.iter().map(|Call { message, reply, ident, .. }| {
+        let bounds = self.calls.iter().map(|MethodDecl { message, reply, ident, .. }| {
             let (at, private) = (at(ident.span()), self.root().private(at(ident.span())));
             quote_spanned!(at=> #private::Accepts<#message, Reply = #reply>)
         });
@@ -357,7 +363,7 @@ impl Protocol {
             impl #private::Protocol for #this {
                 const NAME: &'static str = #name;
                 type Client = #client;
-                const CALLS: &'static [#private::Call] = &[#(#rows),*];
+                const CALLS: &'static [#private::ProtocolMessage] = &[#(#rows),*];
                 const SIGNATURES: &'static [#private::Signature] = &[#(#signatures),*];
                 const OTHER: &'static str = #other;
                 fn client(raw: #private::RawRef<Self>) -> Self::Client {
@@ -377,7 +383,7 @@ impl Protocol {
             }
             // Evaluated here, so that a message that cannot cross nodes is an error of the
             // protocol.
-            const _: &[#private::Call] = <#this as #private::Protocol>::CALLS;
+            const _: &[#private::ProtocolMessage] = <#this as #private::Protocol>::CALLS;
         }
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn is_standard(ty: &Type) -> bool {
     let wanted = |path: &Path| {
         path.segments.last().is_none_or(|last| !STANDARD.contains(&last.ident.to_string().as_str()))
     };
-    let mut search = Search { found: false, wanted };
+    let mut search = PathSearch { found: false, wanted };
     search.visit_type_mut(&mut ty.clone());
     !search.found
 }
@@ -77,8 +77,8 @@ pub(crate) fn is_standard(ty: &Type) -> bool {
 /// these by their replacements: so the other code about the type still compiles, and one build
 /// reports all such places. (If such a type has another name, it has no schema.)
 pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
-    struct Fixed(Result<()>);
-    impl VisitMut for Fixed {
+    struct WidthFixer(Result<()>);
+    impl VisitMut for WidthFixer {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             match ty {
                 Type::Path(TypePath { path, .. }) => {
@@ -109,7 +109,7 @@ pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
             }
         }
     }
-    let mut fixed = Fixed(Ok(()));
+    let mut fixed = WidthFixer(Ok(()));
     fixed.visit_type_mut(ty);
     fixed.0
 }
@@ -118,11 +118,11 @@ pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
 /// has 32 bits, and if they are zero, reading it back is undefined behavior. Other numbers only
 /// lose bits, for which an opaque field is trusted.
 pub(crate) fn refuse_wide_nonzero(ty: &Type) -> Result<()> {
-    struct Wide {
+    struct WideNonzeroFinder {
         is_nonzero: bool,
         refused: Result<()>,
     }
-    impl VisitMut for Wide {
+    impl VisitMut for WideNonzeroFinder {
         fn visit_type_path_mut(&mut self, ty: &mut TypePath) {
             let Some(name) = ty.path.segments.last().map(|last| last.ident.clone()) else { return };
             if name == "PhantomData" {
@@ -145,7 +145,7 @@ pub(crate) fn refuse_wide_nonzero(ty: &Type) -> Result<()> {
             self.is_nonzero = around;
         }
     }
-    let mut wide = Wide { is_nonzero: false, refused: Ok(()) };
+    let mut wide = WideNonzeroFinder { is_nonzero: false, refused: Ok(()) };
     wide.visit_type_mut(&mut ty.clone());
     wide.refused
 }
@@ -174,7 +174,7 @@ pub(crate) fn is_context(ty: &Type) -> bool {
 /// Returns true if `name`, on its own or as the start of a path, occurs in the type.
 pub(crate) fn mentions(ty: &Type, name: &Ident) -> bool {
     let wanted = |path: &Path| path.segments[0].ident == *name;
-    let mut search = Search { found: false, wanted };
+    let mut search = PathSearch { found: false, wanted };
     search.visit_type_mut(&mut ty.clone());
     search.found
 }
@@ -186,17 +186,17 @@ pub(crate) fn mentions_itself(ty: &Type, name: &Ident) -> bool {
         let plain = path.leading_colon.is_none() && path.segments.len() == 1;
         first == "Self" || (plain && first == name)
     };
-    let mut search = Search { found: false, wanted };
+    let mut search = PathSearch { found: false, wanted };
     search.visit_type_mut(&mut ty.clone());
     search.found
 }
 
-struct Search<F> {
+struct PathSearch<F> {
     found: bool,
     wanted: F,
 }
 
-impl<F: Fn(&Path) -> bool> VisitMut for Search<F> {
+impl<F: Fn(&Path) -> bool> VisitMut for PathSearch<F> {
     fn visit_path_mut(&mut self, path: &mut Path) {
         self.found |= (self.wanted)(path);
         visit_mut::visit_path_mut(self, path);
@@ -235,8 +235,8 @@ pub(crate) fn impl_trait_in(ty: &Type) -> Option<Type> {
 
 /// Returns the first type inside of another that satisfies `wanted`.
 fn first_in(ty: &Type, wanted: fn(&Type) -> bool) -> Option<Type> {
-    struct First(Option<Type>, fn(&Type) -> bool);
-    impl VisitMut for First {
+    struct FirstTypeFinder(Option<Type>, fn(&Type) -> bool);
+    impl VisitMut for FirstTypeFinder {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             if (self.1)(ty) {
                 self.0 = self.0.take().or_else(|| Some(ty.clone()));
@@ -245,15 +245,15 @@ fn first_in(ty: &Type, wanted: fn(&Type) -> bool) -> Option<Type> {
             }
         }
     }
-    let mut first = First(None, wanted);
+    let mut first = FirstTypeFinder(None, wanted);
     first.visit_type_mut(&mut ty.clone());
     first.0
 }
 
 /// Replaces `Self` by `actor`, so that the type means the same outside of the actor's `impl` block.
 pub(crate) fn without_self(ty: &Type, actor: &Type) -> Type {
-    struct Named<'a>(&'a Type);
-    impl VisitMut for Named<'_> {
+    struct SelfReplacer<'a>(&'a Type);
+    impl VisitMut for SelfReplacer<'_> {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             visit_mut::visit_type_mut(self, ty);
             let Type::Path(TypePath { qself: qself @ None, path }) = ty else { return };
@@ -277,7 +277,7 @@ pub(crate) fn without_self(ty: &Type, actor: &Type) -> Type {
         }
     }
     let mut ty = ty.clone();
-    Named(actor).visit_type_mut(&mut ty);
+    SelfReplacer(actor).visit_type_mut(&mut ty);
     ty
 }
 

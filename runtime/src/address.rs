@@ -64,13 +64,13 @@ impl Address {
 }
 
 /// Displays an address for people: an actor without a name by its type and number.
-pub(crate) struct Shown<'a> {
+pub(crate) struct AddressDisplay<'a> {
     pub(crate) address: &'a Address,
     /// The name of its type; empty if it is not known.
     pub(crate) kind: &'static str,
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for AddressDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
             Address { node, identity: Some(Identity { key, .. }), name: None } => {
@@ -105,7 +105,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.name, self.identity) {
             (Some(name), _) => write!(f, "{}/{name}", self.node),
-            (None, Some(_)) => Shown { address: self, kind: "" }.fmt(f),
+            (None, Some(_)) => AddressDisplay { address: self, kind: "" }.fmt(f),
             (None, None) => write!(f, "{}/", self.node),
         }
     }
@@ -152,14 +152,14 @@ fn check(name: &str) -> Result<(), InvalidActorName> {
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(transparent)]
-pub struct ArchivedAddress(Inspected<Place>);
+pub struct ArchivedAddress(Inspected<AddressFields>);
 
 /// The fields of an archived address. In an address by name, `generation` is 0; `name` is empty if
 /// the actor has none.
 #[derive(Portable, CheckBytes)]
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
-struct Place {
+struct AddressFields {
     incarnation: u128_le,
     node: ArchivedString,
     name: ArchivedString,
@@ -167,13 +167,13 @@ struct Place {
     generation: u32_le,
 }
 
-impl Place {
+impl AddressFields {
     fn is_by_name(&self) -> bool {
         self.generation == 0
     }
 }
 
-impl Inspect for Place {
+impl Inspect for AddressFields {
     type Refusal = InvalidAddress;
 
     fn inspect(&self) -> Result<(), InvalidAddress> {
@@ -227,7 +227,7 @@ impl Archive for Address {
 
     fn resolve(&self, resolver: AddressResolver, out: rkyv::Place<ArchivedAddress>) {
         munge!(let ArchivedAddress(Inspected(place)) = out);
-        munge!(let Place { incarnation, node, name, index, generation } = place);
+        munge!(let AddressFields { incarnation, node, name, index, generation } = place);
         ArchivedString::resolve_from_str(&self.node, resolver.node, node);
         let text = self.name.as_deref().unwrap_or_default();
         ArchivedString::resolve_from_str(text, resolver.name, name);

@@ -66,7 +66,7 @@ impl<T: ?Sized, D: Fallible + ?Sized> DeserializeWith<(), PhantomData<T>, D> for
 /// Archives a field through which a type contains itself, unchanged, and counts the levels. Too
 /// many levels are an error, because the writing thread would run out of stack.
 #[doc(hidden)]
-pub struct Level;
+pub struct DepthLimit;
 
 thread_local! {
     /// Number of nested fields of such types that this thread is writing.
@@ -74,26 +74,26 @@ thread_local! {
 }
 
 /// Guard of one level, which ends when this is dropped.
-struct Entered;
+struct DepthGuard;
 
-impl Level {
-    fn enter() -> Result<Entered, TooDeep> {
+impl DepthLimit {
+    fn enter() -> Result<DepthGuard, TooDeep> {
         let levels = LEVELS.get() + 1;
         if levels >= ARCHIVE_DEPTH_MAX {
             return Err(TooDeep);
         }
         LEVELS.set(levels);
-        Ok(Entered)
+        Ok(DepthGuard)
     }
 }
 
-impl Drop for Entered {
+impl Drop for DepthGuard {
     fn drop(&mut self) {
         LEVELS.set(LEVELS.get() - 1);
     }
 }
 
-impl<T: Archive> ArchiveWith<T> for Level {
+impl<T: Archive> ArchiveWith<T> for DepthLimit {
     type Archived = T::Archived;
     type Resolver = T::Resolver;
 
@@ -102,14 +102,14 @@ impl<T: Archive> ArchiveWith<T> for Level {
     }
 }
 
-impl<T: Serialize<S>, S: Fallible<Error: Source> + ?Sized> SerializeWith<T, S> for Level {
+impl<T: Serialize<S>, S: Fallible<Error: Source> + ?Sized> SerializeWith<T, S> for DepthLimit {
     fn serialize_with(field: &T, serializer: &mut S) -> Result<T::Resolver, S::Error> {
-        let _entered = Level::enter().map_err(S::Error::new)?;
+        let _entered = DepthLimit::enter().map_err(S::Error::new)?;
         field.serialize(serializer)
     }
 }
 
-impl<T, D> DeserializeWith<T::Archived, T, D> for Level
+impl<T, D> DeserializeWith<T::Archived, T, D> for DepthLimit
 where
     T: Archive<Archived: Deserialize<T, D>>,
     D: Fallible + ?Sized,
@@ -148,22 +148,22 @@ pub(crate) fn write<T>(value: &T, out: &mut AlignedVec<16>) -> Result<(), Error>
 where
     T: for<'a> Serialize<Ser<'a>>,
 {
-    with_serializer(out, &Value(value))
+    with_serializer(out, &ValueRef(value))
 }
 
 /// The serializer that [`Ser`] wraps.
-type Serial<'a> = Serializer<Sink<'a>, ArenaHandle<'a>, Share>;
+type RawSerializer<'a> = Serializer<Sink<'a>, ArenaHandle<'a>, Share>;
 
 /// A value of any type, to be archived. (A closure would be compiled twice per message type of a
 /// program, because a pointer to a closure can also call it as `FnOnce`.)
-trait Root {
-    fn write(&self, serializer: &mut Serial<'_>) -> Result<(), Error>;
+trait ErasedSerialize {
+    fn write(&self, serializer: &mut RawSerializer<'_>) -> Result<(), Error>;
 }
 
-struct Value<'a, T>(&'a T);
+struct ValueRef<'a, T>(&'a T);
 
-impl<T: for<'a> Serialize<Ser<'a>>> Root for Value<'_, T> {
-    fn write(&self, serializer: &mut Serial<'_>) -> Result<(), Error> {
+impl<T: for<'a> Serialize<Ser<'a>>> ErasedSerialize for ValueRef<'_, T> {
+    fn write(&self, serializer: &mut RawSerializer<'_>) -> Result<(), Error> {
         match self.0.serialize(Strategy::<_, Error>::wrap(serializer)) {
             Ok(resolver) => {
                 write_root(self.0, resolver, serializer.writer.buffer);
@@ -175,7 +175,7 @@ impl<T: for<'a> Serialize<Ser<'a>>> Root for Value<'_, T> {
 }
 
 /// Writes `root`. It is not generic, so it is compiled once and not per message type of a program.
-fn with_serializer(out: &mut AlignedVec<16>, root: &dyn Root) -> Result<(), Error> {
+fn with_serializer(out: &mut AlignedVec<16>, root: &dyn ErasedSerialize) -> Result<(), Error> {
     rkyv::util::with_arena(|arena| {
         root.write(&mut Serializer::new(Sink { buffer: out }, arena.acquire(), Share::new()))
     })

@@ -24,14 +24,14 @@ use tokio::runtime::Id;
 
 use crate::limits;
 use crate::spans::Scope;
-use crate::waits::{AskChain, Asked};
+use crate::waits::{AskChain, HandledAsk};
 
-pub(crate) use crate::duty::Duty;
+pub(crate) use crate::duty::HandlerInfo;
 
 /// An actor whose handler or hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Running {
-    /// The actor: [`Resident::token`](crate::resident::Resident::token).
+pub(crate) struct RunningActor {
+    /// The actor: [`LocalActor::token`](crate::resident::Resident::token).
     pub(crate) token: usize,
     /// Its number on its node.
     pub(crate) id: u64,
@@ -42,16 +42,16 @@ pub(crate) struct Running {
 /// The known facts about the message that a handler handles. Owned by the code that runs the
 /// handler.
 #[derive(Default)]
-pub(crate) struct InHand {
+pub(crate) struct AskContext {
     /// Deadline of its asker.
     pub(crate) deadline: Option<tokio::time::Instant>,
     /// The ask, if a handler waits for its answer; asks of this handler belong to the same chain.
-    pub(crate) asked: Option<Arc<dyn Asked>>,
+    pub(crate) asked: Option<Arc<dyn HandledAsk>>,
 }
 
-/// The part of [`InHand`] that a thread notes.
+/// The part of [`AskContext`] that a thread notes.
 #[derive(Clone, Copy)]
-struct Facts {
+struct AskNotes {
     deadline: Option<tokio::time::Instant>,
     /// The thread holds the handler's [`AskChain`].
     has_hand: bool,
@@ -65,17 +65,17 @@ pub(crate) fn is_running(token: usize) -> bool {
 
 /// Returns the actor whose handler or hook is the caller.
 #[inline]
-pub(crate) fn running() -> Option<Running> {
-    let Facts { deadline, .. } = IN_HAND.get()?;
+pub(crate) fn running() -> Option<RunningActor> {
+    let AskNotes { deadline, .. } = IN_HAND.get()?;
     let (token, id) = ACTOR.get();
-    Some(Running { token, id, deadline })
+    Some(RunningActor { token, id, deadline })
 }
 
 /// Notes that the calling handler or hook begins to wait for an actor, and that the thread has its
 /// [`AskChain`].
 pub(crate) fn note_wait() {
     WAITS.set(true);
-    IN_HAND.set(IN_HAND.get().map(|facts| Facts { has_hand: true, ..facts }));
+    IN_HAND.set(IN_HAND.get().map(|facts| AskNotes { has_hand: true, ..facts }));
 }
 
 /// Returns true if [`note_wait`] was called on this thread since the last call of this.
@@ -87,8 +87,8 @@ pub(crate) fn take_wait() -> bool {
 pin_project! {
     /// A future that notes at every poll that the thread is busy with it (BZ-1), and runs in its
     /// scope.
-    pub(crate) struct OnDuty<F> {
-        duty: &'static Duty,
+    pub(crate) struct HandlerFuture<F> {
+        duty: &'static HandlerInfo,
         deadline: Option<tokio::time::Instant>,
         asks: AskChain,
         scope: Option<Box<Scope>>,
@@ -100,21 +100,21 @@ pin_project! {
 /// Wraps `future`, a handler of a message or a hook, to run within [`enter_actor`], and in its own
 /// scope if it has one.
 pub(crate) fn on_duty<F: Future>(
-    duty: &'static Duty,
-    in_hand: InHand,
+    duty: &'static HandlerInfo,
+    in_hand: AskContext,
     scope: Option<Box<Scope>>,
     future: F,
-) -> OnDuty<F> {
-    let InHand { deadline, asked } = in_hand;
-    OnDuty { duty, deadline, asks: AskChain::of(asked), scope, future }
+) -> HandlerFuture<F> {
+    let AskContext { deadline, asked } = in_hand;
+    HandlerFuture { duty, deadline, asks: AskChain::of(asked), scope, future }
 }
 
 /// Notes that the task of the actor with this token and number is being polled on this runtime,
 /// until the result is dropped.
-pub(crate) fn enter_actor((token, id): (usize, u64), runtime: Id) -> Polled {
+pub(crate) fn enter_actor((token, id): (usize, u64), runtime: Id) -> PollGuard {
     let place = PLACE.get().unwrap_or_else(take_place);
     let is_within = ACTOR.get() != NO_ACTOR;
-    let polled = Polled(if is_within { Some(place.leave()) } else { None });
+    let polled = PollGuard(if is_within { Some(place.leave()) } else { None });
     ACTOR.with(|cell| cell.set((token, id)));
     place.enter(runtime, token, id);
     polled
@@ -122,9 +122,9 @@ pub(crate) fn enter_actor((token, id): (usize, u64), runtime: Id) -> Polled {
 
 /// Guard of a poll of an actor's task. It restores the notes of the task that this poll is nested
 /// in, if any.
-pub(crate) struct Polled(Option<Outer>);
+pub(crate) struct PollGuard(Option<OuterNotes>);
 
-impl Drop for Polled {
+impl Drop for PollGuard {
     #[inline]
     fn drop(&mut self) {
         match self.0.take() {
@@ -136,14 +136,14 @@ impl Drop for Polled {
 
 /// The outcome of the last poll of an actor's task.
 #[derive(Clone, Copy, Default)]
-pub(crate) enum Turn {
+pub(crate) enum PollOutcome {
     /// No handler or hook waits, or has waited and ended.
     #[default]
     Idle,
     /// A handler or hook that may have waited has ended.
     Ended,
     /// A handler or hook waits; true if another one waited before.
-    Waits(&'static Duty, bool),
+    Waits(&'static HandlerInfo, bool),
     /// A handler or hook waits on purpose: the log never reports it, however long it waits.
     Rests,
 }
@@ -154,7 +154,7 @@ pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
     let rests = poll_fn(|cx| {
         let polled = future.as_mut().poll(cx);
         if polled.is_pending() {
-            TURN.with(|cell| cell.set(Turn::Rests));
+            TURN.with(|cell| cell.set(PollOutcome::Rests));
         }
         polled
     });
@@ -163,25 +163,25 @@ pub(crate) async fn at_rest<F: Future>(future: F) -> F::Output {
 
 /// Returns the outcome of the last poll of an actor's task on this thread.
 #[inline]
-pub(crate) fn take_turn() -> Turn {
+pub(crate) fn take_turn() -> PollOutcome {
     TURN.take()
 }
 
 /// The notes about an actor during whose poll another actor is polled: the first one asked the
 /// other, or runs a runtime of its own on its thread.
-struct Outer {
-    place: &'static Place,
+struct OuterNotes {
+    place: &'static ThreadNotes,
     actor: (usize, u64),
-    in_hand: Option<Facts>,
+    in_hand: Option<AskNotes>,
     asks: AskChain,
     runtime: Option<Id>,
-    duty: Option<&'static Duty>,
+    duty: Option<&'static HandlerInfo>,
     since: u64,
-    turn: Turn,
+    turn: PollOutcome,
     waits: bool,
 }
 
-impl Outer {
+impl OuterNotes {
     /// Restores the notes.
     #[cold]
     fn resume(mut self) {
@@ -203,26 +203,26 @@ impl Outer {
 /// (BZ-1).
 #[inline]
 pub(crate) fn note<'a>(
-    duty: &'static Duty,
+    duty: &'static HandlerInfo,
     deadline: Option<tokio::time::Instant>,
     asks: &'a mut AskChain,
-) -> Noted<'a> {
+) -> BusyGuard<'a> {
     let place = PLACE.get().unwrap_or_else(take_place);
     place.begin(duty);
     let has_hand = !asks.is_empty();
     if has_hand {
         asks.swap();
     }
-    IN_HAND.with(|cell| cell.set(Some(Facts { deadline, has_hand })));
-    Noted { place, asks }
+    IN_HAND.with(|cell| cell.set(Some(AskNotes { deadline, has_hand })));
+    BusyGuard { place, asks }
 }
 
-impl<F: Future> Future for OnDuty<F> {
+impl<F: Future> Future for HandlerFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let is_next = matches!(TURN.take(), Turn::Ended);
+        let is_next = matches!(TURN.take(), PollOutcome::Ended);
         let polled = {
             let _noted = note(this.duty, *this.deadline, this.asks);
             let _within = this.scope.as_deref().map(Scope::enter);
@@ -234,25 +234,25 @@ impl<F: Future> Future for OnDuty<F> {
 }
 
 /// Notes the outcome of a poll of a handler or hook.
-fn note_polled(duty: &'static Duty, is_next: bool, is_ready: bool) {
+fn note_polled(duty: &'static HandlerInfo, is_next: bool, is_ready: bool) {
     let turn = match (is_ready, TURN.get()) {
-        (true, _) | (false, Turn::Rests) => Turn::Ended,
-        (false, _) => Turn::Waits(duty, is_next),
+        (true, _) | (false, PollOutcome::Rests) => PollOutcome::Ended,
+        (false, _) => PollOutcome::Waits(duty, is_next),
     };
     TURN.with(|cell| cell.set(turn));
 }
 
 /// A note that a thread is busy. Dropping it removes the note.
-pub(crate) struct Noted<'a> {
-    place: &'static Place,
+pub(crate) struct BusyGuard<'a> {
+    place: &'static ThreadNotes,
     asks: &'a mut AskChain,
 }
 
-impl Drop for Noted<'_> {
+impl Drop for BusyGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         // Most handlers have no chain; then this is the only check.
-        if let Some(Facts { has_hand: true, .. }) = IN_HAND.take() {
+        if let Some(AskNotes { has_hand: true, .. }) = IN_HAND.take() {
             self.asks.swap();
         }
         self.place.duty.store(None);
@@ -260,8 +260,8 @@ impl Drop for Noted<'_> {
 }
 
 /// The notes of one thread, which only this thread writes.
-struct Place {
-    duty: AtomicCell<Option<&'static Duty>>,
+struct ThreadNotes {
+    duty: AtomicCell<Option<&'static HandlerInfo>>,
     /// The runtime on which the thread last polled an actor's task.
     runtime: AtomicCell<Option<Id>>,
     /// Start of the current poll, by the coarse clock.
@@ -271,12 +271,12 @@ struct Place {
     id: AtomicU64,
 }
 
-const _: () = assert!(AtomicCell::<Option<&'static Duty>>::is_lock_free());
+const _: () = assert!(AtomicCell::<Option<&'static HandlerInfo>>::is_lock_free());
 const _: () = assert!(AtomicCell::<Option<Id>>::is_lock_free());
 
-impl Place {
+impl ThreadNotes {
     const fn new() -> Self {
-        Place {
+        ThreadNotes {
             duty: AtomicCell::new(None),
             runtime: AtomicCell::new(None),
             since: AtomicU64::new(0),
@@ -293,8 +293,8 @@ impl Place {
 
     /// Moves out the notes of an actor during whose poll another one is polled.
     #[cold]
-    fn leave(&'static self) -> Outer {
-        Outer {
+    fn leave(&'static self) -> OuterNotes {
+        OuterNotes {
             place: self,
             actor: ACTOR.get(),
             in_hand: IN_HAND.take(),
@@ -308,16 +308,16 @@ impl Place {
     }
 
     #[inline]
-    fn begin(&self, duty: &'static Duty) {
+    fn begin(&self, duty: &'static HandlerInfo) {
         self.since.store(CLOCK.load(Ordering::Relaxed), Ordering::Relaxed);
         self.duty.store(Some(duty));
     }
 }
 
 /// A handler or hook that a thread runs now.
-pub(crate) struct Held {
-    pub(crate) duty: &'static Duty,
-    /// The actor, as in [`Running`].
+pub(crate) struct RunningHandler {
+    pub(crate) duty: &'static HandlerInfo,
+    /// The actor, as in [`RunningActor`].
     pub(crate) token: usize,
     pub(crate) id: u64,
     /// Start of the current poll of it, by the coarse clock.
@@ -326,8 +326,8 @@ pub(crate) struct Held {
 
 /// Returns the handlers that the threads of a runtime run now, and advances the coarse clock, so
 /// that later polls have a later start.
-pub(crate) fn held(runtime: Id) -> Vec<Held> {
-    let held = places(runtime, |place, duty| Held {
+pub(crate) fn held(runtime: Id) -> Vec<RunningHandler> {
+    let held = places(runtime, |place, duty| RunningHandler {
         duty,
         token: place.token.load(Ordering::Relaxed),
         id: place.id.load(Ordering::Relaxed),
@@ -347,8 +347,8 @@ pub(crate) fn age(since: u64) -> Duration {
     START.elapsed().saturating_sub(Duration::from_millis(since))
 }
 
-fn places<T>(runtime: Id, look: impl Fn(&Place, &'static Duty) -> T) -> Vec<T> {
-    let of_runtime = |place: &&'static Place| {
+fn places<T>(runtime: Id, look: impl Fn(&ThreadNotes, &'static HandlerInfo) -> T) -> Vec<T> {
+    let of_runtime = |place: &&'static ThreadNotes| {
         let duty = place.duty.load()?;
         (place.runtime.load() == Some(runtime)).then(|| look(place, duty))
     };
@@ -362,20 +362,20 @@ fn tick() {
 /// The places of all threads that ran an actor. A new thread reuses the place of an ended thread:
 /// so there are at most as many places as threads lived at one time, and no place is ever freed.
 /// freed.
-static PLACES: Mutex<Places> = Mutex::new(Places { all: Vec::new(), free: Vec::new() });
+static PLACES: Mutex<NotesPool> = Mutex::new(NotesPool { all: Vec::new(), free: Vec::new() });
 
-struct Places {
-    all: Vec<&'static Place>,
-    free: Vec<&'static Place>,
+struct NotesPool {
+    all: Vec<&'static ThreadNotes>,
+    free: Vec<&'static ThreadNotes>,
 }
 
 /// The place of threads that have returned theirs; no task reads it.
-static NOWHERE: Place = Place::new();
+static NOWHERE: ThreadNotes = ThreadNotes::new();
 
 /// A thread's place. When the thread ends, this is dropped and the next thread gets the place.
-struct Owned(&'static Place);
+struct NotesGuard(&'static ThreadNotes);
 
-impl Drop for Owned {
+impl Drop for NotesGuard {
     fn drop(&mut self) {
         PLACE.set(Some(&NOWHERE));
         self.0.runtime.store(None);
@@ -390,26 +390,26 @@ thread_local! {
     /// The actor whose task is polled: its token and its number.
     static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
     /// The facts of the message that the running handler or hook has in hand.
-    static IN_HAND: Cell<Option<Facts>> = const { Cell::new(None) };
+    static IN_HAND: Cell<Option<AskNotes>> = const { Cell::new(None) };
     /// A handler or hook has begun to wait for an actor, and [`take_wait`] has not reported it yet.
     static WAITS: Cell<bool> = const { Cell::new(false) };
-    static TURN: Cell<Turn> = const { Cell::new(Turn::Idle) };
+    static TURN: Cell<PollOutcome> = const { Cell::new(PollOutcome::Idle) };
     /// The thread's place, since its first note.
-    static PLACE: Cell<Option<&'static Place>> = const { Cell::new(None) };
-    static OWNED: Owned = {
+    static PLACE: Cell<Option<&'static ThreadNotes>> = const { Cell::new(None) };
+    static OWNED: NotesGuard = {
         let mut places = PLACES.lock();
         let place = places.free.pop().unwrap_or_else(|| {
-            let place: &'static Place = Box::leak(Box::new(Place::new()));
+            let place: &'static ThreadNotes = Box::leak(Box::new(ThreadNotes::new()));
             places.all.push(place);
             place
         });
-        Owned(place)
+        NotesGuard(place)
     };
 }
 
 /// Gives the thread a place.
 #[cold]
-fn take_place() -> &'static Place {
+fn take_place() -> &'static ThreadNotes {
     let place = OWNED.try_with(|owned| owned.0).unwrap_or(&NOWHERE);
     PLACE.set(Some(place));
     place
@@ -421,7 +421,7 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Returns the handlers that a runtime's threads run now, each with its approximate time so far,
 /// longest first.
-fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
+fn duties(runtime: Id) -> Vec<(Duration, &'static HandlerInfo)> {
     let now = CLOCK.load(Ordering::Relaxed);
     let mut duties = places(runtime, |place, duty| {
         let since = place.since.load(Ordering::Relaxed);
@@ -432,16 +432,16 @@ fn duties(runtime: Id) -> Vec<(Duration, &'static Duty)> {
 }
 
 /// Logs when a node's runtime is blocked and when it runs again, once each time.
-pub(crate) struct Watch {
+pub(crate) struct RuntimeWatchdog {
     node: String,
     runtime: Id,
     /// Duration of the blockage so far, after it was logged.
     blocked: Mutex<Option<Duration>>,
 }
 
-impl Watch {
+impl RuntimeWatchdog {
     pub(crate) fn new(node: String, runtime: Id) -> Self {
-        Watch { node, runtime, blocked: Mutex::new(None) }
+        RuntimeWatchdog { node, runtime, blocked: Mutex::new(None) }
     }
 
     /// Records the delay of a task that the runtime should have run at once. Call this several

@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use left::PlaceCache;
+use left::EntryCache;
 
 /// Time span ahead in which deadlines are sorted.
 const AHEAD: Duration = Duration::from_millis(500);
@@ -39,7 +39,7 @@ const WOKEN_AT_ONCE: usize = 64;
 /// The deadlines of a node's waiting asks, and of tells with a time-out. Owned by the node; its
 /// references give sends access to it.
 pub struct Deadlines {
-    table: Arc<Table>,
+    table: Arc<DeadlineTable>,
     timer: AbortHandle,
     runtime: Handle,
     ask_timeout: Duration,
@@ -47,9 +47,9 @@ pub struct Deadlines {
 
 /// The place of one waiting ask in the table. The ask passes it to [`leave`] if it ends before its
 /// deadline.
-pub(crate) struct Place<P: Primitives = Native> {
-    table: Arc<Table<P>>,
-    key: Key,
+pub(crate) struct DeadlineEntry<P: SyncPrimitives = NativePrimitives> {
+    table: Arc<DeadlineTable<P>>,
+    key: DeadlineKey,
     /// The task whose waker is in the table.
     task: TaskId,
     /// Value of the table's `cleared` counter at the last check: this place is in the table while
@@ -65,7 +65,7 @@ fn task_of(waker: &Waker) -> TaskId {
 }
 
 thread_local! {
-    static LEFT: RefCell<PlaceCache> = const { RefCell::new(PlaceCache::new()) };
+    static LEFT: RefCell<EntryCache> = const { RefCell::new(EntryCache::new()) };
 }
 
 /// Longest time-out of an ask whose place a thread keeps: the place keeps the memory of a task
@@ -75,13 +75,13 @@ const LEFT_FOR_MAX: Duration = Duration::from_secs(60);
 /// Gives up the place of an ask with this time-out. The thread keeps the last places for the next
 /// asks of the same tasks: most tasks that ask will ask again, and then touch neither the table nor
 /// the waker.
-pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
+pub(crate) fn leave(place: Box<DeadlineEntry>, time_out: Duration) {
     if time_out > LEFT_FOR_MAX {
         return place.cancel();
     }
     let mut place = Some(place);
     // A thread that is ending has no next ask.
-    let keep = |left: &RefCell<PlaceCache>| {
+    let keep = |left: &RefCell<EntryCache>| {
         place = place.take().and_then(|place| left.borrow_mut().keep(place));
     };
     LEFT.try_with(keep).ok();
@@ -90,7 +90,7 @@ pub(crate) fn leave(place: Box<Place>, time_out: Duration) {
     }
 }
 
-impl<P: Primitives> Place<P> {
+impl<P: SyncPrimitives> DeadlineEntry<P> {
     /// Returns true if the place is certainly still in the table with the waker of this task.
     #[inline]
     fn is_held_by(&self, task: TaskId) -> bool {
@@ -106,7 +106,7 @@ impl<P: Primitives> Place<P> {
 
 /// The position of a wait in the order: by deadline, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct DeadlineKey {
     deadline: Instant,
     number: u64,
     /// Index in `late` while the wait is there.
@@ -115,7 +115,7 @@ struct Key {
 
 /// The reason why an ask stops waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expired {
+pub(crate) enum ExpiryCause {
     /// Its deadline has passed.
     Deadline,
     /// The node's runtime has ended, so nothing on it can answer.
@@ -126,7 +126,7 @@ pub(crate) enum Expired {
 /// removes it from the table.
 pub(crate) struct Alarm<D: AsRef<Deadlines>> {
     deadlines: D,
-    set: Option<Box<Place>>,
+    set: Option<Box<DeadlineEntry>>,
 }
 
 impl<D: AsRef<Deadlines>> Alarm<D> {
@@ -142,7 +142,7 @@ impl<D: AsRef<Deadlines>> Alarm<D> {
         }
         let Some(deadline) = deadline else { return Poll::Pending };
         let expired = self.deadlines.as_ref().poll(&mut self.set, deadline, cx);
-        if expired == Poll::Ready(Expired::Deadline) { Poll::Ready(()) } else { Poll::Pending }
+        if expired == Poll::Ready(ExpiryCause::Deadline) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     #[inline]
@@ -165,7 +165,7 @@ impl AsRef<Deadlines> for Deadlines {
     }
 }
 
-struct Table<P: Primitives = Native> {
+struct DeadlineTable<P: SyncPrimitives = NativePrimitives> {
     shared: P,
     /// Notified about a deadline that is earlier than the end of the timer's sleep.
     earlier: Notify,
@@ -173,9 +173,9 @@ struct Table<P: Primitives = Native> {
 
 /// The part of a table that tasks and the timer share, with native primitives or, in a model, those
 /// from loom.
-pub(crate) trait Primitives: Send + Sync + 'static {
-    fn new(state: State) -> Self;
-    fn lock(&self) -> impl DerefMut<Target = State>;
+pub(crate) trait SyncPrimitives: Send + Sync + 'static {
+    fn new(state: DeadlineQueue) -> Self;
+    fn lock(&self) -> impl DerefMut<Target = DeadlineQueue>;
     /// Returns how often the timer has cleared places. It is written under the lock before a task
     /// is woken for its own place: a task that still sees the old number is about to be woken, and
     /// looks again.
@@ -185,17 +185,17 @@ pub(crate) trait Primitives: Send + Sync + 'static {
 }
 
 /// The native primitives.
-pub(crate) struct Native {
-    state: Mutex<State>,
+pub(crate) struct NativePrimitives {
+    state: Mutex<DeadlineQueue>,
     cleared: AtomicU64,
 }
 
-impl Primitives for Native {
-    fn new(state: State) -> Self {
-        Native { state: Mutex::new(state), cleared: AtomicU64::new(0) }
+impl SyncPrimitives for NativePrimitives {
+    fn new(state: DeadlineQueue) -> Self {
+        NativePrimitives { state: Mutex::new(state), cleared: AtomicU64::new(0) }
     }
 
-    fn lock(&self) -> impl DerefMut<Target = State> {
+    fn lock(&self) -> impl DerefMut<Target = DeadlineQueue> {
         self.state.lock()
     }
 
@@ -210,11 +210,11 @@ impl Primitives for Native {
 }
 
 /// The waits of a table. No waker is woken or dropped under its lock.
-pub(crate) struct State {
+pub(crate) struct DeadlineQueue {
     /// All waits due before `ahead`, and possibly others, ordered by deadline and then by arrival.
-    near: BTreeMap<Key, Waker>,
+    near: BTreeMap<DeadlineKey, Waker>,
     /// Due at `ahead` or later, in no order.
-    late: Slab<(Key, Waker)>,
+    late: Slab<(DeadlineKey, Waker)>,
     ahead: Instant,
     next: u64,
     /// Time at which the timer looks next; `None` while it waits for a notification.
@@ -227,9 +227,9 @@ impl Deadlines {
     /// Starts the timer on `runtime`; it ends when this is dropped. `ask_timeout` is the time-out
     /// of asks that set none.
     pub(crate) fn start(runtime: &Handle, ask_timeout: Duration) -> Self {
-        let table = Table::new();
+        let table = DeadlineTable::new();
         // Created before its task, because a runtime that is shutting down drops the task unpolled.
-        let timer = Timer(table.clone());
+        let timer = DeadlineTimer(table.clone());
         let task = runtime.spawn(async move { timer.run().await });
         Deadlines { table, timer: task.abort_handle(), runtime: runtime.clone(), ask_timeout }
     }
@@ -248,10 +248,10 @@ impl Deadlines {
     /// later calls keep the place and renew the waker. When this is ready, the place is given up.
     pub(crate) fn poll(
         &self,
-        place: &mut Option<Box<Place>>,
+        place: &mut Option<Box<DeadlineEntry>>,
         deadline: Instant,
         cx: &mut Context<'_>,
-    ) -> Poll<Expired> {
+    ) -> Poll<ExpiryCause> {
         // A handler that its asker begins is polled with this waker, and at once again.
         if cx.waker().will_wake(Waker::noop()) && Instant::now() < deadline {
             return Poll::Pending;
@@ -259,26 +259,26 @@ impl Deadlines {
         if place.is_none() {
             let task = task_of(cx.waker());
             let take =
-                |left: &RefCell<PlaceCache>| left.borrow_mut().take(&self.table, deadline, task);
+                |left: &RefCell<EntryCache>| left.borrow_mut().take(&self.table, deadline, task);
             *place = LEFT.try_with(take).ok().flatten();
         }
         self.table.poll(place, deadline, cx)
     }
 }
 
-impl<P: Primitives> Table<P> {
+impl<P: SyncPrimitives> DeadlineTable<P> {
     fn new() -> Arc<Self> {
-        Arc::new(Table { shared: P::new(State::new()), earlier: Notify::new() })
+        Arc::new(DeadlineTable { shared: P::new(DeadlineQueue::new()), earlier: Notify::new() })
     }
 
     /// Like [`Deadlines::poll`], but does not reuse places that asks have left.
     #[inline]
     fn poll(
         self: &Arc<Self>,
-        place: &mut Option<Box<Place<P>>>,
+        place: &mut Option<Box<DeadlineEntry<P>>>,
         deadline: Instant,
         cx: &mut Context<'_>,
-    ) -> Poll<Expired> {
+    ) -> Poll<ExpiryCause> {
         let task = task_of(cx.waker());
         if place.as_ref().is_some_and(|place| place.is_held_by(task)) {
             return Poll::Pending;
@@ -289,10 +289,10 @@ impl<P: Primitives> Table<P> {
     /// Slow path of [`poll`](Self::poll), under the lock.
     fn poll_locked(
         self: &Arc<Self>,
-        place: &mut Option<Box<Place<P>>>,
+        place: &mut Option<Box<DeadlineEntry<P>>>,
         deadline: Instant,
         cx: &mut Context<'_>,
-    ) -> Poll<Expired> {
+    ) -> Poll<ExpiryCause> {
         let waker = cx.waker().clone();
         // Identifies the clone, which lives as long as the place: a waker lent for this poll may
         // later share its address with the waker of another task.
@@ -315,12 +315,12 @@ impl<P: Primitives> Table<P> {
             }
         }
         if state.ended {
-            return Poll::Ready(Expired::RuntimeGone);
+            return Poll::Ready(ExpiryCause::RuntimeGone);
         }
         let (key, is_earlier) = state.insert(deadline, waker);
         let cleared = self.shared.cleared(Ordering::Relaxed);
         drop(state);
-        *place = Some(Box::new(Place { table: self.clone(), key, task, cleared }));
+        *place = Some(Box::new(DeadlineEntry { table: self.clone(), key, task, cleared }));
         if is_earlier {
             self.earlier.notify_one();
         }
@@ -334,9 +334,9 @@ impl Drop for Deadlines {
     }
 }
 
-impl State {
+impl DeadlineQueue {
     fn new() -> Self {
-        State {
+        DeadlineQueue {
             near: BTreeMap::new(),
             late: Slab::new(),
             ahead: Instant::now(),
@@ -347,16 +347,16 @@ impl State {
     }
 
     /// Returns the place, and true if the timer must be notified.
-    fn insert(&mut self, deadline: Instant, waker: Waker) -> (Key, bool) {
+    fn insert(&mut self, deadline: Instant, waker: Waker) -> (DeadlineKey, bool) {
         let number = self.next;
         self.next += 1;
         let look = if deadline < self.ahead { deadline } else { self.ahead };
         let key = if deadline < self.ahead {
-            let key = Key { deadline, number, at: usize::MAX };
+            let key = DeadlineKey { deadline, number, at: usize::MAX };
             self.near.insert(key, waker);
             key
         } else {
-            let key = Key { deadline, number, at: self.late.vacant_key() };
+            let key = DeadlineKey { deadline, number, at: self.late.vacant_key() };
             self.late.insert((key, waker));
             key
         };
@@ -367,14 +367,14 @@ impl State {
         (key, is_earlier)
     }
 
-    fn get_mut(&mut self, key: &Key) -> Option<&mut Waker> {
+    fn get_mut(&mut self, key: &DeadlineKey) -> Option<&mut Waker> {
         match self.late.get_mut(key.at) {
             Some((late, waker)) if late == key => Some(waker),
             _ => self.near.get_mut(key),
         }
     }
 
-    fn remove(&mut self, key: &Key) -> Option<Waker> {
+    fn remove(&mut self, key: &DeadlineKey) -> Option<Waker> {
         if self.late.get(key.at).is_some_and(|(late, _)| late == key) {
             return Some(self.late.remove(key.at).1);
         }
@@ -385,7 +385,7 @@ impl State {
     fn look_ahead(&mut self, now: Instant) {
         if self.ahead <= now {
             self.ahead = now + AHEAD;
-            let State { near, late, ahead, .. } = self;
+            let DeadlineQueue { near, late, ahead, .. } = self;
             late.retain(|_, (key, waker)| {
                 let is_late = key.deadline >= *ahead;
                 if !is_late {
@@ -399,15 +399,15 @@ impl State {
         self.look = first.into_iter().chain(ahead).min();
     }
 
-    fn expired(&self) -> Expired {
-        if self.ended { Expired::RuntimeGone } else { Expired::Deadline }
+    fn expired(&self) -> ExpiryCause {
+        if self.ended { ExpiryCause::RuntimeGone } else { ExpiryCause::Deadline }
     }
 }
 
 /// The task that wakes asks that are due.
-struct Timer<P: Primitives = Native>(Arc<Table<P>>);
+struct DeadlineTimer<P: SyncPrimitives = NativePrimitives>(Arc<DeadlineTable<P>>);
 
-impl<P: Primitives> Timer<P> {
+impl<P: SyncPrimitives> DeadlineTimer<P> {
     async fn run(&self) {
         let mut due = Vec::new();
         loop {
@@ -445,7 +445,7 @@ impl<P: Primitives> Timer<P> {
     }
 }
 
-impl<P: Primitives> Drop for Timer<P> {
+impl<P: SyncPrimitives> Drop for DeadlineTimer<P> {
     fn drop(&mut self) {
         let mut state = self.0.shared.lock();
         state.ended = true;

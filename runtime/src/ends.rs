@@ -18,13 +18,13 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::link_end::LinkEnd;
 use crate::remote::{CloseNotice, reason_of};
-use crate::rest::Pause;
+use crate::rest::RestSender;
 use crate::state::ActorState;
 use links::tell_links;
 
 /// The stage of an actor, the orders of others to its task, and the tasks that wait for its end.
 /// (A stop and a drain are orders to its mailbox.)
-pub(crate) struct Ends {
+pub(crate) struct ExitControl {
     /// Mirrors [`Status::urgency`] for the checks before each message and each poll. Relaxed,
     /// because each order is followed by taking the mailbox's lock, which wakes the task.
     urgency: AtomicU8,
@@ -51,7 +51,7 @@ enum Stage {
 
 /// The kinds of ends after which an actor is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Revival {
+pub(crate) enum RestartPolicy {
     Never,
     AfterFailures,
     /// After a stop or a drain, too.
@@ -60,7 +60,7 @@ pub(crate) enum Revival {
 
 /// The reason to end an incarnation early.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Forced {
+pub(crate) enum ForcedExit {
     Kill,
     Fail(Arc<str>),
 }
@@ -78,20 +78,20 @@ enum Urgency {
 
 struct Status {
     stage: Stage,
-    revival: Revival,
+    revival: RestartPolicy,
     /// The order to end now. Outside of `more`, because it needs no memory.
     is_killed: bool,
     /// Created with the first order with a value, the first link or the first waiting task.
-    more: Option<Box<More>>,
+    more: Option<Box<StatusExtras>>,
 }
 
 /// The part of a status that few actors need.
 #[derive(Default)]
-struct More {
+struct StatusExtras {
     /// The order to fail, with the reason; the first one is valid.
     fail: Option<Arc<str>>,
     /// The order to rest when this incarnation has ended.
-    pause: Option<Pause>,
+    pause: Option<RestSender>,
     notices: Vec<CloseNotice>,
     /// The tasks that wait for the end, in the order of their arrival.
     waiting: BTreeMap<u64, Waker>,
@@ -105,17 +105,17 @@ struct More {
 }
 
 impl Status {
-    fn more(&mut self) -> &mut More {
+    fn more(&mut self) -> &mut StatusExtras {
         self.more.get_or_insert_default()
     }
 
     /// Returns the part for tasks, links and orders, unless the actor has ended.
-    fn living(&mut self) -> Option<&mut More> {
+    fn living(&mut self) -> Option<&mut StatusExtras> {
         (self.stage != Stage::Ended).then(|| self.more())
     }
 
     /// Returns this part if it exists and the actor has not ended.
-    fn kept(&mut self) -> Option<&mut More> {
+    fn kept(&mut self) -> Option<&mut StatusExtras> {
         self.more.as_deref_mut().filter(|_| self.stage != Stage::Ended)
     }
 
@@ -134,7 +134,7 @@ impl Status {
         self.more.as_ref().is_some_and(|more| more.pause.is_some())
     }
 
-    fn take_pause(&mut self) -> Option<Pause> {
+    fn take_pause(&mut self) -> Option<RestSender> {
         self.more.as_mut()?.pause.take()
     }
 
@@ -159,10 +159,10 @@ impl Status {
     }
 }
 
-impl Ends {
-    pub(crate) fn new(revival: Revival) -> Self {
+impl ExitControl {
+    pub(crate) fn new(revival: RestartPolicy) -> Self {
         let status = Status { stage: Stage::Starting, revival, is_killed: false, more: None };
-        Ends { urgency: AtomicU8::new(Urgency::None as u8), status: Mutex::new(status) }
+        ExitControl { urgency: AtomicU8::new(Urgency::None as u8), status: Mutex::new(status) }
     }
 
     /// Changes the status. No value of a user may be dropped inside.
@@ -193,7 +193,7 @@ impl Ends {
 
     /// Forgets the orders to the last incarnation: a kill from now on is for the resting actor. If
     /// the actor must rest with others, returns the sender for its report that it rests.
-    pub(crate) fn rest(&self) -> Option<Pause> {
+    pub(crate) fn rest(&self) -> Option<RestSender> {
         self.change(|status| {
             (status.stage, status.is_killed) = (Stage::Resting, false);
             status.forget_failure();
@@ -216,7 +216,7 @@ impl Ends {
         let status = self.status.lock();
         match (status.stage, status.urgency()) {
             (Stage::Over | Stage::Resting | Stage::Ended, _) => match status.revival {
-                Revival::Never => ActorState::Stopping,
+                RestartPolicy::Never => ActorState::Stopping,
                 _ => ActorState::Resting,
             },
             (_, Urgency::Force) => ActorState::Killed,
@@ -246,7 +246,7 @@ impl Ends {
 
     /// Orders the actor to rest when this incarnation has ended. An actor that has ended drops
     /// `pause`.
-    pub(crate) fn pause(&self, pause: Pause) {
+    pub(crate) fn pause(&self, pause: RestSender) {
         let unkept = self.change(|status| match status.living() {
             Some(living) => living.pause.replace(pause),
             None => Some(pause),
@@ -256,15 +256,15 @@ impl Ends {
 
     /// Forbids further restarts.
     pub(crate) fn retire(&self) {
-        self.change(|status| status.revival = Revival::Never);
+        self.change(|status| status.revival = RestartPolicy::Never);
     }
 
     /// Forbids restarts after a stop or a drain. If the actor is then drained, it handles its
     /// accepted messages, restarts for these if it fails, and ends.
     pub(crate) fn dismiss(&self) {
         self.change(|status| {
-            if status.revival == Revival::Always {
-                status.revival = Revival::AfterFailures;
+            if status.revival == RestartPolicy::Always {
+                status.revival = RestartPolicy::AfterFailures;
             }
         });
     }
@@ -282,10 +282,10 @@ impl Ends {
 
     /// Returns the reason to end the incarnation now, if any.
     #[cold]
-    pub(crate) fn forced(&self) -> Option<Forced> {
+    pub(crate) fn forced(&self) -> Option<ForcedExit> {
         self.change(|status| match status.is_killed {
-            true => Some(Forced::Kill),
-            false => status.more.as_mut()?.fail.clone().map(Forced::Fail),
+            true => Some(ForcedExit::Kill),
+            false => status.more.as_mut()?.fail.clone().map(ForcedExit::Fail),
         })
     }
 
@@ -293,17 +293,17 @@ impl Ends {
         self.status.lock().is_killed
     }
 
-    pub(crate) fn revival(&self) -> Revival {
+    pub(crate) fn revival(&self) -> RestartPolicy {
         self.status.lock().revival
     }
 
     pub(crate) fn is_final(&self) -> bool {
-        self.revival() == Revival::Never
+        self.revival() == RestartPolicy::Never
     }
 
     /// Returns true if the actor is restarted even after a stop or a drain.
     pub(crate) fn is_revived(&self) -> bool {
-        self.revival() == Revival::Always
+        self.revival() == RestartPolicy::Always
     }
 
     /// Returns true if it must rest when this incarnation has ended.
@@ -314,10 +314,10 @@ impl Ends {
     /// Returns true if there is an order for a resting actor.
     pub(crate) fn is_ordered(&self) -> bool {
         let status = self.status.lock();
-        status.revival == Revival::Never || status.is_killed || status.is_to_rest()
+        status.revival == RestartPolicy::Never || status.is_killed || status.is_to_rest()
     }
 
-    pub(crate) fn take_pause(&self) -> Option<Pause> {
+    pub(crate) fn take_pause(&self) -> Option<RestSender> {
         self.change(Status::take_pause)
     }
 
@@ -327,7 +327,7 @@ impl Ends {
 
     /// Tells the links of nodes how the actor ended; [`tell`](Self::tell) tells the waiting tasks.
     pub(crate) fn close(&self, exit: &ActorExit) {
-        let take = |more: &mut More| std::mem::take(&mut more.notices);
+        let take = |more: &mut StatusExtras| std::mem::take(&mut more.notices);
         let notices = self.change(|status| status.kept().map(take));
         let reason = reason_of(exit);
         notices.into_iter().flatten().for_each(|notice| notice.close(reason.clone()));
@@ -340,11 +340,14 @@ impl Ends {
         self.end_links(me, &exit);
         let old = self.change(|status| {
             status.stage = Stage::Ended;
-            status.more.replace(Box::new(More { exit: Some(exit.clone()), ..More::default() }))
+            status.more.replace(Box::new(StatusExtras {
+                exit: Some(exit.clone()),
+                ..StatusExtras::default()
+            }))
         });
         if let Some(old) = old {
             // Notices and links that were added since the others were told.
-            let More { waiting, notices, links, .. } = *old;
+            let StatusExtras { waiting, notices, links, .. } = *old;
             let reason = reason_of(&exit);
             notices.into_iter().for_each(|notice| notice.close(reason.clone()));
             waiting.into_values().for_each(Waker::wake);

@@ -216,11 +216,11 @@ impl<M> Error for TellError<M> {
 pub struct AskError {
     /// The reason why there is no answer.
     pub cause: AskCause,
-    asked: Box<Asked>,
+    asked: Box<AskDetails>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
+struct AskDetails {
     actor: Address,
     message: &'static str,
     /// It timed out, and its node was never linked: the text says so.
@@ -229,7 +229,7 @@ struct Asked {
 
 impl AskError {
     pub(crate) fn new(cause: AskCause, actor: Address, message: &'static str) -> Self {
-        AskError { cause, asked: Box::new(Asked { actor, message, is_node_unknown: false }) }
+        AskError { cause, asked: Box::new(AskDetails { actor, message, is_node_unknown: false }) }
     }
 
     /// Returns the same error with the remark that no node of that name has been linked.

@@ -76,16 +76,16 @@ impl<T> Wire for T where
 pub struct Codec<T> {
     /// The layouts of its forms, newest first.
     pub(crate) layouts: &'static [u128],
-    pub(crate) encode: Encode<T>,
-    pub(crate) decode: Decode<T>,
+    pub(crate) encode: EncodeFn<T>,
+    pub(crate) decode: DecodeFn<T>,
 }
 
 /// Writes the archive of a value into an empty buffer, in the form with this index among its
 /// layouts.
-pub(crate) type Encode<T> = fn(&T, u8, &mut AlignedVec<16>) -> Result<(), Error>;
+pub(crate) type EncodeFn<T> = fn(&T, u8, &mut AlignedVec<16>) -> Result<(), Error>;
 
 /// Reads a value back from its archive in the form with this index among its layouts.
-pub(crate) type Decode<T> = fn(&Payload, &Node, u8) -> Result<T, InvalidArchive>;
+pub(crate) type DecodeFn<T> = fn(&Payload, &Node, u8) -> Result<T, InvalidArchive>;
 
 impl<T: Wire> Codec<T> {
     /// Returns the codec of a type that can cross nodes.

@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 
 use crate::node::Node;
 use crate::remote::{OutOfRange, Share, ShareId, Words};
-use crate::shared::Counted;
+use crate::shared::CountedShare;
 
 pub use crate::error::{
     AllocateError, HandOverCause, HandOverError, RegionError, ReleaseError, WriteAndTellError,
@@ -42,8 +42,8 @@ pub use handed::{ArchivedHandedRegion, HandedRegion};
 pub use lease::Lease;
 pub use offered::PeerRegion;
 use range::{out_of_range, place};
+use remote::RegionAddress;
 pub use remote::RemoteRegion;
-use remote::Whereabouts;
 pub use slice::RegionSlice;
 pub use view::RegionView;
 pub use writer::{RegionDraft, RegionWriter};
@@ -64,23 +64,23 @@ pub struct Region<T> {
     node: Node,
     memory: Arc<Words>,
     len: usize,
-    shares: Arc<Mutex<Vec<Kept>>>,
+    shares: Arc<Mutex<Vec<RegionShare>>>,
     _elements: PhantomData<fn() -> T>,
 }
 
 /// A share that a region keeps until nothing can access the memory through it any more, so that
 /// each revocation waits for that.
-struct Kept {
+struct RegionShare {
     share: Arc<Share>,
     /// `None` when the share has ended.
-    shared: Option<Shared>,
+    shared: Option<ActiveShare>,
 }
 
 /// The things that end with a share.
-struct Shared {
+struct ActiveShare {
     /// Dropping these senders stops the tasks that would end the share.
     tasks: Vec<oneshot::Sender<()>>,
-    _counted: Counted,
+    _counted: CountedShare,
 }
 
 impl Node {
@@ -226,7 +226,7 @@ impl<T: Pod> Region<T> {
         let shared = self.node.share(&self.memory, at..at + bytes, access);
         let share = shared.map_err(|OutOfRange { .. }| out_of_range(range.clone(), self.len))?;
         let id = self.node.id();
-        let place = Whereabouts {
+        let place = RegionAddress {
             node: id.name.as_str().into(),
             incarnation: id.incarnation.0,
             share: share.id().0,
@@ -235,8 +235,8 @@ impl<T: Pod> Region<T> {
         };
         // MR-2.
         let _counted = self.node.shared_totals().count(bytes);
-        let (share, shared) = (Arc::new(share), Some(Shared { tasks: Vec::new(), _counted }));
-        self.shares.lock().push(Kept { share, shared });
+        let (share, shared) = (Arc::new(share), Some(ActiveShare { tasks: Vec::new(), _counted }));
+        self.shares.lock().push(RegionShare { share, shared });
         Ok(RemoteRegion::bind(&self.node, place))
     }
 

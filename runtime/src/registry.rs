@@ -36,7 +36,7 @@ impl Key {
 
 /// The reason why an occupant was not admitted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RegisterError {
     /// The name is taken.
     NameTaken,
     /// No occupant is admitted any more.
@@ -52,13 +52,13 @@ pub(crate) struct Registry<T: ?Sized> {
 }
 
 struct Table<T: ?Sized> {
-    places: Vec<Place<T>>,
+    places: Vec<RegistrySlot<T>>,
     /// The place that was freed last; [`NO_PLACE`] if all are taken.
     free: u32,
     closed: bool,
 }
 
-struct Place<T: ?Sized> {
+struct RegistrySlot<T: ?Sized> {
     generation: u32,
     /// For a free place: the place that was freed before it. With this list, an end allocates
     /// nothing: a vector of free places that grows while a million actors end would lie above all
@@ -78,15 +78,15 @@ impl<T: ?Sized> Registry<T> {
         &self,
         name: Option<Arc<str>>,
         make: impl FnOnce(Key) -> Arc<T>,
-    ) -> Result<Arc<T>, Refused> {
+    ) -> Result<Arc<T>, RegisterError> {
         let vacant = match name.clone().map(|name| self.names.entry(name)) {
-            Some(Entry::Occupied(_)) => return Err(Refused::NameTaken),
+            Some(Entry::Occupied(_)) => return Err(RegisterError::NameTaken),
             Some(Entry::Vacant(vacant)) => Some(vacant),
             None => None,
         };
         let mut table = self.table.write();
         if table.closed {
-            return Err(Refused::Closed);
+            return Err(RegisterError::Closed);
         }
         let index = table.take_free();
         let place = &mut table.places[index as usize];
@@ -145,7 +145,7 @@ impl<T: ?Sized> Table<T> {
             self.free = place.next;
             return index;
         }
-        self.places.push(Place { generation: 1, next: NO_PLACE, occupant: None });
+        self.places.push(RegistrySlot { generation: 1, next: NO_PLACE, occupant: None });
         (self.places.len() - 1) as u32
     }
 
@@ -169,7 +169,7 @@ impl<T: ?Sized> Table<T> {
 mod tests {
     use super::*;
 
-    fn insert(registry: &Registry<u8>, name: &str) -> Result<Key, Refused> {
+    fn insert(registry: &Registry<u8>, name: &str) -> Result<Key, RegisterError> {
         let mut given = None;
         let make = |key| {
             given = Some(key);
@@ -184,7 +184,7 @@ mod tests {
     fn a_name_is_given_once_until_it_is_freed() {
         let registry = Registry::new();
         let first = insert(&registry, "a").unwrap();
-        assert_eq!(insert(&registry, "a"), Err(Refused::NameTaken));
+        assert_eq!(insert(&registry, "a"), Err(RegisterError::NameTaken));
         assert!(registry.named("a").is_some());
         assert!(registry.remove(first, Some("a")).is_some());
         assert!(registry.remove(first, Some("a")).is_none());
@@ -203,7 +203,7 @@ mod tests {
         assert!(registry.at(first).is_none());
         assert!(registry.at(second).is_some());
         registry.close();
-        assert_eq!(insert(&registry, "c"), Err(Refused::Closed));
+        assert_eq!(insert(&registry, "c"), Err(RegisterError::Closed));
         assert_eq!(registry.all().len(), 1);
     }
 

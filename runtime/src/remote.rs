@@ -16,8 +16,8 @@ use ringpost_transport::open_request::{Called, OpenRequest};
 use tokio::runtime::Handle;
 
 use crate::address::Address;
-use crate::busy::Watch;
-use crate::schema::Kind;
+use crate::busy::RuntimeWatchdog;
+use crate::schema::ActorKind;
 
 pub use ringpost_transport::endpoint::{
     ConnectCause, ConnectError, Encryption, FetchStats, InvalidNetwork, InvalidProfile,
@@ -52,12 +52,12 @@ pub(crate) use sender::{
 };
 
 /// This node in the network.
-pub(crate) struct Remote {
+pub(crate) struct NodeEndpoint {
     endpoint: Endpoint,
-    host: Arc<host::Residents>,
+    host: Arc<host::ActorHost>,
 }
 
-impl Remote {
+impl NodeEndpoint {
     pub(crate) fn check(config: &Config) -> Result<(), StartError> {
         Endpoint::check(config)
     }
@@ -67,9 +67,9 @@ impl Remote {
         directory: Arc<dyn Directory>,
         observers: Observers,
     ) -> Result<Self, StartError> {
-        let watch = Watch::new(config.name.to_string(), Handle::current().id());
-        let host = Arc::new(host::Residents::new(directory, observers, watch));
-        Ok(Remote { endpoint: Endpoint::start(config, host.clone()).await?, host })
+        let watch = RuntimeWatchdog::new(config.name.to_string(), Handle::current().id());
+        let host = Arc::new(host::ActorHost::new(directory, observers, watch));
+        Ok(NodeEndpoint { endpoint: Endpoint::start(config, host.clone()).await?, host })
     }
 
     pub(crate) fn id(&self) -> &NodeId {
@@ -159,7 +159,7 @@ impl Remote {
 
     /// Returns a way to the actor at `address` with the type `kind`, or `None` if no actor can have
     /// the address.
-    pub(crate) fn sender(&self, address: &Address, kind: Kind) -> Option<RemoteSender> {
+    pub(crate) fn sender(&self, address: &Address, kind: ActorKind) -> Option<RemoteSender> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;
         let called = Called { name: address.shared_name(), kind: kind.name };

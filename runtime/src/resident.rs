@@ -5,19 +5,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::address::{Address, Shown};
+use crate::address::{Address, AddressDisplay};
 use crate::deadlines::Deadlines;
-use crate::ends::Ends;
+use crate::ends::ExitControl;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 use crate::link_end::TIE;
-use crate::mailbox::{Called, Intake, Room};
+use crate::mailbox::{ErasedMailbox, MailboxRoom, WakeOnDrop};
 use crate::remote::Inbox;
-use crate::schema::Kind;
+use crate::schema::ActorKind;
 use crate::slot::{AskInPlace, OpenAsk};
 use crate::state::ActorState;
-use crate::tally::Tally;
+use crate::tally::ActorStats;
 use crate::waits::WaitingActor;
 
 /// The way in which an actor should end.
@@ -32,23 +32,23 @@ pub(crate) enum Halt {
 }
 
 /// An actor of this node, seen without its type.
-pub(crate) trait Resident: Inbox + WaitingActor {
+pub(crate) trait LocalActor: Inbox + WaitingActor {
     fn address(&self) -> &Address;
 
     /// Returns its type.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> ActorKind;
 
     /// Returns its stage, the orders to its task, and the tasks that wait for its end.
-    fn ends(&self) -> &Ends;
+    fn ends(&self) -> &ExitControl;
 
     /// Returns its mailbox, without the types of its messages.
-    fn intake(&self) -> &dyn Intake;
+    fn intake(&self) -> &dyn ErasedMailbox;
 
     /// Returns its node.
-    fn home(&self) -> &dyn Home;
+    fn home(&self) -> &dyn HomeNode;
 
     /// Returns its counters, or `None` if all are zero.
-    fn tally(&self) -> Option<&Tally>;
+    fn tally(&self) -> Option<&ActorStats>;
 
     /// Returns it as `Any`, from which its type can be restored.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -62,11 +62,11 @@ pub(crate) trait Resident: Inbox + WaitingActor {
     /// this empties, too, and the ask, which the actor begins.
     fn put(
         &self,
-        room: Room<'_>,
+        room: MailboxRoom<'_>,
         route: u16,
         letter: &mut dyn Any,
         ask: Option<(&mut dyn Any, Arc<dyn OpenAsk>)>,
-    ) -> Result<(Fate, Called), Cause>;
+    ) -> Result<(Fate, WakeOnDrop), Cause>;
 
     /// Returns true if the actor seems idle and this thread may run it; [`run_ask`](Self::run_ask)
     /// looks again.
@@ -81,17 +81,17 @@ pub(crate) trait Resident: Inbox + WaitingActor {
 }
 
 /// The node of an actor, for senders and links.
-pub(crate) trait Home: Send + Sync {
+pub(crate) trait HomeNode: Send + Sync {
     fn deadlines(&self) -> &Deadlines;
 
     /// Returns true if it is shutting down.
     fn is_leaving(&self) -> bool;
 
     /// Returns the actor with this number: see [`Inbox::id`].
-    fn actor(&self, id: u64) -> Option<Arc<dyn Resident>>;
+    fn actor(&self, id: u64) -> Option<Arc<dyn LocalActor>>;
 }
 
-impl dyn Resident + '_ {
+impl dyn LocalActor + '_ {
     /// Returns a number that is the same for all views of this actor, and unique among living
     /// actors.
     #[inline]
@@ -100,14 +100,14 @@ impl dyn Resident + '_ {
     }
 
     /// Returns the actor's address and type as a text for people.
-    pub(crate) fn shown(&self) -> Shown<'_> {
-        Shown { address: self.address(), kind: self.kind().name }
+    pub(crate) fn shown(&self) -> AddressDisplay<'_> {
+        AddressDisplay { address: self.address(), kind: self.kind().name }
     }
 
     /// Returns true if it is a tie: users do not know it, and it tells another node how an actor
     /// ended.
     pub(crate) fn is_tie(&self) -> bool {
-        self.kind() == const { Kind::of(TIE) }
+        self.kind() == const { ActorKind::of(TIE) }
     }
 
     /// Ends it, or the current incarnation of a child that is restarted.
@@ -146,8 +146,8 @@ impl dyn Resident + '_ {
         self.intake().wake();
     }
 
-    /// Calls `order` with its [`Ends`], for example to record a failure, and wakes its task.
-    pub(crate) fn order(&self, order: impl FnOnce(&Ends)) {
+    /// Calls `order` with its [`ExitControl`], for example to record a failure, and wakes its task.
+    pub(crate) fn order(&self, order: impl FnOnce(&ExitControl)) {
         order(self.ends());
         self.intake().wake();
     }
@@ -196,27 +196,27 @@ impl dyn Resident + '_ {
 }
 
 /// Waits until an actor of this node has ended, and returns how.
-pub(crate) struct Ended {
-    resident: Arc<dyn Resident>,
+pub(crate) struct ExitFuture {
+    resident: Arc<dyn LocalActor>,
     place: Option<u64>,
 }
 
-impl Ended {
-    pub(crate) fn of(resident: Arc<dyn Resident>) -> Self {
-        Ended { resident, place: None }
+impl ExitFuture {
+    pub(crate) fn of(resident: Arc<dyn LocalActor>) -> Self {
+        ExitFuture { resident, place: None }
     }
 }
 
-impl Future for Ended {
+impl Future for ExitFuture {
     type Output = ActorExit;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ActorExit> {
-        let Ended { resident, place } = &mut *self;
+        let ExitFuture { resident, place } = &mut *self;
         resident.ends().poll(place, cx)
     }
 }
 
-impl Drop for Ended {
+impl Drop for ExitFuture {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             self.resident.ends().leave(place);

@@ -7,29 +7,29 @@ use ringpost_transport::id::Incarnation;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::address::{Address, Identity, Shown};
+use crate::address::{Address, AddressDisplay, Identity};
 use crate::limits;
-use crate::registry::{Key, Refused, Registry};
+use crate::registry::{Key, RegisterError, Registry};
 use crate::remote::{Directory, Inbox, OpenRefusal, Target};
-use crate::resident::Resident;
-use crate::waits::wire::Place;
-use crate::waits::{Awaits, WaitingActor, WaitsFor, Whom};
+use crate::resident::LocalActor;
+use crate::waits::wire::ActorLocation;
+use crate::waits::{Awaits, WaitEntry, WaitTarget, WaitingActor};
 
 /// The actors of this node, and the identity of this run of the node.
-pub(crate) struct Residents {
-    registry: Registry<dyn Resident>,
+pub(crate) struct LocalActors {
+    registry: Registry<dyn LocalActor>,
     /// Set when the node starts; no actor lives here before.
     incarnation: OnceLock<Incarnation>,
     /// Notified when an actor gets a name.
     named: Notify,
     /// The numbers of actors with a waiting handler or sender now or at the last look. Each number
-    /// is listed once (`Waits::is_listed`); ended actors are removed at the next look.
+    /// is listed once (`HandlerWaits::is_listed`); ended actors are removed at the next look.
     listed: Mutex<Vec<u64>>,
 }
 
-impl Residents {
+impl LocalActors {
     pub(crate) fn new() -> Self {
-        Residents {
+        LocalActors {
             registry: Registry::new(),
             incarnation: OnceLock::new(),
             named: Notify::new(),
@@ -45,12 +45,12 @@ impl Residents {
     /// Registers the actor that `make` builds.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the name is taken or the node is shutting down.
+    /// Returns [`RegisterError`] if the name is taken or the node is shutting down.
     pub(crate) fn insert(
         &self,
         name: Option<Arc<str>>,
-        make: &mut dyn FnMut(Key) -> Arc<dyn Resident>,
-    ) -> Result<(), Refused> {
+        make: &mut dyn FnMut(Key) -> Arc<dyn LocalActor>,
+    ) -> Result<(), RegisterError> {
         let is_named = name.is_some();
         self.registry.insert(name, make)?;
         if is_named {
@@ -69,7 +69,7 @@ impl Residents {
     }
 
     /// Returns the actor at an address of this node.
-    pub(crate) fn at(&self, address: &Address) -> Option<Arc<dyn Resident>> {
+    pub(crate) fn at(&self, address: &Address) -> Option<Arc<dyn LocalActor>> {
         match (address.identity(), address.name()) {
             (Some(identity), _) => self.exactly(identity),
             (None, Some(name)) => self.registry.named(name),
@@ -90,21 +90,21 @@ impl Residents {
     }
 
     /// Returns all actors, in the order of their slots in the registry, which are reused.
-    pub(crate) fn all(&self) -> Vec<Arc<dyn Resident>> {
+    pub(crate) fn all(&self) -> Vec<Arc<dyn LocalActor>> {
         self.registry.all()
     }
 
-    /// Lists the actor with this number; called by [`Resident::list`] only.
+    /// Lists the actor with this number; called by [`LocalActor::list`] only.
     pub(crate) fn list(&self, id: u64) {
         self.listed.lock().push(id);
     }
 
     /// Returns the actors with a waiting handler, or with a sender that waits for room in their
     /// mailbox, and removes all others from the list.
-    pub(crate) fn listed(&self) -> Vec<Arc<dyn Resident>> {
+    pub(crate) fn listed(&self) -> Vec<Arc<dyn LocalActor>> {
         let mut waiting = std::mem::take(&mut *self.listed.lock());
         let actors = waiting.drain(..).filter_map(|id| self.by_id(id));
-        let mut listed: Vec<Arc<dyn Resident>> = Vec::new();
+        let mut listed: Vec<Arc<dyn LocalActor>> = Vec::new();
         for actor in actors {
             // Unlisted before the look: a wait that begins after the look lists the actor again. In
             // the other order, that wait would be lost.
@@ -124,27 +124,27 @@ impl Residents {
     }
 
     /// Returns the actor with this number: see [`Inbox::id`].
-    pub(crate) fn by_id(&self, id: u64) -> Option<Arc<dyn Resident>> {
+    pub(crate) fn by_id(&self, id: u64) -> Option<Arc<dyn LocalActor>> {
         self.registry.at(Key::of(id))
     }
 
     /// Returns the place of an actor that a peer names in the chain of an ask. For an actor of this
     /// node it includes the handler with this wait.
-    pub(crate) fn waits_at(&self, actor: Identity, wait: u64) -> Place {
+    pub(crate) fn waits_at(&self, actor: Identity, wait: u64) -> ActorLocation {
         if self.incarnation.get() != Some(&actor.incarnation) {
-            return Place::Elsewhere;
+            return ActorLocation::Elsewhere;
         }
         let actor = self.registry.at(actor.key).map(|actor| actor as Arc<dyn WaitingActor>);
-        Place::Here(actor.and_then(|actor| actor.chain_of(wait)))
+        ActorLocation::Here(actor.and_then(|actor| actor.chain_of(wait)))
     }
 
     /// Returns the names of what the handler of an actor waits for, for people.
-    pub(crate) fn awaited_by(&self, actor: &dyn Resident) -> Option<String> {
+    pub(crate) fn awaited_by(&self, actor: &dyn LocalActor) -> Option<String> {
         let waits = actor.waits().lock();
-        let text = |WaitsFor { whom, what, .. }: &WaitsFor| {
+        let text = |WaitEntry { whom, what, .. }: &WaitEntry| {
             let whom = match whom {
-                Whom::Near(id) => self.by_id(*id)?.shown().to_string(),
-                Whom::Far(address, kind) => Shown { address, kind }.to_string(),
+                WaitTarget::Near(id) => self.by_id(*id)?.shown().to_string(),
+                WaitTarget::Far(address, kind) => AddressDisplay { address, kind }.to_string(),
             };
             Some(format!("{} {whom}", what.text()))
         };
@@ -157,23 +157,23 @@ impl Residents {
     /// Returns the actors whose handlers wait for room in the mailbox of the actor with this
     /// number, for people.
     pub(crate) fn senders_to(&self, id: u64) -> Vec<String> {
-        let waits = |actor: &Arc<dyn Resident>| {
+        let waits = |actor: &Arc<dyn LocalActor>| {
             let waits = actor.waits().lock();
             let mut notes = waits.iter().flat_map(|waits| &waits.actors);
-            let is_it = |whom: &Whom| matches!(whom, Whom::Near(whom) if *whom == id);
+            let is_it = |whom: &WaitTarget| matches!(whom, WaitTarget::Near(whom) if *whom == id);
             notes.any(|note| is_it(&note.whom) && note.what == Awaits::Room)
         };
         let all = self.all();
         all.iter().filter(|actor| waits(actor)).map(|actor| actor.shown().to_string()).collect()
     }
 
-    fn exactly(&self, identity: Identity) -> Option<Arc<dyn Resident>> {
+    fn exactly(&self, identity: Identity) -> Option<Arc<dyn LocalActor>> {
         let ours = self.incarnation.get() == Some(&identity.incarnation);
         if ours { self.registry.at(identity.key) } else { None }
     }
 }
 
-impl Directory for Residents {
+impl Directory for LocalActors {
     fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal> {
         let found = match *target {
             Target::Name(ref name) => self.registry.named(name),

@@ -8,26 +8,26 @@ use tokio::time::Instant;
 use crate::error::SpawnError;
 
 /// Reports that an actor has started, or the reason why it has not.
-pub(crate) type Started = oneshot::Sender<Result<(), SpawnError>>;
+pub(crate) type StartSender = oneshot::Sender<Result<(), SpawnError>>;
 
 /// Reports that an actor rests, after an order to rest.
-pub(crate) type Pause = oneshot::Sender<Resting>;
+pub(crate) type RestSender = oneshot::Sender<RestingActor>;
 
 /// An actor between two incarnations: only its mailbox and its name are left.
-pub(crate) struct Resting {
+pub(crate) struct RestingActor {
     /// The pause before the restart, after a failure.
     pub(crate) delay: Duration,
     /// Number of times that the actor has reported a rest on its own initiative, including this
     /// one. A report from before an order to rest with others is outdated.
     pub(crate) reports: u64,
     /// Starts the next incarnation, and reports the result. Dropping it ends the actor permanently.
-    pub(crate) resume: oneshot::Sender<Started>,
+    pub(crate) resume: oneshot::Sender<StartSender>,
 }
 
 /// The final judgement about an incarnation that ends, made by the actor's task. It does not
 /// change, however long children and hooks take. It is kept with the actor's registrations.
 #[derive(Clone, Copy)]
-pub(crate) struct Judgement {
+pub(crate) struct IncarnationEnd {
     pub(crate) at: Instant,
     /// Set if the mailbox was emptied because no other incarnation follows: true if the actor had
     /// been stopped or drained before.

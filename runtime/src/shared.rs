@@ -29,31 +29,31 @@ pub struct MemoryOffer {
 
 /// The totals of a node, which its regions update.
 #[derive(Clone, Default)]
-pub(crate) struct Totals(Arc<Mutex<SharedTotals>>);
+pub(crate) struct ShareCounter(Arc<Mutex<SharedTotals>>);
 
 /// One share in the totals, counted until this is dropped.
-pub(crate) struct Counted {
-    totals: Totals,
+pub(crate) struct CountedShare {
+    totals: ShareCounter,
     bytes: u64,
 }
 
-impl Totals {
+impl ShareCounter {
     pub(crate) fn now(&self) -> SharedTotals {
         *self.0.lock()
     }
 
-    pub(crate) fn count(&self, bytes: u64) -> Counted {
+    pub(crate) fn count(&self, bytes: u64) -> CountedShare {
         {
             let mut totals = self.0.lock();
             totals.shares += 1;
             totals.bytes += bytes;
         }
         gauge(1.0, bytes as f64);
-        Counted { totals: self.clone(), bytes }
+        CountedShare { totals: self.clone(), bytes }
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedShare {
     fn drop(&mut self) {
         {
             let mut totals = self.totals.0.lock();

@@ -21,10 +21,10 @@ use tokio::time::Instant;
 
 use crate::error::{AskCause, NotBegun};
 use crate::spans::Scope;
-use crate::waits::{Asked, Asker};
+use crate::waits::{Asker, HandledAsk};
 
 /// An ask as its actor sees it before the handler runs.
-pub(crate) trait OpenAsk: Asked {
+pub(crate) trait OpenAsk: HandledAsk {
     /// Marks the ask as begun, and returns its deadline. Returns `None` if it must not be handled,
     /// because its asker has given up, or gives up now because the deadline has passed.
     fn begin(&self) -> Option<Option<Instant>>;
@@ -45,7 +45,7 @@ pub(crate) trait OpenAsk: Asked {
 
 /// An ask or tell with the scope in which it was sent. Created only if a subscriber takes spans of
 /// messages, so that other messages carry no extra data for scopes.
-struct Scoped {
+struct ScopedAsk {
     ask: Option<Arc<dyn OpenAsk>>,
     scope: Box<Scope>,
 }
@@ -65,16 +65,16 @@ pub(crate) fn scoped(
 
 #[cold]
 fn in_scope(ask: Option<Arc<dyn OpenAsk>>, scope: Box<Scope>) -> Arc<dyn OpenAsk> {
-    Arc::new(Scoped { ask, scope })
+    Arc::new(ScopedAsk { ask, scope })
 }
 
-impl Asked for Scoped {
+impl HandledAsk for ScopedAsk {
     fn asker(&self) -> Option<Asker> {
         self.ask.as_ref()?.asker()
     }
 }
 
-impl OpenAsk for Scoped {
+impl OpenAsk for ScopedAsk {
     fn begin(&self) -> Option<Option<Instant>> {
         self.ask.as_ref().map_or(Some(None), |ask| ask.begin())
     }
@@ -190,7 +190,7 @@ impl<R> Slot<R> {
     }
 }
 
-impl<R: Send> Asked for Slot<R> {
+impl<R: Send> HandledAsk for Slot<R> {
     fn asker(&self) -> Option<Asker> {
         // (CH-2: once the ask is answered, its asker does not wait any more.)
         let asker = self.asker.as_ref()?;
@@ -265,7 +265,7 @@ impl<R> Drop for AskerEnd<R> {
 
 impl<R: Send + 'static> Answerer<R> {
     /// Returns the ask if a handler waits for the answer.
-    pub(crate) fn asked(&self) -> Option<Arc<dyn Asked>> {
+    pub(crate) fn asked(&self) -> Option<Arc<dyn HandledAsk>> {
         let slot = self.0.as_ref().filter(|slot| slot.asker.is_some())?;
         Some(slot.clone())
     }

@@ -11,16 +11,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::address::{Address, Shown};
-use crate::busy::{Duty, Held, age, held};
+use crate::address::{Address, AddressDisplay};
+use crate::busy::{HandlerInfo, RunningHandler, age, held};
 use crate::mailbox::Depth;
 use crate::node::Node;
 use crate::remote::PeerView;
-use crate::resident::Resident;
+use crate::resident::LocalActor;
 use crate::shared::SharedTotals;
 use crate::state::ActorState;
-use crate::tally::Registered;
-use crate::waits::{Waits, WaitsFor, Whom};
+use crate::tally::RegistrationKind;
+use crate::waits::{HandlerWaits, WaitEntry, WaitTarget};
 
 pub use crate::waits::Awaits;
 pub use tree::{Branch, SupervisionTree};
@@ -114,7 +114,7 @@ impl fmt::Display for ActorView {
         let ActorView { address, kind, state, mailbox, .. } = self;
         match address.name() {
             Some(_) => write!(f, "{address} ({kind}): {state}")?,
-            None => write!(f, "{}: {state}", Shown { address, kind })?,
+            None => write!(f, "{}: {state}", AddressDisplay { address, kind })?,
         }
         let waiting = mailbox.local + mailbox.remote;
         let figures = [
@@ -159,7 +159,7 @@ impl Node {
         }
     }
 
-    fn view(&self, actor: &Arc<dyn Resident>, holding: &Holding) -> ActorView {
+    fn view(&self, actor: &Arc<dyn LocalActor>, holding: &RunningHandlers) -> ActorView {
         let tally = actor.tally();
         let count = |what| tally.map_or(0, |tally| tally.get(what));
         let parent = tally.and_then(|tally| self.residents().by_id(tally.parent()?));
@@ -171,23 +171,23 @@ impl Node {
             mailbox: actor.intake().depth(),
             in_hand: self.in_hand(&**actor, holding),
             restarts: tally.map_or(0, |tally| tally.restarts()),
-            timers: count(Registered::Timers),
-            tasks: count(Registered::Tasks),
-            streams: count(Registered::Streams),
-            stashed: count(Registered::Stashed),
+            timers: count(RegistrationKind::Timers),
+            tasks: count(RegistrationKind::Tasks),
+            streams: count(RegistrationKind::Streams),
+            stashed: count(RegistrationKind::Stashed),
         }
     }
 
     /// Returns the waits of an actor's handler for other actors.
-    fn waits_of(&self, actor: &dyn Resident, peers: &[PeerView]) -> Vec<WaitView> {
+    fn waits_of(&self, actor: &dyn LocalActor, peers: &[PeerView]) -> Vec<WaitView> {
         let waits = actor.waits().lock();
-        let Some(Waits { handler: Some(handler), actors, .. }) = waits.as_deref() else {
+        let Some(HandlerWaits { handler: Some(handler), actors, .. }) = waits.as_deref() else {
             return Vec::new();
         };
-        let view = |wait: &WaitsFor| {
+        let view = |wait: &WaitEntry| {
             let (whom, link) = match &wait.whom {
-                Whom::Near(id) => (self.residents().by_id(*id)?.address().clone(), None),
-                Whom::Far(address, _) => {
+                WaitTarget::Near(id) => (self.residents().by_id(*id)?.address().clone(), None),
+                WaitTarget::Far(address, _) => {
                     let peer = peers.iter().find(|peer| peer.name.as_str() == address.node());
                     (address.clone(), peer.and_then(|peer| Some(peer.link.as_ref()?.fabric)))
                 }
@@ -199,12 +199,13 @@ impl Node {
     }
 
     /// Returns the message or hook that an actor handles, if its handler waits or holds a thread.
-    fn in_hand(&self, actor: &dyn Resident, holding: &Holding) -> Option<InHandView> {
+    fn in_hand(&self, actor: &dyn LocalActor, holding: &RunningHandlers) -> Option<InHandView> {
         let waits =
             actor.waits().lock().as_ref().and_then(|waits| Some((waits.handler?, waits.since)));
         let held = holding.get(&(actor.id(), actor.token())).map(|held| (held.duty, held.since));
         // A handler that waited and runs again is in both; its age counts from the wait.
-        let is_same = |waits: &(&'static Duty, u64)| held.is_none_or(|held| same(held.0, waits.0));
+        let is_same =
+            |waits: &(&'static HandlerInfo, u64)| held.is_none_or(|held| same(held.0, waits.0));
         let (duty, since) = waits.filter(is_same).or(held)?;
         let waits_for = if held.is_some() { None } else { self.residents().awaited_by(actor) };
         Some(InHandView { name: duty.what(), age: age(since), waits_for })
@@ -212,8 +213,8 @@ impl Node {
 }
 
 /// The handlers and hooks that hold a thread, by number and token of their actors.
-type Holding = HashMap<(u64, usize), Held>;
+type RunningHandlers = HashMap<(u64, usize), RunningHandler>;
 
-fn same(one: &'static Duty, other: &'static Duty) -> bool {
+fn same(one: &'static HandlerInfo, other: &'static HandlerInfo) -> bool {
     one.what() == other.what()
 }

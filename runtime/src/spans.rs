@@ -30,7 +30,7 @@ use tracing::span::{Entered, Id};
 use tracing::{Dispatch, Level, Span, dispatcher, span, span_enabled};
 
 use crate::address::Address;
-use crate::mailbox::Outlined;
+use crate::mailbox::OutlinedDrop;
 
 /// The target of all spans of messages.
 const TARGET: &str = "ringpost::message";
@@ -41,7 +41,7 @@ const CHAINED_MAX: u16 = 1024;
 
 /// The ids of a span, of the sizes in W3C's trace context: the id of its trace, and its own id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ids {
+struct SpanIds {
     trace: [u8; 16],
     span: [u8; 8],
     /// Number of message spans above it in the subscriber.
@@ -53,13 +53,13 @@ struct Ids {
 #[derive(Debug)]
 pub(crate) struct Scope {
     /// `Span::none` for a span of another node.
-    span: Outlined<Span>,
+    span: OutlinedDrop<Span>,
     /// `None` if the span is not a message's span.
-    ids: Option<Ids>,
+    ids: Option<SpanIds>,
 }
 
 /// A message to be handled, or sent to another node.
-pub(crate) struct Subject<'a> {
+pub(crate) struct SpanFields<'a> {
     /// The name of this node, and its source of ids.
     pub(crate) node: &'a str,
     pub(crate) entropy: &'a Entropy,
@@ -71,7 +71,7 @@ pub(crate) struct Subject<'a> {
 
 thread_local! {
     /// The ids of the innermost scope that this thread is in.
-    static CURRENT: Cell<Option<Ids>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<SpanIds>> = const { Cell::new(None) };
 }
 
 /// Returns true if a subscriber takes spans of messages (SP-1).
@@ -85,14 +85,14 @@ fn is_taken() -> bool {
     shield::run(|| span_enabled!(target: TARGET, Level::TRACE)).unwrap_or_default()
 }
 
-impl Ids {
+impl SpanIds {
     /// Draws the ids of a span below `parent`.
-    fn below(parent: Option<Ids>, entropy: &Entropy) -> Self {
+    fn below(parent: Option<SpanIds>, entropy: &Entropy) -> Self {
         let trace = parent.map_or_else(|| entropy.u128().to_be_bytes(), |parent| parent.trace);
         let mut span = [0; 8];
         entropy.fill(&mut span);
         let above = parent.map_or(0, |parent| (parent.above + 1) % CHAINED_MAX);
-        Ids { trace, span, above }
+        SpanIds { trace, span, above }
     }
 
     fn note(self) -> Note {
@@ -106,7 +106,7 @@ impl Ids {
         let (mut trace, mut span) = ([0; 16], [0; 8]);
         trace.copy_from_slice(&note.bytes()[..16]);
         span.copy_from_slice(&note.bytes()[16..]);
-        Ids { trace, span, above: 0 }
+        SpanIds { trace, span, above: 0 }
     }
 }
 
@@ -120,25 +120,25 @@ impl Scope {
     #[cold]
     fn current() -> Box<Scope> {
         let span = shield::run(Span::current).unwrap_or_else(Span::none);
-        Box::new(Scope { span: Outlined::new(span), ids: CURRENT.get() })
+        Box::new(Scope { span: OutlinedDrop::new(span), ids: CURRENT.get() })
     }
 
     /// Returns the scope on another node in which a message was sent, from the message's note.
     #[cold]
     pub(crate) fn of(note: &Note) -> Self {
-        Scope { span: Outlined::new(Span::none()), ids: Some(Ids::of(note)) }
+        Scope { span: OutlinedDrop::new(Span::none()), ids: Some(SpanIds::of(note)) }
     }
 
     /// Creates the span in which `actor` handles a message that was sent in the scope `sent_in`, if
     /// any (SP-2).
     #[cold]
     pub(crate) fn handling(
-        subject: &Subject<'_>,
+        subject: &SpanFields<'_>,
         actor: &Address,
         sent_in: Option<&Scope>,
     ) -> Box<Scope> {
         let parent_ids = sent_in.and_then(|scope| scope.ids);
-        let ids = Ids::below(parent_ids, subject.entropy);
+        let ids = SpanIds::below(parent_ids, subject.entropy);
         let make = |parent: Option<Id>| {
             span!(
                 target: TARGET,
@@ -175,7 +175,7 @@ impl Scope {
             })
         };
         let span = shield::run(|| below().unwrap_or_else(|| make(None)));
-        let span = Outlined::new(span.unwrap_or_else(Span::none));
+        let span = OutlinedDrop::new(span.unwrap_or_else(Span::none));
         Box::new(Scope { span, ids: Some(ids) })
     }
 
@@ -186,9 +186,9 @@ impl Scope {
     }
 
     /// Enters the scope on this thread, until the result is dropped.
-    pub(crate) fn enter(&self) -> Within<'_> {
+    pub(crate) fn enter(&self) -> ScopeGuard<'_> {
         let span = shield::run(|| self.span.enter());
-        Within { outer: CURRENT.replace(self.ids), span }
+        ScopeGuard { outer: CURRENT.replace(self.ids), span }
     }
 }
 
@@ -202,15 +202,15 @@ impl Drop for Scope {
 /// it; `None` if messages get no spans (SP-1).
 #[inline]
 pub(crate) fn send<'a, D: fmt::Display>(
-    sending: impl FnOnce() -> (Subject<'a>, D),
+    sending: impl FnOnce() -> (SpanFields<'a>, D),
 ) -> Option<Note> {
     if is_on() { Some(send_below(sending())) } else { None }
 }
 
 #[cold]
-fn send_below<D: fmt::Display>((subject, actor): (Subject<'_>, D)) -> Note {
+fn send_below<D: fmt::Display>((subject, actor): (SpanFields<'_>, D)) -> Note {
     let parent_ids = CURRENT.get();
-    let ids = Ids::below(parent_ids, subject.entropy);
+    let ids = SpanIds::below(parent_ids, subject.entropy);
     shield::run(|| {
         drop(span!(
             target: TARGET,
@@ -229,7 +229,7 @@ fn send_below<D: fmt::Display>((subject, actor): (Subject<'_>, D)) -> Note {
     ids.note()
 }
 
-impl Subject<'_> {
+impl SpanFields<'_> {
     fn kind(&self) -> &'static str {
         if self.is_ask { "ask" } else { "tell" }
     }
@@ -240,7 +240,7 @@ pub(crate) fn outside<T>(act: impl FnOnce() -> T) -> T {
     if !dispatcher::has_been_set() {
         return act();
     }
-    let _outer = Outside { ids: CURRENT.take(), left: leave_spans() };
+    let _outer = ReentryGuard { ids: CURRENT.take(), left: leave_spans() };
     act()
 }
 
@@ -261,12 +261,12 @@ fn leave_spans() -> Vec<(Dispatch, Id)> {
 }
 
 /// The scope and the spans that a thread has left. Dropping this enters them again.
-struct Outside {
-    ids: Option<Ids>,
+struct ReentryGuard {
+    ids: Option<SpanIds>,
     left: Vec<(Dispatch, Id)>,
 }
 
-impl Drop for Outside {
+impl Drop for ReentryGuard {
     fn drop(&mut self) {
         CURRENT.set(self.ids);
         for (subscriber, id) in self.left.drain(..).rev() {
@@ -276,12 +276,12 @@ impl Drop for Outside {
 }
 
 /// A thread within a scope.
-pub(crate) struct Within<'a> {
-    outer: Option<Ids>,
+pub(crate) struct ScopeGuard<'a> {
+    outer: Option<SpanIds>,
     span: Option<Entered<'a>>,
 }
 
-impl Drop for Within<'_> {
+impl Drop for ScopeGuard<'_> {
     fn drop(&mut self) {
         shield::discard(self.span.take());
         CURRENT.set(self.outer);
@@ -299,7 +299,7 @@ impl fmt::Display for Hex<'_> {
 
 pin_project! {
     /// A future that is polled in a scope.
-    pub(crate) struct Kept<F> {
+    pub(crate) struct ScopedFuture<F> {
         scope: Option<Box<Scope>>,
         #[pin]
         future: F,
@@ -307,16 +307,16 @@ pin_project! {
 }
 
 /// Wraps a future, to be polled in the caller's scope.
-pub(crate) fn keep<F: Future>(future: F) -> Kept<F> {
+pub(crate) fn keep<F: Future>(future: F) -> ScopedFuture<F> {
     keep_in(Scope::here(), future)
 }
 
 /// Wraps a future, to be polled in this scope, if there is one.
-pub(crate) fn keep_in<F: Future>(scope: Option<Box<Scope>>, future: F) -> Kept<F> {
-    Kept { scope, future }
+pub(crate) fn keep_in<F: Future>(scope: Option<Box<Scope>>, future: F) -> ScopedFuture<F> {
+    ScopedFuture { scope, future }
 }
 
-impl<F: Future> Future for Kept<F> {
+impl<F: Future> Future for ScopedFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -333,19 +333,19 @@ mod tests {
     #[test]
     fn ids_survive_the_wire_and_a_trace_goes_on_below_its_spans() {
         let entropy = Entropy::seeded(7);
-        let root = Ids::below(None, &entropy);
-        let below = Ids::below(Some(root), &entropy);
-        assert_eq!(Ids::of(&below.note()), Ids { above: 0, ..below });
+        let root = SpanIds::below(None, &entropy);
+        let below = SpanIds::below(Some(root), &entropy);
+        assert_eq!(SpanIds::of(&below.note()), SpanIds { above: 0, ..below });
         assert!(below.trace == root.trace && below.span != root.span);
-        assert_ne!(Ids::below(None, &entropy).trace, root.trace);
+        assert_ne!(SpanIds::below(None, &entropy).trace, root.trace);
         assert_eq!(Hex(&[0, 0x1f, 0xa0]).to_string(), "001fa0");
     }
 
     #[test]
     fn a_thread_is_in_the_scope_it_was_in_when_an_inner_one_ends() {
         let entropy = Entropy::seeded(7);
-        let scope = |ids| Scope { span: Outlined::new(Span::none()), ids };
-        let outer = scope(Some(Ids::below(None, &entropy)));
+        let scope = |ids| Scope { span: OutlinedDrop::new(Span::none()), ids };
+        let outer = scope(Some(SpanIds::below(None, &entropy)));
         let inner = scope(None);
         let within = outer.enter();
         let further = inner.enter();
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn without_a_subscriber_there_is_no_scope() {
         assert!(!is_on() && Scope::here().is_none());
-        let note = send(|| -> (Subject<'_>, &str) { unreachable!("nobody listens") });
+        let note = send(|| -> (SpanFields<'_>, &str) { unreachable!("nobody listens") });
         assert!(note.is_none());
     }
 }

@@ -13,7 +13,7 @@ use ringpost_transport::shield;
 /// The figures of one actor. Its cell creates them with the first nonzero figure: most actors have
 /// none.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ActorStats {
     /// The number of its parent; 0 without a parent.
     parent: AtomicU64,
     restarts: AtomicU32,
@@ -22,26 +22,26 @@ pub(crate) struct Tally {
 
 /// A kind of thing that an actor has registered or stashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Registered {
+pub(crate) enum RegistrationKind {
     Timers,
     Tasks,
     Streams,
     Stashed,
 }
 
-impl Registered {
+impl RegistrationKind {
     /// Returns the gauge with its sum over the actors of this process.
     fn gauge(self) -> &'static str {
         match self {
-            Registered::Timers => "ringpost_actor_timers",
-            Registered::Tasks => "ringpost_actor_tasks",
-            Registered::Streams => "ringpost_actor_streams",
-            Registered::Stashed => "ringpost_actor_stashed",
+            RegistrationKind::Timers => "ringpost_actor_timers",
+            RegistrationKind::Tasks => "ringpost_actor_tasks",
+            RegistrationKind::Streams => "ringpost_actor_streams",
+            RegistrationKind::Stashed => "ringpost_actor_stashed",
         }
     }
 }
 
-impl Tally {
+impl ActorStats {
     /// Notes its parent.
     pub(crate) fn set_parent(&self, id: u64) {
         self.parent.store(id, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Tally {
     }
 
     /// Sets the current number of such things (TA-1).
-    pub(crate) fn set(&self, what: Registered, count: usize) {
+    pub(crate) fn set(&self, what: RegistrationKind, count: usize) {
         let (place, count) = (&self.registered[what as usize], count as u32);
         let before = place.load(Ordering::Relaxed);
         if before != count {
@@ -74,7 +74,7 @@ impl Tally {
     }
 
     /// Returns the current number of such things.
-    pub(crate) fn get(&self, what: Registered) -> usize {
+    pub(crate) fn get(&self, what: RegistrationKind) -> usize {
         self.registered[what as usize].load(Ordering::Relaxed) as usize
     }
 }

@@ -19,43 +19,43 @@ use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 
 use crate::address::{Address, Identity};
-use crate::duty::Duty;
+use crate::duty::HandlerInfo;
 use crate::limits;
 
 /// The waiting handler or hook of an actor, and the actors that it waits for. It is under a lock of
 /// its actor. Created with the actor's first wait, or with the first sender that waits for room in
 /// its mailbox.
 #[derive(Default)]
-pub(crate) struct Waits {
+pub(crate) struct HandlerWaits {
     /// The log's look-out looks at this actor.
     pub(crate) is_listed: bool,
-    pub(crate) handler: Option<&'static Duty>,
+    pub(crate) handler: Option<&'static HandlerInfo>,
     /// The time when it was first polled, or first found to wait, by the coarse clock of
     /// [`crate::busy`].
     pub(crate) since: u64,
     /// The number of the handler run; the next run has another one.
     pub(crate) number: u32,
     /// One entry per waiting send of the handler: at most [`limits::WAITS_MAX`].
-    pub(crate) actors: Vec<WaitsFor>,
+    pub(crate) actors: Vec<WaitEntry>,
     /// The number of the last noted wait.
     pub(crate) noted: u64,
 }
 
 /// An actor that a handler waits for.
-pub(crate) struct WaitsFor {
+pub(crate) struct WaitEntry {
     /// The number of the wait, unique among the waits of its actor.
     pub(crate) number: u64,
-    pub(crate) whom: Whom,
+    pub(crate) whom: WaitTarget,
     pub(crate) what: Awaits,
     /// Start of the wait, by the coarse clock.
     pub(crate) since: u64,
     /// The handler, as its asks refer to it.
-    pub(crate) chain: Arc<Chain>,
+    pub(crate) chain: Arc<ChainElement>,
 }
 
 /// An actor that a handler waits for.
 #[derive(Clone)]
-pub(crate) enum Whom {
+pub(crate) enum WaitTarget {
     /// The actor of this node with this number.
     Near(u64),
     /// An actor of another node, with the name of its type, if known.
@@ -103,7 +103,7 @@ pub(crate) trait WaitingActor: Send + Sync {
     fn called(&self) -> String;
 
     /// Returns which of its handlers waits, and for which actors.
-    fn waits(&self) -> &Mutex<Option<Box<Waits>>>;
+    fn waits(&self) -> &Mutex<Option<Box<HandlerWaits>>>;
 
     /// Lists it for the log's look-out, because its handler waits, or a sender for room in its
     /// mailbox.
@@ -112,7 +112,7 @@ pub(crate) trait WaitingActor: Send + Sync {
 
 impl dyn WaitingActor + '_ {
     /// Returns the handler that has the wait with this number, if that wait still goes on.
-    pub(crate) fn chain_of(&self, wait: u64) -> Option<Arc<Chain>> {
+    pub(crate) fn chain_of(&self, wait: u64) -> Option<Arc<ChainElement>> {
         let waits = self.waits().lock();
         let mut all = waits.iter().flat_map(|waits| &waits.actors);
         all.find(|one| one.number == wait).map(|one| one.chain.clone())
@@ -121,19 +121,19 @@ impl dyn WaitingActor + '_ {
 
 /// A handler that has asked, or an actor of another node according to a peer. The chains of all
 /// asks of the handler share this element. Created with the first wait of the handler.
-pub(crate) struct Chain {
-    who: Who,
+pub(crate) struct ChainElement {
+    who: ChainActor,
     /// The ask that the handler handles, while it runs; `None` if no handler waits for the answer.
-    asked: Mutex<Option<Arc<dyn Asked>>>,
+    asked: Mutex<Option<Arc<dyn HandledAsk>>>,
 }
 
-enum Who {
+enum ChainActor {
     Near(Arc<dyn WaitingActor>),
     Far(Identity, Box<str>),
 }
 
 /// An ask that is being handled.
-pub(crate) trait Asked: Send + Sync {
+pub(crate) trait HandledAsk: Send + Sync {
     /// Returns the handler that waits for the answer, or `None` if none waits, or none waits any
     /// more.
     fn asker(&self) -> Option<Asker>;
@@ -142,21 +142,21 @@ pub(crate) trait Asked: Send + Sync {
 /// A wait of a handler for the answer to an ask.
 #[derive(Clone)]
 pub(crate) struct Asker {
-    pub(crate) chain: Arc<Chain>,
+    pub(crate) chain: Arc<ChainElement>,
     /// The number of the wait on the handler's node.
     pub(crate) wait: u64,
 }
 
-impl Chain {
-    pub(crate) fn new(who: Arc<dyn WaitingActor>, asked: Option<Arc<dyn Asked>>) -> Arc<Self> {
-        Arc::new(Chain { who: Who::Near(who), asked: Mutex::new(asked) })
+impl ChainElement {
+    pub(crate) fn new(who: Arc<dyn WaitingActor>, asked: Option<Arc<dyn HandledAsk>>) -> Arc<Self> {
+        Arc::new(ChainElement { who: ChainActor::Near(who), asked: Mutex::new(asked) })
     }
 
     /// Returns the actor if it is an actor of this node.
     pub(crate) fn near(&self) -> Option<&Arc<dyn WaitingActor>> {
         match &self.who {
-            Who::Near(actor) => Some(actor),
-            Who::Far(..) => None,
+            ChainActor::Near(actor) => Some(actor),
+            ChainActor::Far(..) => None,
         }
     }
 
@@ -168,8 +168,8 @@ impl Chain {
 
     fn called(&self) -> String {
         match &self.who {
-            Who::Near(actor) => actor.called(),
-            Who::Far(_, name) => name.to_string(),
+            ChainActor::Near(actor) => actor.called(),
+            ChainActor::Far(_, name) => name.to_string(),
         }
     }
 }
@@ -219,22 +219,22 @@ impl Asker {
 /// task, and held by the thread while it polls the owner. One word in size, because each actor has
 /// one.
 #[derive(Default)]
-pub(crate) struct AskChain(Option<Box<Held>>);
+pub(crate) struct AskChain(Option<Box<AskChainState>>);
 
-enum Held {
+enum AskChainState {
     /// The handler handles this ask, for which another handler waits, and has not waited for an
     /// actor.
-    Asked(Arc<dyn Asked>),
+    HandledAsk(Arc<dyn HandledAsk>),
     /// The handler has waited.
-    Waits(Waiting),
+    Waits(HandlerGuard),
     /// The task forwards an ask, for which this handler waits, if any.
     HandsOn(Option<Asker>),
 }
 
 /// The handler of an element of chains. Dropping this means that the handler has ended.
-pub(crate) struct Waiting(Arc<Chain>);
+pub(crate) struct HandlerGuard(Arc<ChainElement>);
 
-impl Drop for Waiting {
+impl Drop for HandlerGuard {
     fn drop(&mut self) {
         let asked = self.0.asked.lock().take();
         drop(asked);
@@ -249,8 +249,8 @@ thread_local! {
 
 impl AskChain {
     /// Returns the chain of a handler of `asked`, an ask for which another handler waits, if any.
-    pub(crate) fn of(asked: Option<Arc<dyn Asked>>) -> Self {
-        AskChain(asked.map(|asked| Box::new(Held::Asked(asked))))
+    pub(crate) fn of(asked: Option<Arc<dyn HandledAsk>>) -> Self {
+        AskChain(asked.map(|asked| Box::new(AskChainState::HandledAsk(asked))))
     }
 
     #[inline]
@@ -284,21 +284,21 @@ impl AskChain {
 
     /// Returns the chain element of the calling handler; `make` creates it for the ask in hand.
     pub(crate) fn chain(
-        make: impl FnOnce(Option<Arc<dyn Asked>>) -> Option<Arc<Chain>>,
-    ) -> Option<Arc<Chain>> {
+        make: impl FnOnce(Option<Arc<dyn HandledAsk>>) -> Option<Arc<ChainElement>>,
+    ) -> Option<Arc<ChainElement>> {
         let mut asks = AskChain::take();
         let made = match asks.0.as_deref() {
-            Some(Held::Waits(Waiting(chain))) => {
+            Some(AskChainState::Waits(HandlerGuard(chain))) => {
                 let chain = chain.clone();
                 asks.swap();
                 return Some(chain);
             }
-            Some(Held::HandsOn(_)) => None,
-            Some(Held::Asked(asked)) => make(Some(asked.clone())),
+            Some(AskChainState::HandsOn(_)) => None,
+            Some(AskChainState::HandledAsk(asked)) => make(Some(asked.clone())),
             None => make(None),
         };
         if let Some(chain) = &made {
-            let waits = Held::Waits(Waiting(chain.clone()));
+            let waits = AskChainState::Waits(HandlerGuard(chain.clone()));
             match &mut asks.0 {
                 Some(held) => **held = waits,
                 none => *none = Some(Box::new(waits)),
@@ -318,7 +318,7 @@ impl AskChain {
     fn find_handed_on() -> Option<Option<Asker>> {
         let mut asks = AskChain::take();
         let asker = match asks.0.as_deref() {
-            Some(Held::HandsOn(asker)) => Some(asker.clone()),
+            Some(AskChainState::HandsOn(asker)) => Some(asker.clone()),
             _ => None,
         };
         asks.swap();
@@ -328,7 +328,7 @@ impl AskChain {
 
 pin_project! {
     /// A future that forwards an ask: its asks have the chain of that ask (CH-1).
-    pub(crate) struct HandingOn<F> {
+    pub(crate) struct ForwardingFuture<F> {
         asker: Option<Asker>,
         #[pin]
         future: F,
@@ -337,24 +337,24 @@ pin_project! {
 
 /// Runs `future` so that its asks have the chain of this handler, which waits for the forwarded
 /// ask.
-pub(crate) fn hand_on<F: Future>(asker: Option<Asker>, future: F) -> HandingOn<F> {
-    HandingOn { asker, future }
+pub(crate) fn hand_on<F: Future>(asker: Option<Asker>, future: F) -> ForwardingFuture<F> {
+    ForwardingFuture { asker, future }
 }
 
-impl<F: Future> Future for HandingOn<F> {
+impl<F: Future> Future for ForwardingFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Lent(AskChain, bool);
-        impl Drop for Lent {
+        struct ChainGuard(AskChain, bool);
+        impl Drop for ChainGuard {
             fn drop(&mut self) {
                 HANDS_ON.set(self.1);
                 self.0.swap();
             }
         }
         let this = self.project();
-        let mut lent = Lent(
-            AskChain(Some(Box::new(Held::HandsOn(this.asker.clone())))),
+        let mut lent = ChainGuard(
+            AskChain(Some(Box::new(AskChainState::HandsOn(this.asker.clone())))),
             HANDS_ON.replace(true),
         );
         lent.0.swap();

@@ -1,7 +1,7 @@
 //! The cost of a message: allocations and sizes, printed.
 
 use allocation_counter::measure;
-use ringpost::__private::Near;
+use ringpost::__private::ActorPort;
 use ringpost::prelude::*;
 use ringpost::send::{Ask, Tell};
 use ringpost::spawn::Child;
@@ -192,8 +192,8 @@ fn references_are_three_words_in_size() {
     assert_eq!(size::<Option<ActorRef<Teller>>>("Option<ActorRef>"), 32);
     assert!(size::<View<Deposit>>("View") <= 64);
     assert!(size::<ReplyTo<u64>>("ReplyTo") <= 32);
-    assert!(size::<Tell<'_, Near<Notebook>, Note>>("Tell of 8 bytes") <= 56);
-    assert!(size::<Ask<'_, Near<Notebook>, Note>>("Ask of 8 bytes") <= 160);
+    assert!(size::<Tell<'_, ActorPort<Notebook>, Note>>("Tell of 8 bytes") <= 56);
+    assert!(size::<Ask<'_, ActorPort<Notebook>, Note>>("Ask of 8 bytes") <= 160);
     assert!(size::<<Notebook as Handlers>::Envelope>("envelope of five messages") <= 48);
 }
 

@@ -1,6 +1,6 @@
 //! The message that is made from a handler's parameters.
 
-use super::owner::Actor;
+use super::owner::HandlerOwner;
 use crate::attr::HandlerOptions;
 use crate::errors::Errors;
 use crate::message::attribute;
@@ -16,7 +16,7 @@ use syn::{
 };
 
 /// A message with one field per parameter.
-pub(crate) struct Generated {
+pub(crate) struct GeneratedMessage {
     pub(crate) ident: Ident,
     /// The actor's generic parameters that the fields use.
     generics: Generics,
@@ -45,7 +45,7 @@ pub(crate) struct ProtocolMethod {
 }
 
 impl ProtocolMethod {
-    fn new(protocol: &Path, method: &Ident, message: &Ident, actor: &Actor) -> Self {
+    fn new(protocol: &Path, method: &Ident, message: &Ident, actor: &HandlerOwner) -> Self {
         let at = at(method.span());
         let mut path = protocol.clone();
         path.segments.pop();
@@ -74,7 +74,7 @@ impl ProtocolMethod {
 }
 
 /// The parts of a handler that its message takes over.
-pub(crate) struct Handler<'a> {
+pub(crate) struct HandlerParts<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) vis: &'a Visibility,
     pub(crate) attributes: &'a [Attribute],
@@ -98,13 +98,13 @@ impl Field {
     }
 }
 
-impl Generated {
+impl GeneratedMessage {
     pub(crate) fn new(
         method: &Ident,
         reply: &Type,
         fields: Vec<Field>,
         options: &HandlerOptions,
-        actor: &Actor,
+        actor: &HandlerOwner,
         errors: &mut Errors,
     ) -> Option<Self> {
         let ident = match &options.name {
@@ -135,7 +135,7 @@ impl Generated {
                 ),
             ));
         }
-        let mut generated = Generated {
+        let mut generated = GeneratedMessage {
             generics: used_generics(&actor.generics, &fields),
             ident,
             fields,
@@ -155,7 +155,7 @@ impl Generated {
         method: &Ident,
         fields: Vec<Field>,
         options: &HandlerOptions,
-        actor: &Actor,
+        actor: &HandlerOwner,
     ) -> Self {
         let name = || {
             // If this is no valid name, the protocol has no such message, and the handler gets that
@@ -168,7 +168,7 @@ impl Generated {
         let ident = options.name.clone().unwrap_or_else(name);
         let mut theirs = ProtocolMethod::new(protocol, method, &ident, actor);
         theirs.name = options.name.is_none().then(|| method.unraw().to_string());
-        Generated {
+        GeneratedMessage {
             ident,
             generics: Generics::default(),
             fields,
@@ -192,7 +192,7 @@ impl Generated {
             type #alias = #path;
             #(#conditions)*
             #[allow(non_camel_case_types, reason = "it is called as the method is")]
-            type #place = #private::Place<{
+            type #place = #private::MethodIndex<{
                 #private::place::<#protocol, #alias>(#name, #message, #parameters)
             }>;
         })
@@ -299,7 +299,7 @@ impl Generated {
     }
 
     /// Returns the struct, with the visibility and the documentation of its handler.
-    pub(crate) fn tokens(&self, method: &Handler<'_>, actor: &Actor) -> TokenStream {
+    pub(crate) fn tokens(&self, method: &HandlerParts<'_>, actor: &HandlerOwner) -> TokenStream {
         if !self.is_own() {
             return TokenStream::new();
         }
@@ -330,7 +330,7 @@ impl Generated {
 }
 
 impl Field {
-    fn tokens(&self, method: &Handler<'_>) -> TokenStream {
+    fn tokens(&self, method: &HandlerParts<'_>) -> TokenStream {
         let Field { ident, ty, attributes } = self;
         let vis = method.vis;
         let doc = (!attributes.iter().any(|a| a.path().is_ident("doc"))).then(|| {

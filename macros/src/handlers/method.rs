@@ -1,7 +1,7 @@
 //! One `#[handler]` method: the meaning of its parameters, and its `Handler` impl.
 
-use super::generated::{Field, Generated, Handler};
-use super::owner::Actor;
+use super::generated::{Field, GeneratedMessage, HandlerParts};
+use super::owner::HandlerOwner;
 use crate::attr::{FieldOptions, HandlerOptions};
 use crate::errors::Errors;
 use crate::message::check_field;
@@ -22,7 +22,7 @@ pub(super) struct Method {
     pub(super) vis: Visibility,
     /// `doc`, `deprecated` and `cfg`, which go wherever the handler shows.
     pub(super) attributes: Vec<Attribute>,
-    pub(super) takes: Takes,
+    pub(super) takes: HandlerMessage,
     pub(super) boxed: bool,
     /// It takes a `ReplyTo` and answers through it.
     pub(super) delegates: bool,
@@ -36,11 +36,11 @@ pub(super) struct Method {
 }
 
 /// The message of a handler.
-pub(super) enum Takes {
+pub(super) enum HandlerMessage {
     /// A parameter is the message: `M` or `View<M>`.
     Whole(Box<Type>),
     /// The parameters are the fields of a message made for the handler.
-    Fields(Box<Generated>),
+    Fields(Box<GeneratedMessage>),
 }
 
 /// One argument of the call, in the method's own order.
@@ -57,7 +57,7 @@ impl Method {
     pub(super) fn parse(
         function: &mut ImplItemFn,
         attribute: &Attribute,
-        actor: &Actor,
+        actor: &HandlerOwner,
         all_errors: &mut Errors,
     ) -> Option<Self> {
         let mut errors = Errors::default();
@@ -76,22 +76,29 @@ impl Method {
         parameters.refused.keep(fix_width(&mut reply));
         let is_fixed = all_errors.keep(parameters.refused.into_result()).is_none();
         let takes = match (parameters.whole, &options.protocol) {
-            (Some(input), _) => Takes::Whole(Box::new(input)),
+            (Some(input), _) => HandlerMessage::Whole(Box::new(input)),
             (None, Some(protocol)) => {
                 let fields = parameters.fields;
-                let theirs = Generated::of_protocol(protocol, &ident, fields, &options, actor);
-                Takes::Fields(Box::new(theirs))
+                let theirs =
+                    GeneratedMessage::of_protocol(protocol, &ident, fields, &options, actor);
+                HandlerMessage::Fields(Box::new(theirs))
             }
             (None, None) => {
-                let generated =
-                    Generated::new(&ident, &reply, parameters.fields, &options, actor, all_errors)?;
-                Takes::Fields(Box::new(generated))
+                let generated = GeneratedMessage::new(
+                    &ident,
+                    &reply,
+                    parameters.fields,
+                    &options,
+                    actor,
+                    all_errors,
+                )?;
+                HandlerMessage::Fields(Box::new(generated))
             }
         };
         // A handler whose reply differs from its protocol's is one error, where it is called.
         let reply = match &takes {
-            Takes::Fields(generated) => generated.reply().unwrap_or(reply),
-            Takes::Whole(_) => reply,
+            HandlerMessage::Fields(generated) => generated.reply().unwrap_or(reply),
+            HandlerMessage::Whole(_) => reply,
         };
         Some(Method {
             ident,
@@ -115,7 +122,9 @@ impl Method {
             return None;
         }
         match (&self.takes, &earlier.takes) {
-            (Takes::Fields(this), Takes::Fields(other)) if !this.is_own() || !other.is_own() => {
+            (HandlerMessage::Fields(this), HandlerMessage::Fields(other))
+                if !this.is_own() || !other.is_own() =>
+            {
                 (this.ident == other.ident && self.protocol == earlier.protocol).then(|| {
                     Error::new(
                         self.ident.span(),
@@ -123,7 +132,9 @@ impl Method {
                     )
                 })
             }
-            (Takes::Fields(this), Takes::Fields(other)) if this.ident == other.ident => {
+            (HandlerMessage::Fields(this), HandlerMessage::Fields(other))
+                if this.ident == other.ident =>
+            {
                 Some(Error::new(
                     this.ident.span(),
                     format!(
@@ -133,7 +144,9 @@ impl Method {
                     ),
                 ))
             }
-            (Takes::Whole(input), Takes::Whole(_)) if self.input().1 == earlier.input().1 => {
+            (HandlerMessage::Whole(input), HandlerMessage::Whole(_))
+                if self.input().1 == earlier.input().1 =>
+            {
                 Some(Error::new_spanned(
                     input,
                     format!(
@@ -150,23 +163,23 @@ impl Method {
     /// Renames its message, if it is generated for the handler. Returns false if it is not.
     pub(super) fn rename(&mut self) -> bool {
         match &mut self.takes {
-            Takes::Fields(generated) if generated.is_own() => {
+            HandlerMessage::Fields(generated) if generated.is_own() => {
                 generated.rename();
                 true
             }
-            Takes::Fields(_) | Takes::Whole(_) => false,
+            HandlerMessage::Fields(_) | HandlerMessage::Whole(_) => false,
         }
     }
 
     /// Returns the type in which the handler takes its message, and the message itself.
     pub(super) fn input(&self) -> (Type, Type) {
         match &self.takes {
-            Takes::Whole(input) => {
+            HandlerMessage::Whole(input) => {
                 let input = Type::clone(input);
                 let message = view_of(&input).unwrap_or_else(|| input.clone());
                 (input, message)
             }
-            Takes::Fields(generated) => (generated.ty(), generated.ty()),
+            HandlerMessage::Fields(generated) => (generated.ty(), generated.ty()),
         }
     }
 
@@ -175,23 +188,23 @@ impl Method {
     }
 
     /// Returns the generated message, if any.
-    pub(super) fn message(&self, actor: &Actor) -> Option<TokenStream> {
-        let Takes::Fields(generated) = &self.takes else { return None };
+    pub(super) fn message(&self, actor: &HandlerOwner) -> Option<TokenStream> {
+        let HandlerMessage::Fields(generated) = &self.takes else { return None };
         let Method { ident, vis, attributes, .. } = self;
-        Some(generated.tokens(&Handler { ident, vis, attributes }, actor))
+        Some(generated.tokens(&HandlerParts { ident, vis, attributes }, actor))
     }
 
     /// Returns the aliases through which its message is found, if it belongs to a protocol.
     pub(super) fn place(&self) -> Option<TokenStream> {
-        let Takes::Fields(generated) = &self.takes else { return None };
+        let HandlerMessage::Fields(generated) = &self.takes else { return None };
         generated.place(&self.conditions().collect::<Vec<_>>())
     }
 
     /// Returns the `Handler` impl.
-    pub(super) fn tokens(&self, actor: &Actor) -> TokenStream {
+    pub(super) fn tokens(&self, actor: &HandlerOwner) -> TokenStream {
         let at = match &self.takes {
-            Takes::Whole(input) => at(input.span()),
-            Takes::Fields(_) => at(self.ident.span()),
+            HandlerMessage::Whole(input) => at(input.span()),
+            HandlerMessage::Fields(_) => at(self.ident.span()),
         };
         let (private, ty) = (actor.root.private(at), &actor.ty);
         let (params, _, clause) = actor.generics.split_for_impl();
@@ -230,8 +243,8 @@ impl Method {
             Argument::Field(field) => quote!(#field),
         });
         let open = match &self.takes {
-            Takes::Fields(generated) => Some(generated.taken_apart(&msg)),
-            Takes::Whole(_) => None,
+            HandlerMessage::Fields(generated) => Some(generated.taken_apart(&msg)),
+            HandlerMessage::Whole(_) => None,
         };
         let wait = self.is_async.then(|| quote_spanned!(at=> .await));
         let call = match self.is_fixed {
@@ -274,7 +287,7 @@ impl Parameters {
     pub(crate) fn parse(
         signature: &mut Signature,
         options: &HandlerOptions,
-        actor: &Actor,
+        actor: &HandlerOwner,
         errors: &mut Errors,
     ) -> Self {
         let mut parameters = Self::default();
@@ -335,7 +348,7 @@ impl Parameters {
         &mut self,
         parameter: &mut PatType,
         options: &HandlerOptions,
-        actor: &Actor,
+        actor: &HandlerOwner,
     ) -> Result<()> {
         let conditional = parameter
             .attrs

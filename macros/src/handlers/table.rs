@@ -1,9 +1,9 @@
 //! The items that an actor has once: client, envelope, dispatch table, and an `Accepts` impl per
 //! row.
 
-use super::method::{Method, Takes};
-use super::owner::Actor;
-use crate::attr::Root;
+use super::method::{HandlerMessage, Method};
+use super::owner::HandlerOwner;
+use crate::attr::CratePath;
 use crate::spans::{at, located};
 use crate::types::{text_of, view_of};
 use proc_macro2::{Span, TokenStream};
@@ -15,7 +15,7 @@ use syn::{Attribute, Ident, Path, Type, parse_quote_spanned};
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// One message that the actor accepts.
-pub(super) struct Row<'a> {
+pub(super) struct AcceptedMessage<'a> {
     input: Type,
     message: Type,
     conditions: Vec<&'a Attribute>,
@@ -28,10 +28,10 @@ pub(super) struct Row<'a> {
     at: Span,
 }
 
-impl<'a> Row<'a> {
+impl<'a> AcceptedMessage<'a> {
     pub(super) fn of_method(method: &'a Method) -> Self {
         let (input, message) = method.input();
-        Row {
+        AcceptedMessage {
             input,
             message,
             conditions: method.conditions().collect(),
@@ -42,11 +42,11 @@ impl<'a> Row<'a> {
         }
     }
 
-    pub(super) fn of_listed(index: usize, input: &Type, actor: &Actor) -> Self {
+    pub(super) fn of_listed(index: usize, input: &Type, actor: &HandlerOwner) -> Self {
         let at = at(input.span());
         let (ty, view) = (located(&actor.ty, at), view_of(input));
         let message = view.as_ref().unwrap_or(input);
-        let mut row = Row {
+        let mut row = AcceptedMessage {
             input: input.clone(),
             message: message.clone(),
             conditions: Vec::new(),
@@ -103,12 +103,12 @@ impl<'a> Row<'a> {
 }
 
 /// The rows of an actor, which are written as its items.
-pub(super) struct Table<'a> {
-    pub(super) actor: &'a Actor,
-    pub(super) rows: Vec<Row<'a>>,
+pub(super) struct DispatchTable<'a> {
+    pub(super) actor: &'a HandlerOwner,
+    pub(super) rows: Vec<AcceptedMessage<'a>>,
 }
 
-impl ToTokens for Table<'_> {
+impl ToTokens for DispatchTable<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let client = self.client();
         let methods = || self.rows.iter().filter_map(|row| row.method);
@@ -136,8 +136,8 @@ impl ToTokens for Table<'_> {
     }
 }
 
-impl Table<'_> {
-    fn root(&self) -> &Root {
+impl DispatchTable<'_> {
+    fn root(&self) -> &CratePath {
         &self.actor.root
     }
 
@@ -164,7 +164,7 @@ impl Table<'_> {
             #[doc = #doc]
             #[allow(unreachable_pub, reason = "as visible as the actor may be")]
             pub struct #client #generics #clause {
-                raw: #private::Raw<#ty>,
+                raw: #private::RawActorRef<#ty>,
             }
         }
     }
@@ -189,8 +189,8 @@ impl Table<'_> {
         let (private, ty) = (self.root().private(at), &self.actor.ty);
         let (Method { ident, vis, attributes, .. }, (_, message)) = (method, method.input());
         let (parameters, value) = match &method.takes {
-            Takes::Whole(_) => (quote!(msg: #message), quote!(msg)),
-            Takes::Fields(generated) => (generated.parameters(), generated.value()),
+            HandlerMessage::Whole(_) => (quote!(msg: #message), quote!(msg)),
+            HandlerMessage::Fields(generated) => (generated.parameters(), generated.value()),
         };
         let doc =
             format!("Asks the actor's handler `{ident}`, and waits for its reply once awaited.");
@@ -198,7 +198,10 @@ impl Table<'_> {
             #(#attributes)*
             #[doc = ""]
             #[doc = #doc]
-            #vis fn #ident(&self, #parameters) -> #private::Ask<'_, #private::Near<#ty>, #message> {
+            #vis fn #ident(
+                &self,
+                #parameters
+            ) -> #private::Ask<'_, #private::ActorPort<#ty>, #message> {
                 self.raw.ask(#value)
             }
         }
@@ -210,7 +213,7 @@ impl Table<'_> {
         let (private, ty, generics) = (self.private(), &self.actor.ty, &self.actor.generics);
         let clause = &generics.where_clause;
         let variants = self.rows.iter().enumerate().map(|(index, row)| {
-            let Row { input, conditions, .. } = row;
+            let AcceptedMessage { input, conditions, .. } = row;
             let (variant, held, private) =
                 (variant(index), row.held(), self.root().private(row.at));
             let form = row.form();
@@ -226,7 +229,7 @@ impl Table<'_> {
             )]
             pub enum __Envelope #generics #clause {
                 #(#variants,)*
-                Task(#private::Task<#ty>),
+                ClosureMessage(#private::ClosureMessage<#ty>),
             }
         }
     }
@@ -234,7 +237,7 @@ impl Table<'_> {
     fn handlers_impl(&self) -> TokenStream {
         let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
         let (params, args, clause) = self.actor.generics.split_for_impl();
-        let routes = self.rows.iter().map(|Row { conditions, message, at, .. }| {
+        let routes = self.rows.iter().map(|AcceptedMessage { conditions, message, at, .. }| {
             let private = self.root().private(*at);
             quote_spanned!(*at=> #(#conditions)* #private::Route::<Self>::of::<#message>())
         });
@@ -283,18 +286,18 @@ impl Table<'_> {
                     async move {
                         match envelope {
                             #(#waiting)*
-                            __Envelope::Task(task) => task(self, cx).await,
+                            __Envelope::ClosureMessage(task) => task(self, cx).await,
                             #rest
                         }
                     }
                 }
-                fn task(task: #private::Task<Self>) -> Self::Envelope {
-                    __Envelope::Task(task)
+                fn task(task: #private::ClosureMessage<Self>) -> Self::Envelope {
+                    __Envelope::ClosureMessage(task)
                 }
-                fn client(raw: #private::Raw<Self>) -> #client #args {
+                fn client(raw: #private::RawActorRef<Self>) -> #client #args {
                     #client { raw }
                 }
-                fn raw(client: &#client #args) -> &#private::Raw<Self> {
+                fn raw(client: &#client #args) -> &#private::RawActorRef<Self> {
                     &client.raw
                 }
             }
@@ -302,7 +305,7 @@ impl Table<'_> {
     }
 
     /// Returns the arm of a match over mailbox places that takes a message out and handles it.
-    fn arm_at_once(&self, index: usize, row: &Row<'_>) -> TokenStream {
+    fn arm_at_once(&self, index: usize, row: &AcceptedMessage<'_>) -> TokenStream {
         let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
         quote_spanned! {row.at=>
             #(#conditions)*
@@ -317,7 +320,7 @@ impl Table<'_> {
     }
 
     /// Returns the arm of a match over envelopes that handles a message.
-    fn arm(&self, index: usize, row: &Row<'_>) -> TokenStream {
+    fn arm(&self, index: usize, row: &AcceptedMessage<'_>) -> TokenStream {
         let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
         quote_spanned! {row.at=>
             #(#conditions)*
@@ -326,7 +329,7 @@ impl Table<'_> {
     }
 
     /// Returns code that handles the message `input`, and gives its answer to `reply`.
-    fn answered(&self, row: &Row<'_>) -> TokenStream {
+    fn answered(&self, row: &AcceptedMessage<'_>) -> TokenStream {
         let (private, input) = (self.root().private(row.at), &row.input);
         let name = Ident::new("input", row.at);
         let value = if row.boxed { quote!(*#name) } else { quote!(#name) };
@@ -347,10 +350,10 @@ impl Table<'_> {
         }
     }
 
-    fn accepts(&self, index: usize, row: &Row<'_>) -> TokenStream {
+    fn accepts(&self, index: usize, row: &AcceptedMessage<'_>) -> TokenStream {
         let (private, ty) = (self.root().private(row.at), &self.actor.ty);
         let (params, _, clause) = self.actor.generics.split_for_impl();
-        let (variant, Row { input, message, conditions, .. }) = (variant(index), row);
+        let (variant, AcceptedMessage { input, message, conditions, .. }) = (variant(index), row);
         let form = row.form();
         let name = Ident::new("input", row.at);
         let value = if row.boxed { quote!(::std::boxed::Box::new(#name)) } else { quote!(#name) };
@@ -362,7 +365,7 @@ impl Table<'_> {
         let answer = answers.then(|| {
             quote_spanned! {row.at=>
                 const ANSWER: ::core::option::Option<
-                    #private::AnswerAtOnce<Self, Self::Input, Self::Reply>,
+                    #private::SyncHandler<Self, Self::Input, Self::Reply>,
                 > = ::core::option::Option::Some(|actor, input, cx| {
                     #private::now(<Self as #private::#form<#input>>::handle(actor, input, cx))
                 });

@@ -5,7 +5,7 @@
 //! does not cover the type's own name (which is its identity), derives, docs and bounds. The layout
 //! of an earlier version is made of the first parts of the same list.
 
-use crate::attr::{FieldLayout, FieldOptions, Root};
+use crate::attr::{CratePath, FieldLayout, FieldOptions};
 use crate::errors::Errors;
 use crate::spans;
 use crate::types::{
@@ -41,7 +41,7 @@ const NEUTRAL: &[&str] = &[
 #[derive(Default)]
 pub(super) struct Layout {
     /// In order of declaration.
-    parts: Vec<Part>,
+    parts: Vec<LayoutPart>,
     /// Field types that need a schema and depend on generic parameters.
     pub(super) checked: Vec<Type>,
     /// The message has rkyv's derives, so their attributes may be on it.
@@ -56,13 +56,13 @@ pub(super) struct Layout {
     /// of rkyv changes the archive.
     is_undescribed: bool,
     /// Its fields, in order of declaration; an enum has the fields of all variants.
-    pub(super) fields: Vec<Taken>,
+    pub(super) fields: Vec<VersionedField>,
     /// Errors about fields whose types were replaced, with which the expansion goes on.
     pub(super) refused: Errors,
 }
 
 /// The parts of a field that concern versions.
-pub(super) struct Taken {
+pub(super) struct VersionedField {
     pub(super) at: Span,
     pub(super) since: Option<(u64, Span)>,
     pub(super) default: Option<Expr>,
@@ -72,7 +72,7 @@ pub(super) struct Taken {
     parts: usize,
 }
 
-enum Part {
+enum LayoutPart {
     /// A name, an attribute or the text of a type.
     Text(String),
     /// The layout of a type.
@@ -86,7 +86,7 @@ impl Layout {
     pub(super) fn take(
         item: &mut DeriveInput,
         local: bool,
-        root: &Root,
+        root: &CratePath,
         errors: &mut Errors,
     ) -> Self {
         let private = &root.private(spans::at(item.ident.span()));
@@ -124,7 +124,7 @@ impl Layout {
     /// and an archive of type `archived`.
     pub(super) fn expression(
         &self,
-        root: &Root,
+        root: &CratePath,
         at: Span,
         (version, fields): (u64, usize),
         archived: &TokenStream,
@@ -133,14 +133,14 @@ impl Layout {
         let hash = Ident::new("hash", Span::mixed_site());
         let parts = self.fields.get(fields).map_or(self.parts.len(), |field| field.parts);
         let steps = self.parts[..parts].iter().map(|part| match part {
-            Part::Text(text) => quote!(let #hash = #hash.str(#text);),
-            Part::LayoutOf { ty, .. } => {
+            LayoutPart::Text(text) => quote!(let #hash = #hash.str(#text);),
+            LayoutPart::LayoutOf { ty, .. } => {
                 let at = spans::at(ty.span());
                 let private = root.private(at);
                 let layout = quote_spanned!(at=> <#ty as #private::Schema>::LAYOUT);
                 quote!(let #hash = #hash.num(#layout);)
             }
-            Part::SizeOf(ty) => quote! {
+            LayoutPart::SizeOf(ty) => quote! {
                 let #hash =
                     #hash.num(::core::mem::size_of::<#private::rkyv::Archived<#ty>>() as u128);
             },
@@ -153,12 +153,12 @@ impl Layout {
     }
 
     /// Returns an expression of type `bool`: true if its archive may be read where it arrived.
-    pub(super) fn in_place(&self, root: &Root) -> TokenStream {
+    pub(super) fn in_place(&self, root: &CratePath) -> TokenStream {
         if self.is_undescribed {
             return quote!(false);
         }
         let fields = self.parts.iter().filter_map(|part| {
-            let Part::LayoutOf { ty, .. } = part else { return None };
+            let LayoutPart::LayoutOf { ty, .. } = part else { return None };
             let at = spans::at(ty.span());
             let private = root.private(at);
             Some(quote_spanned!(at=> && <#ty as #private::Schema>::IN_PLACE))
@@ -167,7 +167,7 @@ impl Layout {
     }
 
     /// Returns a field's type in a form that exists only if all fields of the message have schemas.
-    fn known(&self, ty: &Type, root: &Root) -> Type {
+    fn known(&self, ty: &Type, root: &CratePath) -> Type {
         let (at, message) = (spans::at(ty.span()), &self.message);
         let private = root.private(at);
         parse_quote_spanned! {at=>
@@ -177,7 +177,7 @@ impl Layout {
 
     /// Returns the check that the fields have schemas. It is the only one, so that an error is
     /// reported once.
-    pub(super) fn check(&self, item: &DeriveInput, root: &Root) -> TokenStream {
+    pub(super) fn check(&self, item: &DeriveInput, root: &CratePath) -> TokenStream {
         let at = spans::at(item.ident.span());
         let private = root.private(at);
         let (ident, (params, args, clause)) = (&item.ident, item.generics.split_for_impl());
@@ -185,7 +185,7 @@ impl Layout {
             .parts
             .iter()
             .filter_map(|part| {
-                let Part::LayoutOf { ty, is_known: true } = part else { return None };
+                let LayoutPart::LayoutOf { ty, is_known: true } = part else { return None };
                 let at = spans::at(ty.span());
                 let private = root.private(at);
                 Some(quote_spanned!(at=> let _ = <#ty as #private::Schema>::write_earlier;))
@@ -203,7 +203,7 @@ impl Layout {
     }
 
     fn text(&mut self, text: impl ToString) {
-        self.parts.push(Part::Text(text.to_string()));
+        self.parts.push(LayoutPart::Text(text.to_string()));
     }
 
     fn fields(
@@ -224,7 +224,7 @@ impl Layout {
                 let FieldOptions { layout, since, default } = said;
                 let at = field.span();
                 let is_known = self.field(field, layout, message, private);
-                self.fields.push(Taken { at, since, default, is_known, parts });
+                self.fields.push(VersionedField { at, since, default, is_known, parts });
             }
         }
     }
@@ -262,17 +262,17 @@ impl Layout {
                 field.attrs.push(parse_quote!(#[rkyv(omit_bounds)]));
             }
             if self.has_archive && !replaced {
-                field.attrs.push(parse_quote!(#[rkyv(with = #private::Level)]));
+                field.attrs.push(parse_quote!(#[rkyv(with = #private::DepthLimit)]));
             }
         } else if said == FieldLayout::Opaque {
             self.is_undescribed = true;
             self.text(squeezed(&ty));
             if !replaced {
-                self.parts.push(Part::SizeOf(ty));
+                self.parts.push(LayoutPart::SizeOf(ty));
             }
         } else {
             let is_known = !of_parameters && !is_standard(&ty);
-            self.parts.push(Part::LayoutOf { ty: ty.clone(), is_known });
+            self.parts.push(LayoutPart::LayoutOf { ty: ty.clone(), is_known });
             if of_parameters {
                 self.checked.push(ty);
             }
@@ -299,7 +299,7 @@ impl Layout {
             self.is_undescribed |= !kept.is_empty();
             // rkyv's derive reports other forms as errors, and says more about them.
             match read {
-                Ok(()) => self.parts.extend(kept.into_iter().map(Part::Text)),
+                Ok(()) => self.parts.extend(kept.into_iter().map(LayoutPart::Text)),
                 Err(_) => self.text(squeezed(attribute)),
             }
         }
@@ -310,7 +310,7 @@ impl Layout {
 /// Returns the item as rkyv's derives see it: only with their attributes, and with field types that
 /// exist only if they have schemas. So the compiler reports a missing schema once, and not for all
 /// code that the derives write.
-pub(super) fn for_derives(item: &DeriveInput, layout: &Layout, root: &Root) -> DeriveInput {
+pub(super) fn for_derives(item: &DeriveInput, layout: &Layout, root: &CratePath) -> DeriveInput {
     let mut item = item.clone();
     keep_rkyv(&mut item.attrs);
     match &mut item.data {
@@ -328,7 +328,7 @@ pub(super) fn for_derives(item: &DeriveInput, layout: &Layout, root: &Root) -> D
 pub(super) fn know_fields<'a>(
     fields: impl Iterator<Item = &'a mut Field>,
     layout: &Layout,
-    root: &Root,
+    root: &CratePath,
 ) {
     for (field, said) in fields.zip(&layout.fields) {
         keep_rkyv(&mut field.attrs);

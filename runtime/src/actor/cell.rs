@@ -18,39 +18,42 @@ use ringpost_transport::shield;
 use super::Handlers;
 use super::kind_of;
 use crate::address::{Address, Identity};
-use crate::busy::InHand;
+use crate::busy::AskContext;
 use crate::dead_letter::DeadLetterCause;
-use crate::ends::Ends;
+use crate::ends::ExitControl;
 use crate::error::Cause;
 use crate::exit::ActorExit;
 use crate::fate::Fate;
-use crate::mailbox::{Called, Hand, Intake, Mailbox, Outlined, OutlinedOption, Room};
+use crate::mailbox::{
+    ErasedMailbox, Mailbox, MailboxRoom, OutlinedDrop, OutlinedOption, Prefetched, WakeOnDrop,
+};
 use crate::node::Node;
-use crate::resident::{Home, Resident};
-use crate::schema::Kind;
+use crate::resident::{HomeNode, LocalActor};
+use crate::schema::ActorKind;
 use crate::slot::{AskInPlace, OpenAsk, scoped};
 use crate::spans::{self, Scope};
-use crate::tally::Tally;
-use crate::waits::{WaitingActor, Waits};
+use crate::tally::ActorStats;
+use crate::waits::{HandlerWaits, WaitingActor};
 
-use arrival::{Arrival, Unopened};
-pub(super) use base::{Base, Body};
+use arrival::{RemoteBatch, RemoteMessage};
+pub(super) use base::{CellBase, ErasedCell};
 use route::{Label, Source};
-use turn::Turn;
-pub(super) use turn::{IdleLife, LargeLife, Seat, Seated, SmallLife};
+use turn::TurnLock;
+pub(super) use turn::{ActorTask, HasTurn, IdleLife, LargeLife, SmallLife};
 
 /// An actor of this node, as seen from outside its task.
 #[repr(C)]
-pub(crate) struct Cell<A: Handlers> {
-    base: Outlined<Base>,
+pub(crate) struct ActorCell<A: Handlers> {
+    base: OutlinedDrop<CellBase>,
     mailbox: ActorMailbox<A>,
 }
 
-pub(super) type ActorMailbox<A> = Mailbox<Letter<<A as Handlers>::Envelope>, Arrival>;
-pub(super) type ActorHand<A> = Hand<Letter<<A as Handlers>::Envelope>, Arrival>;
+pub(super) type ActorMailbox<A> = Mailbox<LocalMessage<<A as Handlers>::Envelope>, RemoteBatch>;
+pub(super) type ActorPrefetched<A> =
+    Prefetched<LocalMessage<<A as Handlers>::Envelope>, RemoteBatch>;
 
 /// A message sent on this node.
-pub(crate) struct Letter<E> {
+pub(crate) struct LocalMessage<E> {
     /// `None` once its handler has begun.
     pub(super) envelope: OutlinedOption<E>,
     pub(super) label: &'static Label,
@@ -59,20 +62,20 @@ pub(crate) struct Letter<E> {
 }
 
 /// A message whose handler runs next.
-pub(crate) struct Begun<A: Handlers> {
+pub(crate) struct BegunMessage<A: Handlers> {
     pub(super) label: &'static Label,
     /// Always `Some`.
     pub(super) envelope: OutlinedOption<A::Envelope>,
-    pub(super) in_hand: InHand,
+    pub(super) in_hand: AskContext,
     /// The payload's length in bytes, if the message came from another node.
     pub(super) bytes: u32,
     /// The scope in which the message is handled.
     pub(super) scope: Option<Box<Scope>>,
 }
 
-impl<A: Handlers> Cell<A> {
-    pub(super) fn new(base: Base, capacity: usize) -> Self {
-        Cell { base: Outlined::new(base), mailbox: Mailbox::new(capacity) }
+impl<A: Handlers> ActorCell<A> {
+    pub(super) fn new(base: CellBase, capacity: usize) -> Self {
+        ActorCell { base: OutlinedDrop::new(base), mailbox: Mailbox::new(capacity) }
     }
 
     pub(super) fn mailbox(&self) -> &ActorMailbox<A> {
@@ -91,23 +94,27 @@ impl<A: Handlers> Cell<A> {
             && in_place::is_allowed(self.base.node.runtime().id())
     }
 
-    pub(super) fn ends(&self) -> &Ends {
+    pub(super) fn ends(&self) -> &ExitControl {
         &self.base.ends
     }
 
     /// Returns the actor without its type.
-    pub(super) fn resident(&self) -> &dyn Resident {
+    pub(super) fn resident(&self) -> &dyn LocalActor {
         self
     }
 
     /// Returns the actor's counters, which snapshots show.
-    pub(super) fn tally(&self) -> &Arc<Tally> {
+    pub(super) fn tally(&self) -> &Arc<ActorStats> {
         self.base.tally()
     }
 
     /// Commits a message. If the actor was stopped after the reservation, the message is refused,
     /// and a tell becomes a dead letter (DL-1).
-    pub(super) fn commit(&self, room: Room<'_>, letter: Letter<A::Envelope>) -> (Fate, Called) {
+    pub(super) fn commit(
+        &self,
+        room: MailboxRoom<'_>,
+        letter: LocalMessage<A::Envelope>,
+    ) -> (Fate, WakeOnDrop) {
         let letter = match self.mailbox.fill(room, letter) {
             Ok(called) => return (Fate::Delivered, called),
             Err(letter) => letter,
@@ -115,7 +122,7 @@ impl<A: Handlers> Cell<A> {
         if let Some(label) = letter.told() {
             self.base.bury(label, DeadLetterCause::Stopped);
         }
-        (Fate::Refused, Called::default())
+        (Fate::Refused, WakeOnDrop::default())
     }
 
     /// Begins a message of this node. Returns `None` for an ask whose asker has given up, which
@@ -123,10 +130,10 @@ impl<A: Handlers> Cell<A> {
     #[inline]
     pub(super) fn begin(
         &self,
-        letter: &mut Letter<A::Envelope>,
-    ) -> Option<(InHand, Option<Box<Scope>>)> {
+        letter: &mut LocalMessage<A::Envelope>,
+    ) -> Option<(AskContext, Option<Box<Scope>>)> {
         let begun = match letter.ask.take() {
-            None if !spans::is_on() => return Some((InHand::default(), None)),
+            None if !spans::is_on() => return Some((AskContext::default(), None)),
             ask => self.base.begin(letter.label, ask),
         };
         if begun.is_none() {
@@ -138,7 +145,7 @@ impl<A: Handlers> Cell<A> {
 
     /// Begins a message from another node, and decodes it. Returns `None` if there is nothing to
     /// handle.
-    pub(super) fn open(&self, unopened: Unopened) -> Option<Begun<A>> {
+    pub(super) fn open(&self, unopened: RemoteMessage) -> Option<BegunMessage<A>> {
         let Some((route, form)) = route::at::<A>(unopened.ordinal) else {
             let label = unopened.label(route::head_of::<A>);
             self.base.refuse(label, unopened.ask.map(|(replier, _)| replier));
@@ -150,7 +157,7 @@ impl<A: Handlers> Cell<A> {
             Ok(envelope) => {
                 let bytes = opened.bytes;
                 let (in_hand, scope) = self.base.opened(label, opened);
-                Some(Begun { label, envelope: Some(envelope).into(), in_hand, bytes, scope })
+                Some(BegunMessage { label, envelope: Some(envelope).into(), in_hand, bytes, scope })
             }
             Err(error) => {
                 self.base.unread(label, opened, error);
@@ -161,7 +168,7 @@ impl<A: Handlers> Cell<A> {
 
     /// Ends the actor: frees its name, tells its senders and every task that waits for its end, and
     /// buries the tells that it never began (DL-1). `hand` holds the messages that it had taken.
-    pub(super) fn end(&self, hand: &mut ActorHand<A>, exit: ActorExit) {
+    pub(super) fn end(&self, hand: &mut ActorPrefetched<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.base.close(&exit);
         self.bury_unbegun(hand);
@@ -171,12 +178,12 @@ impl<A: Handlers> Cell<A> {
     /// Closes the mailbox of an actor that begins no more messages but has not ended yet. Tells
     /// that it never began become dead letters, and askers are told. `hand` holds the messages that
     /// it had taken.
-    pub(super) fn leave_unbegun(&self, hand: &mut ActorHand<A>) {
+    pub(super) fn leave_unbegun(&self, hand: &mut ActorPrefetched<A>) {
         self.mailbox.empty(hand);
         self.bury_unbegun(hand);
     }
 
-    fn bury_unbegun(&self, hand: &mut ActorHand<A>) {
+    fn bury_unbegun(&self, hand: &mut ActorPrefetched<A>) {
         while let Some(letter) = hand.take_local() {
             bury_one(&self.base, letter.told(), &mut || letter.clear());
         }
@@ -185,7 +192,7 @@ impl<A: Handlers> Cell<A> {
 }
 
 /// Buries the messages from other nodes that an actor never began.
-fn bury_far(me: &Base, unbegun: impl Iterator<Item = Unopened>, heads: route::HeadAt) {
+fn bury_far(me: &CellBase, unbegun: impl Iterator<Item = RemoteMessage>, heads: route::HeadAt) {
     for unopened in unbegun {
         let (label, mut left) = (unopened.told(heads), Some(unopened));
         bury_one(me, label, &mut || left = None);
@@ -193,21 +200,21 @@ fn bury_far(me: &Base, unbegun: impl Iterator<Item = Unopened>, heads: route::He
 }
 
 /// Buries a message that was not begun if it is a tell, and drops the message.
-fn bury_one(me: &Base, told: Option<&'static Label>, drop_it: &mut dyn FnMut()) {
+fn bury_one(me: &CellBase, told: Option<&'static Label>, drop_it: &mut dyn FnMut()) {
     if let Some(label) = told {
         me.bury(label, DeadLetterCause::Stopped);
     }
     shield::run(drop_it);
 }
 
-impl<A: Handlers> Seated for Cell<A> {
-    fn turn(&self) -> &Turn {
+impl<A: Handlers> HasTurn for ActorCell<A> {
+    fn turn(&self) -> &TurnLock {
         self.base.turn()
     }
 }
 
-impl<A: Handlers> Body for Cell<A> {
-    fn base(&self) -> &Base {
+impl<A: Handlers> ErasedCell for ActorCell<A> {
+    fn base(&self) -> &CellBase {
         &self.base
     }
 
@@ -216,7 +223,7 @@ impl<A: Handlers> Body for Cell<A> {
     }
 }
 
-impl<E> Letter<E> {
+impl<E> LocalMessage<E> {
     /// Drops the ask and the message: both, even if one of them panics.
     fn clear(&mut self) {
         drop((self.ask.take(), std::mem::replace(&mut self.envelope, None.into())));
@@ -230,7 +237,7 @@ impl<E> Letter<E> {
     }
 }
 
-impl<A: Handlers> WaitingActor for Cell<A> {
+impl<A: Handlers> WaitingActor for ActorCell<A> {
     fn has_token(&self, token: usize) -> bool {
         self.base.token() == token
     }
@@ -247,7 +254,7 @@ impl<A: Handlers> WaitingActor for Cell<A> {
         self.resident().shown().to_string()
     }
 
-    fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
+    fn waits(&self) -> &Mutex<Option<Box<HandlerWaits>>> {
         self.base.waits()
     }
 
@@ -256,28 +263,28 @@ impl<A: Handlers> WaitingActor for Cell<A> {
     }
 }
 
-impl<A: Handlers> Resident for Cell<A> {
+impl<A: Handlers> LocalActor for ActorCell<A> {
     fn address(&self) -> &Address {
         self.base.address()
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> ActorKind {
         kind_of::<A>()
     }
 
-    fn ends(&self) -> &Ends {
+    fn ends(&self) -> &ExitControl {
         &self.base.ends
     }
 
-    fn intake(&self) -> &dyn Intake {
+    fn intake(&self) -> &dyn ErasedMailbox {
         &self.mailbox
     }
 
-    fn home(&self) -> &dyn Home {
+    fn home(&self) -> &dyn HomeNode {
         &self.base.node
     }
 
-    fn tally(&self) -> Option<&Tally> {
+    fn tally(&self) -> Option<&ActorStats> {
         self.base.known_tally()
     }
 
@@ -291,17 +298,17 @@ impl<A: Handlers> Resident for Cell<A> {
 
     fn put(
         &self,
-        room: Room<'_>,
+        room: MailboxRoom<'_>,
         route: u16,
         letter: &mut dyn Any,
         ask: Option<(&mut dyn Any, Arc<dyn OpenAsk>)>,
-    ) -> Result<(Fate, Called), Cause> {
+    ) -> Result<(Fate, WakeOnDrop), Cause> {
         let route = A::ROUTES.get(usize::from(route)).ok_or(Cause::NotAccepted)?;
         let (reply, ask) = ask.unzip();
         let envelope = (route.take)(&mut Source::Near(letter, reply), &self.base.node)?;
         let ask = scoped(ask, Scope::here());
         let label = &route.head.label;
-        Ok(self.commit(room, Letter { label, ask, envelope: Some(envelope).into() }))
+        Ok(self.commit(room, LocalMessage { label, ask, envelope: Some(envelope).into() }))
     }
 
     #[inline]

@@ -19,10 +19,10 @@ use rkyv::Archived;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::cell::Cell;
-use super::cell::route::{Item, Label};
+use super::cell::ActorCell;
+use super::cell::route::{Label, LabeledEnvelope};
 use super::send::destination::Destination;
-use super::{Accepts, ActorRef, Handlers, Near, ReplyTo, SpawnOptions, Task};
+use super::{Accepts, ActorPort, ActorRef, ClosureMessage, Handlers, ReplyTo, SpawnOptions};
 use crate::archive;
 use crate::error::{Cause, SpawnError};
 use crate::limits;
@@ -33,10 +33,10 @@ use crate::resident::Halt;
 use crate::spans::{self, Scope};
 use crate::view::Input;
 use child::{Child, Parent};
-use family::{Family, Member};
-use lane::{Lane, Step};
-use task::{Held, More};
-use timers::{MakeItem, TimerKey, What};
+use family::{ChildHandle, Children};
+use lane::{EventSources, TaskContinuation};
+use task::{RegistrationStore, TypedStore};
+use timers::{MessageFactory, TimerKey, TimerKind};
 use watch::{Down, Watchable};
 
 pub use stash::StashFull;
@@ -47,9 +47,9 @@ pub use stash::StashFull;
 /// A registration ends with the incarnation of the actor that made it: when the actor is stopped,
 /// fails, or is restarted.
 #[repr(C)]
-pub struct Context<A: Hosted> {
+pub struct Context<A: HasHandlers> {
     actor: A::Ref,
-    more: Option<A::Kept>,
+    more: Option<A::Registrations>,
     /// The message whose handler runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
@@ -71,22 +71,22 @@ pub struct Context<A: Hosted> {
     message = "actor `{Self}` has no `#[handlers]` block",
     note = "write `#[handlers] impl {Self} {{ .. }}`"
 )]
-pub trait Hosted {
+pub trait HasHandlers {
     type Ref: Send + Sync;
-    type Kept: Send + Sync;
+    type Registrations: Send + Sync;
 }
 
 /// The registrations of an actor.
 #[doc(hidden)]
-pub struct Kept<A: Handlers>(
+pub struct Registrations<A: Handlers>(
     /// Never locked. The mutex makes a shared context `Send`, although its content is not `Sync`.
-    Box<Mutex<dyn Held<A>>>,
+    Box<Mutex<dyn TypedStore<A>>>,
 );
 
 #[diagnostic::do_not_recommend]
-impl<A: Handlers> Hosted for A {
+impl<A: Handlers> HasHandlers for A {
     type Ref = ActorRef<A>;
-    type Kept = Kept<A>;
+    type Registrations = Registrations<A>;
 }
 
 /// A handle to a stream that is [attached](Context::attach) to an actor. It may be kept anywhere,
@@ -103,7 +103,7 @@ impl Attached {
 }
 
 impl<A: Handlers> Context<A> {
-    pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
+    pub(super) fn new(cell: Arc<ActorCell<A>>) -> Self {
         Context {
             actor: ActorRef::local(cell),
             in_hand: None,
@@ -163,7 +163,7 @@ impl<A: Handlers> Context<A> {
         A: Accepts<M>,
     {
         let Some(item) = self.item(message) else { return };
-        self.set_timer(key.into(), after, What::Once(item));
+        self.set_timer(key.into(), after, TimerKind::Once(item));
     }
 
     /// Sends `message` to the actor itself once per period, at first after one period, which is at
@@ -182,7 +182,7 @@ impl<A: Handlers> Context<A> {
     {
         assert!(!period.is_zero(), "a timer needs a period");
         let make = self.maker(message);
-        self.set_timer(key.into(), period, What::Every(period, make));
+        self.set_timer(key.into(), period, TimerKind::Every(period, make));
     }
 
     /// Sends `message` to the actor itself whenever it has handled no message of its mailbox for
@@ -196,7 +196,7 @@ impl<A: Handlers> Context<A> {
     {
         assert!(!after.is_zero(), "an actor is always idle for no time");
         let make = self.maker(message);
-        self.set_timer(TimerKey::Idle, after, What::Idle(after, make));
+        self.set_timer(TimerKey::Idle, after, TimerKind::Idle(after, make));
     }
 
     /// Cancels a timer: it sends nothing any more. Returns false if there is no such timer.
@@ -231,12 +231,12 @@ impl<A: Handlers> Context<A> {
         // The future runs in the scope of the handler's message, as if the handler awaited it.
         self.spawn_for(spans::keep(async move {
             let output = future.await;
-            let task: Task<A> = Box::new(move |actor, cx| {
+            let task: ClosureMessage<A> = Box::new(move |actor, cx| {
                 drop(piped);
                 then(actor, output, cx);
                 Box::pin(std::future::ready(()))
             });
-            Some(Step { task, scope: Scope::here() })
+            Some(TaskContinuation { task, scope: Scope::here() })
         }))
     }
 
@@ -295,7 +295,7 @@ impl<A: Handlers> Context<A> {
         let stop_within = child.stop_within;
         let parent = Parent::Actor(self.shared_cell());
         let (actor, starts) = self.node().begin_child(child, parent)?;
-        self.more().family.add(Member { actor: actor.clone(), stop_within });
+        self.more().family.add(ChildHandle { actor: actor.clone(), stop_within });
         starts.await?;
         Ok(ActorRef::local(actor))
     }
@@ -316,18 +316,18 @@ impl<A: Handlers> Context<A> {
         let parent = Some(self.cell().id());
         let (actor, starts) = self.node().begin(options, actor, None, parent)?;
         let stop_within = limits::STOP_WITHIN;
-        self.more().family.add(Member { actor: actor.clone(), stop_within });
+        self.more().family.add(ChildHandle { actor: actor.clone(), stop_within });
         starts.await?;
         Ok(ActorRef::local(actor))
     }
 
     /// Adds a child, which ends with this actor, before the children that were added earlier.
-    pub(super) fn adopt(&mut self, child: Member) {
+    pub(super) fn adopt(&mut self, child: ChildHandle) {
         self.more().family.add_in_order(child);
     }
 
     /// Returns the child with this token, if it has not ended.
-    pub(super) fn child(&mut self, token: usize) -> Option<Member> {
+    pub(super) fn child(&mut self, token: usize) -> Option<ChildHandle> {
         self.held()?.find_child(token)
     }
 
@@ -342,7 +342,7 @@ impl<A: Handlers> Context<A> {
         self.more().finish = Some(Box::pin(finish));
     }
 
-    fn set_timer(&mut self, key: TimerKey, after: Duration, what: What<A>) {
+    fn set_timer(&mut self, key: TimerKey, after: Duration, what: TimerKind<A>) {
         let lane = self.lane();
         lane.timers.set(key, after, what);
         lane.count();
@@ -350,20 +350,20 @@ impl<A: Handlers> Context<A> {
 
     fn spawn_for(
         &mut self,
-        future: impl Future<Output = Option<Step<A>>> + Send + 'static,
+        future: impl Future<Output = Option<TaskContinuation<A>>> + Send + 'static,
     ) -> AbortHandle {
         let runtime = self.node().runtime().clone();
         self.lane().spawn(future, &runtime)
     }
 
-    fn item<M: Message>(&self, message: M) -> Option<Item<A>>
+    fn item<M: Message>(&self, message: M) -> Option<LabeledEnvelope<A>>
     where
         A: Accepts<M>,
     {
         item::<A, M>(message, self.node())
     }
 
-    fn maker<M: Message + Clone>(&self, message: M) -> MakeItem<A>
+    fn maker<M: Message + Clone>(&self, message: M) -> MessageFactory<A>
     where
         A: Accepts<M>,
     {
@@ -372,27 +372,27 @@ impl<A: Handlers> Context<A> {
         Box::new(move || item::<A, M>(message.clone(), &node))
     }
 
-    pub(super) fn cell(&self) -> &Cell<A> {
+    pub(super) fn cell(&self) -> &ActorCell<A> {
         self.near().cell()
     }
 
-    pub(super) fn shared_cell(&self) -> Arc<Cell<A>> {
+    pub(super) fn shared_cell(&self) -> Arc<ActorCell<A>> {
         self.near().shared()
     }
 
-    pub(super) fn near(&self) -> &Near<A> {
+    pub(super) fn near(&self) -> &ActorPort<A> {
         match self.actor.destination() {
             Destination::Local(near) => near,
             Destination::ByAddress(_) => unreachable!("an actor is on its own node"),
         }
     }
 
-    fn more(&mut self) -> &mut More<A> {
+    fn more(&mut self) -> &mut RegistrationStore<A> {
         let held = self.more.take().unwrap_or_else(|| {
-            Kept(Box::new(Mutex::new(More {
+            Registrations(Box::new(Mutex::new(RegistrationStore {
                 tally: self.cell().tally().clone(),
                 lane: None,
-                family: Family::default(),
+                family: Children::default(),
                 stash: BTreeMap::new(),
                 unstashed: BTreeMap::new(),
                 asides: 0,
@@ -406,25 +406,25 @@ impl<A: Handlers> Context<A> {
     }
 
     #[inline]
-    fn held(&mut self) -> Option<&mut dyn Held<A>> {
+    fn held(&mut self) -> Option<&mut dyn TypedStore<A>> {
         Some(self.more.as_mut()?.0.get_mut())
     }
 
-    fn lane(&mut self) -> &mut Lane<A> {
+    fn lane(&mut self) -> &mut EventSources<A> {
         let node = self.node().clone();
-        let More { lane, tally, .. } = self.more();
-        lane.get_or_insert_with(|| Lane::new(node, tally.clone()))
+        let RegistrationStore { lane, tally, .. } = self.more();
+        lane.get_or_insert_with(|| EventSources::new(node, tally.clone()))
     }
 
     /// Returns the lane, if anything was ever registered.
-    fn registered(&mut self) -> Option<&mut Lane<A>> {
+    fn registered(&mut self) -> Option<&mut EventSources<A>> {
         self.held()?.more().lane.as_mut()
     }
 }
 
 /// Makes an item of a message. Returns `None`, and logs an error, if the message cannot be archived
 /// for a handler that takes it as a `View`.
-fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<Item<A>> {
+fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<LabeledEnvelope<A>> {
     match <A as Accepts<M>>::Input::take_local(&mut Some(message), node) {
         Ok(input) => {
             let envelope = A::envelope(input, ReplyTo::nobody());

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::pool::Pool;
-use super::send::destination::{Destination, View};
+use super::send::destination::{Destination, DestinationView};
 use super::send::port::{AskPort, LocalHandle};
 use super::{Accepts, ActorRef, Ask, Includes, Recipient, Ref, Reply, ReplyTo};
 use crate::address::Address;
@@ -29,19 +29,19 @@ pub trait Answers<M, R>: sealed::Answers<M, R> {}
 impl<M, R, T: sealed::Answers<M, R>> Answers<M, R> for T {}
 
 mod sealed {
-    use super::{AskError, Begun, Duration};
+    use super::{AskError, Duration, ForwardedAsk};
 
     pub trait Answers<M, R> {
         /// Prepares an ask with this timeout.
         ///
         /// # Errors
         /// If the reference leads to no actor: then there is no runtime for the ask.
-        fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError>;
+        fn begin(&self, message: M, timeout: Duration) -> Result<ForwardedAsk<R>, AskError>;
     }
 }
 
 /// An ask to be sent, and the runtime of the node that sends it.
-pub struct Begun<R> {
+pub struct ForwardedAsk<R> {
     runtime: Handle,
     asked: BoxFuture<'static, Result<R, AskError>>,
 }
@@ -50,13 +50,13 @@ impl<B, M: Message, R: Reply> sealed::Answers<M, R> for ActorRef<B>
 where
     B: Accepts<M, Reply = R>,
 {
-    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+    fn begin(&self, message: M, timeout: Duration) -> Result<ForwardedAsk<R>, AskError> {
         begin(self.destination(), self.address(), message, timeout)
     }
 }
 
 impl<M: Message, R: Reply> sealed::Answers<M, R> for Recipient<M, R> {
-    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+    fn begin(&self, message: M, timeout: Duration) -> Result<ForwardedAsk<R>, AskError> {
         begin(self.destination(), self.address(), message, timeout)
     }
 }
@@ -65,7 +65,7 @@ impl<P, M: Message, R: Reply> sealed::Answers<M, R> for Ref<P>
 where
     P: Includes<M, Reply = R>,
 {
-    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+    fn begin(&self, message: M, timeout: Duration) -> Result<ForwardedAsk<R>, AskError> {
         begin(self.destination(), self.address(), message, timeout)
     }
 }
@@ -74,9 +74,9 @@ impl<A, M: Message, R: Reply> sealed::Answers<M, R> for Pool<A>
 where
     A: Accepts<M, Reply = R>,
 {
-    fn begin(&self, message: M, timeout: Duration) -> Result<Begun<R>, AskError> {
+    fn begin(&self, message: M, timeout: Duration) -> Result<ForwardedAsk<R>, AskError> {
         let asked = Box::pin(self.ask(message).timeout(timeout).into_ask());
-        Ok(Begun { runtime: self.runtime().clone(), asked })
+        Ok(ForwardedAsk { runtime: self.runtime().clone(), asked })
     }
 }
 
@@ -85,7 +85,7 @@ fn begin<P, M: Message>(
     address: &Address,
     message: M,
     timeout: Duration,
-) -> Result<Begun<P::Reply>, AskError>
+) -> Result<ForwardedAsk<P::Reply>, AskError>
 where
     P: AskPort<M> + Clone + Send + Sync + 'static,
     P::Reply: Reply,
@@ -93,7 +93,7 @@ where
     let runtime = runtime(to)
         .map_err(|cause| AskError::new(AskCause::NotSent(cause), address.clone(), M::NAME))?;
     let asked = Box::pin(Ask::new(to, message, Some(timeout)).into_ask());
-    Ok(Begun { runtime, asked })
+    Ok(ForwardedAsk { runtime, asked })
 }
 
 /// Returns the runtime of the node that sends to an actor.
@@ -103,7 +103,7 @@ where
 pub(super) fn runtime<P: LocalHandle>(to: &Destination<P>) -> Result<Handle, Cause> {
     match (to.deadlines(), to.view()) {
         (Some(deadlines), _) => Ok(deadlines.runtime().clone()),
-        (None, View::Dead(cause)) => Err(cause.clone()),
+        (None, DestinationView::Dead(cause)) => Err(cause.clone()),
         (None, _) => Err(Cause::Stopped),
     }
 }
@@ -126,7 +126,7 @@ impl<R: Reply> ReplyTo<R> {
     pub fn forward<M: Message>(self, to: &impl Answers<M, R>, message: M) {
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let left = self.deadline().map_or(limits::ASK_TIMEOUT, left);
-        let Begun { runtime, asked } = match to.begin(message, left) {
+        let ForwardedAsk { runtime, asked } = match to.begin(message, left) {
             Ok(begun) => begun,
             Err(error) => return self.unanswered(error),
         };

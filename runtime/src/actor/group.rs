@@ -30,8 +30,8 @@ use crate::limits;
 use crate::message::{Message, Wire};
 use crate::{actor, handlers, message};
 use copies::Copies;
-use member::{Member, Patience};
-use tally::{Slip, Tally};
+use member::{Member, OverflowPolicy};
+use tally::{BroadcastTally, DeliveryAck};
 
 pub use membership::{Membership, MembershipEnded};
 pub use tally::{Miss, Missed, Told};
@@ -105,16 +105,16 @@ pub struct Group<M: Message + Wire + Clone> {
     numbers: HashMap<Address, u64>,
     joined: u64,
     members_max: usize,
-    awaited: Awaited,
+    awaited: SizeWaiters,
 }
 
 /// Askers that wait for a number of members.
 ///
 /// Askers that have given up are dropped when the number of all has doubled since that was done
 /// last, so the cost of an asker does not grow with the number of others. At most twice as many are
-/// kept as ever waited at once, or [`Awaited::KEPT_MIN`].
+/// kept as ever waited at once, or [`SizeWaiters::KEPT_MIN`].
 #[derive(Default)]
-struct Awaited {
+struct SizeWaiters {
     /// The askers by the number of members that they wait for.
     by_size: BTreeMap<u64, Vec<ReplyTo<()>>>,
     count: usize,
@@ -122,7 +122,7 @@ struct Awaited {
     left: usize,
 }
 
-impl Awaited {
+impl SizeWaiters {
     /// Up to this number, askers are kept even if they have given up.
     const KEPT_MIN: usize = 64;
 
@@ -175,7 +175,7 @@ impl<M: Message + Wire + Clone> Group<M> {
             numbers: HashMap::new(),
             joined: 0,
             members_max: limits::GROUP_MEMBERS_MAX,
-            awaited: Awaited::default(),
+            awaited: SizeWaiters::default(),
         }
     }
 
@@ -204,16 +204,16 @@ impl<M: Message + Wire + Clone> Group<M> {
     async fn tell_each(
         &mut self,
         message: M,
-        patience: Patience,
+        patience: OverflowPolicy,
         reply: ReplyTo<Told<M>>,
         cx: &mut Context<Self>,
     ) {
         // This waits for no member (GR-2).
-        let tally = Tally::new(reply);
+        let tally = BroadcastTally::new(reply);
         // Made before the first member is told: if this future is dropped midway, the other members
         // have missed the message (GR-4).
         let slips = self.members.values().map(|member| tally.slip(member.recipient()));
-        let slips: Vec<Slip<M>> = slips.collect();
+        let slips: Vec<DeliveryAck<M>> = slips.collect();
         drop(tally);
         let mut copies = Copies::new(message);
         for (member, slip) in self.members.values_mut().zip(slips) {
@@ -252,7 +252,7 @@ impl<M: Message + Wire + Clone> Group<M> {
     /// known.
     #[handler]
     pub async fn broadcast(&mut self, msg: M, reply: ReplyTo<Told<M>>, cx: &mut Context<Self>) {
-        self.tell_each(msg, Patience::Waits, reply, cx).await;
+        self.tell_each(msg, OverflowPolicy::Waits, reply, cx).await;
     }
 
     /// Tells the members that have room now, and answers at once. A member for which earlier
@@ -264,7 +264,7 @@ impl<M: Message + Wire + Clone> Group<M> {
         reply: ReplyTo<Told<M>>,
         cx: &mut Context<Self>,
     ) {
-        self.tell_each(message, Patience::None, reply, cx).await;
+        self.tell_each(message, OverflowPolicy::None, reply, cx).await;
     }
 
     /// Makes an actor a member: it is told the messages that the group handles from then on. An
@@ -421,7 +421,7 @@ mod tests {
     #[actor]
     #[derive(Default)]
     struct Keeper {
-        awaited: Awaited,
+        awaited: SizeWaiters,
     }
 
     #[handlers]

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
 
 use super::cell::route::Label;
-use super::cell::{Body, Cell};
+use super::cell::{ActorCell, ErasedCell};
 use super::context::watch::down_of;
-use super::send::destination::View;
+use super::send::destination::DestinationView;
 use super::{Actor, ActorRef, Context, Down, Handler, Recipient, SpawnOptions, Watchable};
 use crate::busy::at_rest;
 use crate::dead_letter::DeadLetterCause;
@@ -30,26 +30,26 @@ use crate::{actor, handlers};
 /// The recipient may be sent in messages, even to other nodes if `M` can cross nodes.
 pub struct Inbox<M: Message> {
     messages: mpsc::Receiver<M>,
-    actor: ActorRef<Clerk<M>>,
+    actor: ActorRef<InboxActor<M>>,
     /// The end of the actor with which this inbox ends.
     end: Option<BoxFuture<'static, Down>>,
     ended: Option<Down>,
 }
 
 /// The actor behind an inbox. It hands over its messages one after the other.
-pub(super) struct Clerk<M: Message> {
+pub(super) struct InboxActor<M: Message> {
     messages: mpsc::Sender<M>,
 }
 
 #[actor(name = "ringpost::Inbox")]
 #[diagnostic::do_not_recommend]
-impl<M: Message> Actor for Clerk<M> {}
+impl<M: Message> Actor for InboxActor<M> {}
 
 #[handlers(M)]
-impl<M: Message> Clerk<M> {}
+impl<M: Message> InboxActor<M> {}
 
 #[diagnostic::do_not_recommend]
-impl<M: Message> Handler<M> for Clerk<M> {
+impl<M: Message> Handler<M> for InboxActor<M> {
     type Reply = ();
 
     async fn handle(&mut self, msg: M, cx: &mut Context<Self>) {
@@ -73,7 +73,7 @@ impl Node {
     pub async fn inbox<M: Message>(&self, capacity: usize) -> Result<Inbox<M>, SpawnError> {
         let (sender, messages) = mpsc::channel(1);
         let options = SpawnOptions::anonymous().mailbox_capacity(capacity);
-        let actor = self.spawn_with(options, Clerk { messages: sender }).await?;
+        let actor = self.spawn_with(options, InboxActor { messages: sender }).await?;
         Ok(Inbox { messages, actor, end: None, ended: None })
     }
 }
@@ -114,7 +114,7 @@ impl<M: Message> Inbox<M> {
             self.end = None;
             self.ended = Some(down);
             // The actor's messages have arrived: the clerk hands them over, and ends.
-            if let View::Local(near) = self.actor.destination().view() {
+            if let DestinationView::Local(near) = self.actor.destination().view() {
                 near.cell().resident().halt(Halt::Drain);
             }
         }
@@ -136,7 +136,7 @@ impl<M: Message> Drop for Inbox<M> {
         self.actor.request_stop().ok();
         self.messages.close();
         while let Ok(unread) = self.messages.try_recv() {
-            if let View::Local(near) = self.actor.destination().view() {
+            if let DestinationView::Local(near) = self.actor.destination().view() {
                 bury(near.cell(), unread);
             }
         }
@@ -144,8 +144,8 @@ impl<M: Message> Drop for Inbox<M> {
 }
 
 /// Buries a message that the owner did not receive.
-fn bury<M: Message>(clerk: &Cell<Clerk<M>>, message: M) {
-    let label = const { &Label::of::<Clerk<M>, M>() };
+fn bury<M: Message>(clerk: &ActorCell<InboxActor<M>>, message: M) {
+    let label = const { &Label::of::<InboxActor<M>, M>() };
     clerk.base().bury(label, DeadLetterCause::Stopped);
     shield::discard(message);
 }

@@ -25,46 +25,46 @@ use ringpost_transport::{log, shield};
 use tokio::task::{coop, yield_now};
 
 use super::cell::route::Label;
-use super::cell::{ActorHand, Base, Begun, Body, Cell, Letter};
-use super::context::child::Plan;
-use super::context::task::Undone;
+use super::cell::{ActorCell, ActorPrefetched, BegunMessage, CellBase, ErasedCell, LocalMessage};
+use super::context::child::RestartPlan;
+use super::context::task::UnfinishedWork;
 use super::send::reply::unanswered;
 use super::{Context, Handlers};
-use crate::busy::{Duty, InHand, note, on_duty, take_wait};
+use crate::busy::{AskContext, HandlerInfo, note, on_duty, take_wait};
 use crate::deadlines::Alarm;
 use crate::error::{BoxError, SpawnError};
 use crate::exit::ActorExit;
 use crate::limits;
-use crate::mailbox::{Batch, Hand, Outlined};
+use crate::mailbox::{FillOutcome, OutlinedDrop, Prefetched};
 use crate::node::Node;
-use crate::resident::Resident;
-use crate::rest::Started;
+use crate::resident::LocalActor;
+use crate::rest::StartSender;
 use crate::spans::Scope;
 use crate::waits::AskChain;
-use guarded::Guarded;
-use living::{Lent, Living};
-use running::Running;
+use guarded::GuardedIncarnation;
+use living::{ErasedLife, LifeRef};
+use running::CurrentHandler;
 
 /// An actor and all that its task has of it. Made before the task, which may never run. The fields
 /// that each message needs lie together, and beside the future that handles it.
 #[repr(C)]
 pub(super) struct Life<A: Handlers> {
     actor: Option<A>,
-    how: Ending,
+    how: ExitReason,
     /// Told of the start that is under way.
-    started: Option<Started>,
+    started: Option<StartSender>,
     /// The restart plan; `None` if the actor is never restarted.
-    plan: Option<Box<Plan<A>>>,
+    plan: Option<Box<RestartPlan<A>>>,
     cx: Context<A>,
-    hand: ActorHand<A>,
-    cell: Arc<Cell<A>>,
+    hand: ActorPrefetched<A>,
+    cell: Arc<ActorCell<A>>,
     /// Borrows `actor` and `cx`, which stay in their places while a handler runs.
-    running: Running,
+    running: CurrentHandler,
     _pinned: PhantomPinned,
 }
 
 /// How an incarnation ended.
-enum Ending {
+enum ExitReason {
     Stopped,
     /// Its start failed; with the error's text.
     Unstarted(Box<(BoxError, Arc<str>)>),
@@ -78,25 +78,25 @@ impl<A: Handlers> Life<A> {
     /// (Inlined, it is made where it is sent from.)
     #[inline(always)]
     pub(super) fn new(
-        cell: Arc<Cell<A>>,
+        cell: Arc<ActorCell<A>>,
         actor: Option<A>,
-        plan: Option<Box<Plan<A>>>,
-        started: Started,
-    ) -> Outlined<Self> {
-        Outlined::new(Life {
+        plan: Option<Box<RestartPlan<A>>>,
+        started: StartSender,
+    ) -> OutlinedDrop<Self> {
+        OutlinedDrop::new(Life {
             actor,
             cx: Context::new(cell.clone()),
             cell,
-            hand: Hand::new(),
+            hand: Prefetched::new(),
             plan,
             started: Some(started),
-            how: Ending::Killed,
-            running: Running::default(),
+            how: ExitReason::Killed,
+            running: CurrentHandler::default(),
             _pinned: PhantomPinned,
         })
     }
 
-    pub(super) fn cell(&self) -> Arc<Cell<A>> {
+    pub(super) fn cell(&self) -> Arc<ActorCell<A>> {
         self.cell.clone()
     }
 
@@ -107,28 +107,28 @@ impl<A: Handlers> Life<A> {
 
     /// Runs the actor to its end. Dropped before its first poll, it drops the actor and ends it.
     #[expect(clippy::manual_async_fn, reason = "the arguments of an `async fn` are stored twice")]
-    pub(super) fn run(mut life: Outlined<Self>) -> impl Future<Output = ()> + Send {
+    pub(super) fn run(mut life: OutlinedDrop<Self>) -> impl Future<Output = ()> + Send {
         async move {
             let me = &mut *life;
             loop {
                 // The spawner is told this should the task end with its runtime.
-                me.how = Ending::Killed;
+                me.how = ExitReason::Killed;
                 me.how = {
                     let cell = me.cell.clone();
-                    Guarded::new(cell, Outlined::new(me.incarnate())).await
+                    GuardedIncarnation::new(cell, OutlinedDrop::new(me.incarnate())).await
                 };
                 // The handler borrows the state.
                 shield::run(|| me.running.clear());
-                if !matches!(me.how, Ending::Stopped) && me.cx.has_in_hand() {
+                if !matches!(me.how, ExitReason::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
                 // LF-3: nothing of it is left when the next one is made.
                 let kept = unanswered(|| shield::discard(me.actor.take()));
                 if me.cell.ends().is_final() && !me.cx.has_more() {
-                    let undone = Undone { asks: kept, ..Undone::default() };
-                    return note_undone(&mut Lent(me), undone, false);
+                    let undone = UnfinishedWork { asks: kept, ..UnfinishedWork::default() };
+                    return note_undone(&mut LifeRef(me), undone, false);
                 }
-                if !rest::goes_on(&mut Lent(me), kept).await {
+                if !rest::goes_on(&mut LifeRef(me), kept).await {
                     return;
                 }
             }
@@ -139,7 +139,7 @@ impl<A: Handlers> Life<A> {
     #[expect(clippy::manual_async_fn, reason = "the arguments of an `async fn` are stored twice")]
     fn incarnate(&mut self) -> impl Future<Output = Result<(), BoxError>> + Send {
         async move {
-            let start = const { &Duty::runs(A::NAME, "on_start") };
+            let start = const { &HandlerInfo::runs(A::NAME, "on_start") };
             // The message that the last incarnation had in hand is not this one's.
             self.cx.done();
             if self.cx.is_born {
@@ -149,25 +149,25 @@ impl<A: Handlers> Life<A> {
                 let mut starts = pin!(actor.on_start(&mut self.cx));
                 // (Without its type: the rest is compiled once.)
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
-                on_duty(start, InHand::default(), None, starts).await?;
+                on_duty(start, AskContext::default(), None, starts).await?;
             }
             note_started(self.cell.base(), self.started.take());
             self.cx.is_born = true;
-            Live { life: self, alarm: None }.await;
+            MessageLoop { life: self, alarm: None }.await;
             self.cx.done();
             // EN-2: an order that came while the last handler ran takes effect now.
             if self.cell.ends().is_forced() {
-                // `Guarded` sees it when this waits.
+                // `GuardedIncarnation` sees it when this waits.
                 return pending().await;
             }
             if self.cx.has_more() {
-                rest::end_children(&mut Lent(self)).await;
+                rest::end_children(&mut LifeRef(self)).await;
             }
-            let stop = const { &Duty::runs(A::NAME, "on_stop") };
+            let stop = const { &HandlerInfo::runs(A::NAME, "on_stop") };
             if let Some(actor) = &mut self.actor {
                 let mut stops = pin!(actor.on_stop(&mut self.cx));
                 let stops: Pin<&mut (dyn Future<Output = ()> + Send)> = stops.as_mut();
-                on_duty(stop, InHand::default(), None, stops).await;
+                on_duty(stop, AskContext::default(), None, stops).await;
             }
             Ok(())
         }
@@ -187,11 +187,11 @@ impl<A: Handlers> Life<A> {
         &mut self,
         alarm: &mut Option<Box<Alarm<Node>>>,
         task: &mut TaskContext<'_>,
-    ) -> Poll<Option<Begun<A>>> {
+    ) -> Poll<Option<BegunMessage<A>>> {
         let Life { actor: Some(actor), how, cell, cx, hand, .. } = self else {
             return Poll::Ready(None);
         };
-        if let Ending::Panicked(message) = how {
+        if let ExitReason::Panicked(message) = how {
             // A handler of an ask in place did.
             resume_unwind(Box::new(message.to_string()));
         }
@@ -221,8 +221,8 @@ impl<A: Handlers> Life<A> {
                 Some(unopened) => unopened,
                 None => {
                     match cell.mailbox().poll_fill(hand, alarm, cell.node(), task) {
-                        Poll::Ready(Batch::Filled) => continue,
-                        Poll::Ready(Batch::End) => return Poll::Ready(None),
+                        Poll::Ready(FillOutcome::Filled) => continue,
+                        Poll::Ready(FillOutcome::End) => return Poll::Ready(None),
                         // The mailbox had its turn, and nothing in it (RL-2).
                         Poll::Pending if cx.rest_lane() => continue,
                         Poll::Pending => {
@@ -252,17 +252,17 @@ impl<A: Handlers> Life<A> {
 }
 
 /// The part of an incarnation that handles messages, between `on_start` and `on_stop`.
-struct Live<'a, A: Handlers> {
+struct MessageLoop<'a, A: Handlers> {
     life: &'a mut Life<A>,
     /// There while an ask of another node is held back.
     alarm: Option<Box<Alarm<Node>>>,
 }
 
-impl<A: Handlers> Future for Live<'_, A> {
+impl<A: Handlers> Future for MessageLoop<'_, A> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let Live { life, alarm } = &mut *self;
+        let MessageLoop { life, alarm } = &mut *self;
         loop {
             // LF-1: the next message is taken when this one is done.
             if ready!(life.running.poll(cx)) {
@@ -281,22 +281,22 @@ impl<A: Handlers> Future for Live<'_, A> {
 fn begin_item<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
-    begun: Begun<A>,
-) -> Option<Begun<A>> {
-    let Begun { label, mut envelope, in_hand, bytes, scope } = begun;
+    begun: BegunMessage<A>,
+) -> Option<BegunMessage<A>> {
+    let BegunMessage { label, mut envelope, in_hand, bytes, scope } = begun;
     cx.begin(label, &in_hand, bytes);
     receive_at_once(actor, cx, (label, &in_hand, scope.as_deref()), &mut envelope);
-    envelope.is_some().then(|| Begun { label, envelope, in_hand, bytes, scope })
+    envelope.is_some().then(|| BegunMessage { label, envelope, in_hand, bytes, scope })
 }
 
 /// Handles a message of this node where it lies. Returns it if its handler may wait: it has begun.
 #[inline]
 fn handle_letter<A: Handlers>(
-    cell: &Cell<A>,
+    cell: &ActorCell<A>,
     actor: &mut A,
     cx: &mut Context<A>,
-    letter: &mut Letter<A::Envelope>,
-) -> Option<Begun<A>> {
+    letter: &mut LocalMessage<A::Envelope>,
+) -> Option<BegunMessage<A>> {
     cx.rest_lane();
     let (in_hand, scope) = cell.begin(letter)?;
     cx.note_mail();
@@ -305,7 +305,7 @@ fn handle_letter<A: Handlers>(
     receive_at_once(actor, cx, (label, &in_hand, scope.as_deref()), &mut letter.envelope);
     let envelope = letter.envelope.take();
     let is_left = envelope.is_some();
-    is_left.then(|| Begun { label, envelope: envelope.into(), in_hand, bytes: 0, scope })
+    is_left.then(|| BegunMessage { label, envelope: envelope.into(), in_hand, bytes: 0, scope })
 }
 
 /// Handles a message whose handler has nothing to wait for, and leaves any other one.
@@ -313,7 +313,7 @@ fn handle_letter<A: Handlers>(
 fn receive_at_once<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
-    (label, in_hand, scope): (&'static Label, &InHand, Option<&Scope>),
+    (label, in_hand, scope): (&'static Label, &AskContext, Option<&Scope>),
     envelope: &mut Option<A::Envelope>,
 ) {
     if label.waits {
@@ -331,7 +331,7 @@ fn receive_at_once<A: Handlers>(
 }
 
 /// Notes that an incarnation has started, and tells `started`.
-fn note_started(me: &Base, started: Option<Started>) {
+fn note_started(me: &CellBase, started: Option<StartSender>) {
     me.end_waits();
     me.ends().started();
     if let Some(started) = started {
@@ -340,34 +340,34 @@ fn note_started(me: &Base, started: Option<Started>) {
     }
 }
 
-impl Ending {
+impl ExitReason {
     fn of(output: Result<(), BoxError>) -> Self {
         match output {
-            Ok(()) => Ending::Stopped,
+            Ok(()) => ExitReason::Stopped,
             Err(error) => {
                 let text = error.to_string().into();
-                Ending::Unstarted(Box::new((error, text)))
+                ExitReason::Unstarted(Box::new((error, text)))
             }
         }
     }
 
     fn exit(&self) -> ActorExit {
         match self {
-            Ending::Stopped => ActorExit::Stopped,
-            Ending::Unstarted(why) => ActorExit::Failed(why.1.clone()),
-            Ending::Panicked(message) => ActorExit::Panicked((**message).clone()),
-            Ending::Killed => ActorExit::Killed,
-            Ending::Failed(reason) => ActorExit::Failed((**reason).clone()),
+            ExitReason::Stopped => ActorExit::Stopped,
+            ExitReason::Unstarted(why) => ActorExit::Failed(why.1.clone()),
+            ExitReason::Panicked(message) => ActorExit::Panicked((**message).clone()),
+            ExitReason::Killed => ActorExit::Killed,
+            ExitReason::Failed(reason) => ActorExit::Failed((**reason).clone()),
         }
     }
 
     /// Returns the error for the spawner of an actor that did not start.
     fn unstarted(self) -> SpawnError {
         match self {
-            Ending::Unstarted(why) => SpawnError::Start(why.0),
-            Ending::Panicked(message) => SpawnError::Panicked(*message),
-            Ending::Failed(reason) => SpawnError::Start(reason.to_string().into()),
-            Ending::Killed | Ending::Stopped => SpawnError::Killed,
+            ExitReason::Unstarted(why) => SpawnError::Start(why.0),
+            ExitReason::Panicked(message) => SpawnError::Panicked(*message),
+            ExitReason::Failed(reason) => SpawnError::Start(reason.to_string().into()),
+            ExitReason::Killed | ExitReason::Stopped => SpawnError::Killed,
         }
     }
 }
@@ -378,26 +378,26 @@ impl<A: Handlers> Drop for Life<A> {
         shield::run(|| self.running.clear());
         shield::discard(self.actor.take());
         self.cx.abandon();
-        end(&mut Lent(self));
+        end(&mut LifeRef(self));
     }
 }
 
 /// Logs the work that an incarnation leaves undone if it ends in order. Timers and pipes count only
 /// after a drain: an actor that was stopped may not need them any more.
-fn note_undone(life: &mut dyn Living, undone: Undone, was_drained: bool) {
-    let is_news = undone.asks > 0 || was_drained && undone != Undone::default();
-    if is_news && matches!(life.how(), Ending::Stopped) {
-        let (me, Undone { asks, pipes, timers }) = (life.me(), undone);
+fn note_undone(life: &mut dyn ErasedLife, undone: UnfinishedWork, was_drained: bool) {
+    let is_news = undone.asks > 0 || was_drained && undone != UnfinishedWork::default();
+    if is_news && matches!(life.how(), ExitReason::Stopped) {
+        let (me, UnfinishedWork { asks, pipes, timers }) = (life.me(), undone);
         let actor = me.address();
         log::warn!(%actor, asks, pipes, timers, "an actor ended with work undone");
     }
 }
 
 /// Ends an actor whose state is gone, and tells all that wait for that.
-fn end(life: &mut dyn Living) {
-    let how = std::mem::replace(life.how(), Ending::Killed);
+fn end(life: &mut dyn ErasedLife) {
+    let how = std::mem::replace(life.how(), ExitReason::Killed);
     let (me, exit) = (life.me(), how.exit());
-    let resident: &dyn Resident = &*me;
+    let resident: &dyn LocalActor = &*me;
     let (is_born, in_hand) = (life.is_born(), life.take_in_hand().map(Label::name));
     life.end(exit.clone());
     if let Some(started) = life.started().take() {

@@ -27,12 +27,12 @@ use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::task::coop;
 
-use super::reference::Sent;
+use super::reference::AcceptedMessage;
 use super::{Accepts, ActorPermit, ActorRef, Handlers};
 use crate::error::{Cause, SpawnError, TellError};
 use crate::limits;
 use crate::message::{Message, Wire};
-use ring::{Ring, Shared};
+use ring::{PoolState, Ring};
 
 pub use ask::PoolAsk;
 pub use builder::PoolBuilder;
@@ -86,12 +86,12 @@ use supervisor::{SupervisorSlot, is_end};
 /// A pool chooses among workers of its own node, and is used by programs of this node. Programs of
 /// other nodes send to a [`Router`].
 pub struct Pool<A: Handlers> {
-    shared: Arc<Shared<A>>,
+    shared: Arc<PoolState<A>>,
     known: SupervisorSlot,
 }
 
 /// The workers that refused an ask because they wait for the asker, each with the reason.
-type Refused<A> = [(ActorRef<A>, Cause)];
+type RefusedWorkers<A> = [(ActorRef<A>, Cause)];
 
 impl<A: Handlers> Pool<A> {
     /// Returns a builder of a pool, whose workers' state `make` makes, at the start and at each
@@ -241,7 +241,7 @@ impl<A: Handlers> Pool<A> {
     /// is [`MailboxFull`](Cause::MailboxFull), which only a worker of the pool gets, because it
     /// does not wait for room in its own mailbox. Messages that a worker has accepted when it ends
     /// without a restart, with its pool or because it failed too often, are dead letters.
-    pub fn tell<M>(&self, message: M) -> PoolTell<'_, A, Sent<A, M>>
+    pub fn tell<M>(&self, message: M) -> PoolTell<'_, A, AcceptedMessage<A, M>>
     where
         A: Accepts<M>,
     {
@@ -270,7 +270,7 @@ impl<A: Handlers> Pool<A> {
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
-    pub fn ask<M>(&self, message: M) -> PoolAsk<'_, A, Sent<A, M>>
+    pub fn ask<M>(&self, message: M) -> PoolAsk<'_, A, AcceptedMessage<A, M>>
     where
         A: Accepts<M>,
     {
@@ -282,7 +282,7 @@ impl<A: Handlers> Pool<A> {
     async fn room<M: Message>(
         &self,
         key: Option<u64>,
-        refused: &Refused<A>,
+        refused: &RefusedWorkers<A>,
     ) -> Result<(ActorRef<A>, ActorPermit<A, M>), Cause>
     where
         A: Accepts<M>,
@@ -305,7 +305,7 @@ impl<A: Handlers> Pool<A> {
         &self,
         ring: &Ring<A>,
         key: Option<u64>,
-        refused: &Refused<A>,
+        refused: &RefusedWorkers<A>,
     ) -> Result<(ActorRef<A>, ActorPermit<A, M>), Cause>
     where
         A: Accepts<M>,

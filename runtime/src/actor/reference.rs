@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell::Cell;
+use super::cell::ActorCell;
 use super::send::destination::Destination;
 use super::send::permit::Permit;
 use super::send::tell::{Tell, try_tell};
@@ -23,28 +23,29 @@ use super::send::time_limit::AskTimeout;
 use super::{Accepts, Ask, Handlers, Recipient};
 use crate::address::Address;
 use crate::error::{Cause, TellError};
-use crate::mailbox::Outlined;
+use crate::mailbox::OutlinedDrop;
 use crate::message::Message;
 use crate::node::Node;
-use crate::resident::Resident;
+use crate::resident::LocalActor;
 use crate::view::Input;
 
 pub use archived::ArchivedActorRef;
-pub use near::Near;
-pub(super) use near::WeakNear;
+pub use near::ActorPort;
+pub(super) use near::WeakActorPort;
 
 /// The [`Permit`] that an [`ActorRef<A>`](ActorRef) makes for an `M`.
-pub type ActorPermit<A, M> = Permit<Near<A>, M>;
+pub type ActorPermit<A, M> = Permit<ActorPort<A>, M>;
 
 /// The [`Tell`] that an [`ActorRef<A>`](ActorRef) makes of an `M`.
-pub type ActorTell<'a, A, M> = Tell<'a, Near<A>, Sent<A, M>>;
+pub type ActorTell<'a, A, M> = Tell<'a, ActorPort<A>, AcceptedMessage<A, M>>;
 
 /// The [`Ask`] that an [`ActorRef<A>`](ActorRef) makes of an `M`.
-pub type ActorAsk<'a, A, M> = Ask<'a, Near<A>, Sent<A, M>, <A as Accepts<M>>::Reply>;
+pub type ActorAsk<'a, A, M> =
+    Ask<'a, ActorPort<A>, AcceptedMessage<A, M>, <A as Accepts<M>>::Reply>;
 
 /// The same `M`. If the actor does not accept it, this is not a type: so the compiler reports that
 /// once, and not again for the future of the send.
-pub(super) type Sent<A, M> = <<A as Accepts<M>>::Input as Input>::Message;
+pub(super) type AcceptedMessage<A, M> = <<A as Accepts<M>>::Input as Input>::Message;
 
 /// A reference to an actor, on any node. Three words in size and cheap to clone; equal to another
 /// reference if both lead to the same actor in the same way (see [`Address`]); may be a field of a
@@ -57,22 +58,22 @@ pub struct ActorRef<A: Handlers> {
 }
 
 /// The inner part of an `ActorRef`, without the client's methods.
-pub struct Raw<A: Handlers> {
-    to: Outlined<Destination<Near<A>>>,
+pub struct RawActorRef<A: Handlers> {
+    to: OutlinedDrop<Destination<ActorPort<A>>>,
     ask_timeout: AskTimeout,
 }
 
 impl<A: Handlers> ActorRef<A> {
-    pub(super) fn new(to: Destination<Near<A>>) -> Self {
+    pub(super) fn new(to: Destination<ActorPort<A>>) -> Self {
         ActorRef::with(to, AskTimeout::default())
     }
 
-    pub(super) fn with(to: Destination<Near<A>>, ask_timeout: AskTimeout) -> Self {
-        ActorRef { client: A::client(Raw { to: Outlined::new(to), ask_timeout }) }
+    pub(super) fn with(to: Destination<ActorPort<A>>, ask_timeout: AskTimeout) -> Self {
+        ActorRef { client: A::client(RawActorRef { to: OutlinedDrop::new(to), ask_timeout }) }
     }
 
-    pub(super) fn local(cell: Arc<Cell<A>>) -> Self {
-        ActorRef::new(Destination::Local(Near::new(cell)))
+    pub(super) fn local(cell: Arc<ActorCell<A>>) -> Self {
+        ActorRef::new(Destination::Local(ActorPort::new(cell)))
     }
 
     /// Creates a reference as `node` sees it; see [`Destination::bind`].
@@ -188,16 +189,16 @@ impl<A: Handlers> ActorRef<A> {
         self.raw().ask_timeout
     }
 
-    pub(super) fn destination(&self) -> &Destination<Near<A>> {
+    pub(super) fn destination(&self) -> &Destination<ActorPort<A>> {
         &self.raw().to
     }
 
-    fn raw(&self) -> &Raw<A> {
+    fn raw(&self) -> &RawActorRef<A> {
         A::raw(&self.client)
     }
 }
 
-impl<A: Handlers> Raw<A> {
+impl<A: Handlers> RawActorRef<A> {
     /// See [`ActorRef::tell`].
     pub fn tell<M>(&self, message: M) -> ActorTell<'_, A, M>
     where
@@ -223,9 +224,9 @@ impl<A: Handlers> Deref for ActorRef<A> {
     }
 }
 
-impl<A: Handlers> Clone for Raw<A> {
+impl<A: Handlers> Clone for RawActorRef<A> {
     fn clone(&self) -> Self {
-        Raw { to: Outlined::new(self.to.clone()), ask_timeout: self.ask_timeout }
+        RawActorRef { to: OutlinedDrop::new(self.to.clone()), ask_timeout: self.ask_timeout }
     }
 }
 

@@ -9,20 +9,20 @@ use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
-use super::cell::{Base, Cell, LargeLife, Seat, Seated, SmallLife};
-use super::context::child::{Child, Parent, Plan};
+use super::cell::{ActorCell, ActorTask, CellBase, HasTurn, LargeLife, SmallLife};
+use super::context::child::{Child, Parent, RestartPlan};
 use super::life::Life;
 use super::options::SpawnOptions;
-use super::send::wait::Wait;
+use super::send::wait::WaitGuard;
 use super::{ActorRef, Handlers};
 use crate::address::check_name;
-use crate::ends::Revival;
+use crate::ends::RestartPolicy;
 use crate::error::SpawnError;
-use crate::mailbox::Outlined;
+use crate::mailbox::OutlinedDrop;
 use crate::node::Node;
-use crate::registry::Refused;
-use crate::resident::Resident;
-use crate::rest::Started;
+use crate::registry::RegisterError;
+use crate::resident::LocalActor;
+use crate::rest::StartSender;
 use crate::waits::Awaits;
 
 impl Node {
@@ -40,7 +40,7 @@ impl Node {
         name: impl Into<String>,
         actor: A,
     ) -> impl Future<Output = Result<ActorRef<A>, SpawnError>> + Send {
-        Spawn::new(self, SpawnOptions::named(name), actor)
+        SpawnFuture::new(self, SpawnOptions::named(name), actor)
     }
 
     /// Spawns an actor without a name: only its references lead to it. When they are all gone the
@@ -55,7 +55,7 @@ impl Node {
         &self,
         actor: A,
     ) -> impl Future<Output = Result<ActorRef<A>, SpawnError>> + Send {
-        Spawn::new(self, SpawnOptions::anonymous(), actor)
+        SpawnFuture::new(self, SpawnOptions::anonymous(), actor)
     }
 
     /// Spawns an actor with options.
@@ -70,7 +70,7 @@ impl Node {
         options: SpawnOptions,
         actor: A,
     ) -> impl Future<Output = Result<ActorRef<A>, SpawnError>> + Send {
-        Spawn::new(self, options, actor)
+        SpawnFuture::new(self, options, actor)
     }
 
     /// Spawns an actor that is restarted as `child` says, and has no parent actor. Returns when it
@@ -92,10 +92,10 @@ impl Node {
         &self,
         child: Child<A>,
         parent: Parent,
-    ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
+    ) -> Result<(Arc<ActorCell<A>>, StartFuture), SpawnError> {
         let Child { make, options, restart, .. } = child;
         let (first, id) = (make(), parent.id());
-        self.begin(options, first, Plan::of(make, restart, parent), id)
+        self.begin(options, first, RestartPlan::of(make, restart, parent), id)
     }
 
     /// Begins to start an actor, as a child of the actor with the number `parent`.
@@ -103,10 +103,10 @@ impl Node {
         &self,
         options: SpawnOptions,
         actor: A,
-        plan: Option<Box<Plan<A>>>,
+        plan: Option<Box<RestartPlan<A>>>,
         parent: Option<u64>,
-    ) -> Result<(Arc<Cell<A>>, Starts), SpawnError> {
-        let revival = plan.as_ref().map_or(Revival::Never, |plan| plan.course().revival());
+    ) -> Result<(Arc<ActorCell<A>>, StartFuture), SpawnError> {
+        let revival = plan.as_ref().map_or(RestartPolicy::Never, |plan| plan.course().revival());
         let cell = self.place(options, revival)?;
         if let Some(parent) = parent {
             cell.tally().set_parent(parent);
@@ -119,17 +119,17 @@ impl Node {
     pub(super) fn place<A: Handlers>(
         &self,
         options: SpawnOptions,
-        revival: Revival,
-    ) -> Result<Arc<Cell<A>>, SpawnError> {
+        revival: RestartPolicy,
+    ) -> Result<Arc<ActorCell<A>>, SpawnError> {
         self.place_by(options, revival, make::<A>).map(cell_of)
     }
 
     fn place_by(
         &self,
         options: SpawnOptions,
-        revival: Revival,
-        make: Make,
-    ) -> Result<Arc<dyn Resident>, SpawnError> {
+        revival: RestartPolicy,
+        make: CellFactory,
+    ) -> Result<Arc<dyn LocalActor>, SpawnError> {
         let name = options.name.as_deref().map(check_name).transpose()?;
         let capacity = options.mailbox_capacity.unwrap_or(self.mailbox_capacity());
         let placed = self.place_made(name, capacity, revival, make);
@@ -142,20 +142,20 @@ impl Node {
         &self,
         name: Option<Arc<str>>,
         mailbox_capacity: usize,
-    ) -> Result<Arc<Cell<A>>, Refused> {
-        self.place_made(name, mailbox_capacity, Revival::Never, make::<A>).map(cell_of)
+    ) -> Result<Arc<ActorCell<A>>, RegisterError> {
+        self.place_made(name, mailbox_capacity, RestartPolicy::Never, make::<A>).map(cell_of)
     }
 
     fn place_made(
         &self,
         name: Option<Arc<str>>,
         mailbox_capacity: usize,
-        revival: Revival,
-        make: Make,
-    ) -> Result<Arc<dyn Resident>, Refused> {
+        revival: RestartPolicy,
+        make: CellFactory,
+    ) -> Result<Arc<dyn LocalActor>, RegisterError> {
         let mut made = None;
         self.residents().insert(name.clone(), &mut |key| {
-            let base = Base::new(self.clone(), key, name.clone(), revival);
+            let base = CellBase::new(self.clone(), key, name.clone(), revival);
             made.insert(make(base, mailbox_capacity)).clone()
         })?;
         Ok(made.expect("`insert` makes what it has a place for"))
@@ -166,10 +166,12 @@ impl Node {
     pub(crate) fn begin_anonymous<A: Handlers>(
         &self,
         actor: A,
-    ) -> Result<Begun<A, impl Future<Output = Result<(), SpawnError>> + Send + use<A>>, SpawnError>
-    {
+    ) -> Result<
+        StartingActor<A, impl Future<Output = Result<(), SpawnError>> + Send + use<A>>,
+        SpawnError,
+    > {
         let (cell, starts) = self.begin(SpawnOptions::anonymous(), actor, None, None)?;
-        Ok(Begun { resident: cell.clone(), actor: ActorRef::local(cell), starts })
+        Ok(StartingActor { resident: cell.clone(), actor: ActorRef::local(cell), starts })
     }
 
     /// Spawns an actor of the runtime, under a name that users cannot give. Returns false if the
@@ -186,11 +188,11 @@ impl Node {
     /// Spawns the task of an actor that is in the registry. Returns a future of its start.
     pub(super) fn run<A: Handlers>(
         &self,
-        cell: Arc<Cell<A>>,
+        cell: Arc<ActorCell<A>>,
         actor: A,
-        plan: Option<Box<Plan<A>>>,
-    ) -> Starts {
-        let (told, starts) = Starts::of(&*cell);
+        plan: Option<Box<RestartPlan<A>>>,
+    ) -> StartFuture {
+        let (told, starts) = StartFuture::of(&*cell);
         // `Life` uses the sender, even if the task is dropped before it runs.
         let life = Life::new(cell.clone(), Some(actor), plan, told);
         self.run_task(cell, Life::run(life));
@@ -199,41 +201,41 @@ impl Node {
 
     /// Spawns an actor's task, without the actor's type: tokio's task is compiled once, and not
     /// into each program for each actor and each of tokio's schedulers.
-    fn run_task<F: Future<Output = ()> + Send + 'static>(&self, whose: Arc<dyn Seated>, life: F) {
+    fn run_task<F: Future<Output = ()> + Send + 'static>(&self, whose: Arc<dyn HasTurn>, life: F) {
         if const { SmallLife::has_space_for::<F>() && SmallLife::has_alignment_for::<F>() } {
             let Ok(life) = SmallLife::try_from(life) else { unreachable!("it has the space") };
-            self.run_small(Seat::new(whose, life));
+            self.run_small(ActorTask::new(whose, life));
         } else {
-            self.run_large(Seat::new(whose, Box::pin(life)));
+            self.run_large(ActorTask::new(whose, Box::pin(life)));
         }
     }
 
-    fn run_small(&self, life: Seat<SmallLife>) {
+    fn run_small(&self, life: ActorTask<SmallLife>) {
         self.runtime().spawn(life);
     }
 
-    fn run_large(&self, life: Seat<LargeLife>) {
+    fn run_large(&self, life: ActorTask<LargeLife>) {
         self.runtime().spawn(life);
     }
 }
 
 /// An actor that has its place, and may not have started.
-pub(crate) struct Begun<A: Handlers, S> {
+pub(crate) struct StartingActor<A: Handlers, S> {
     pub(crate) actor: ActorRef<A>,
-    pub(crate) resident: Arc<dyn Resident>,
+    pub(crate) resident: Arc<dyn LocalActor>,
     /// Ready when the actor has started.
     pub(crate) starts: S,
 }
 
 /// A function that makes the cell of an actor, with this mailbox capacity.
-type Make = fn(Base, usize) -> Arc<dyn Resident>;
+type CellFactory = fn(CellBase, usize) -> Arc<dyn LocalActor>;
 
-fn make<A: Handlers>(base: Base, mailbox_capacity: usize) -> Arc<dyn Resident> {
-    Arc::new(Cell::<A>::new(base, mailbox_capacity))
+fn make<A: Handlers>(base: CellBase, mailbox_capacity: usize) -> Arc<dyn LocalActor> {
+    Arc::new(ActorCell::<A>::new(base, mailbox_capacity))
 }
 
 /// Restores the type of a cell that [`make`] made.
-fn cell_of<A: Handlers>(made: Arc<dyn Resident>) -> Arc<Cell<A>> {
+fn cell_of<A: Handlers>(made: Arc<dyn LocalActor>) -> Arc<ActorCell<A>> {
     match made.as_any().downcast() {
         Ok(cell) => cell,
         Err(_) => unreachable!("a cell is of the type that it was made of"),
@@ -242,27 +244,27 @@ fn cell_of<A: Handlers>(made: Arc<dyn Resident>) -> Arc<Cell<A>> {
 
 /// The future of a spawn, ready when the actor has started. (Not an `async fn`: that would be
 /// compiled into each function that spawns.)
-struct Spawn<'a, A: Handlers> {
+struct SpawnFuture<'a, A: Handlers> {
     node: &'a Node,
-    step: Outlined<SpawnStep<A>>,
+    step: OutlinedDrop<SpawnStep<A>>,
 }
 
 enum SpawnStep<A: Handlers> {
     /// Not polled yet.
     New(SpawnOptions, A),
-    Begun(Arc<Cell<A>>, Starts),
+    Begun(Arc<ActorCell<A>>, StartFuture),
     Ended,
 }
 
-impl<'a, A: Handlers> Spawn<'a, A> {
+impl<'a, A: Handlers> SpawnFuture<'a, A> {
     fn new(node: &'a Node, options: SpawnOptions, actor: A) -> Self {
-        Spawn { node, step: Outlined::new(SpawnStep::New(options, actor)) }
+        SpawnFuture { node, step: OutlinedDrop::new(SpawnStep::New(options, actor)) }
     }
 }
 
-impl<A: Handlers> Unpin for Spawn<'_, A> {}
+impl<A: Handlers> Unpin for SpawnFuture<'_, A> {}
 
-impl<A: Handlers> Future for Spawn<'_, A> {
+impl<A: Handlers> Future for SpawnFuture<'_, A> {
     type Output = Result<ActorRef<A>, SpawnError>;
 
     #[inline(never)]
@@ -287,24 +289,27 @@ impl<A: Handlers> Future for Spawn<'_, A> {
 }
 
 #[cold]
-fn why_refused(options: SpawnOptions, refused: Refused) -> SpawnError {
+fn why_refused(options: SpawnOptions, refused: RegisterError) -> SpawnError {
     match refused {
-        Refused::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),
-        Refused::Closed => SpawnError::Shutdown,
+        RegisterError::NameTaken => SpawnError::NameTaken(options.name.unwrap_or_default()),
+        RegisterError::Closed => SpawnError::Shutdown,
     }
 }
 
 /// An actor that has its place and does not run yet. Dropping it ends the actor, which has not run.
-pub(super) struct Unborn<A: Handlers> {
-    life: Outlined<Life<A>>,
-    starts: Starts,
+pub(super) struct UnstartedActor<A: Handlers> {
+    life: OutlinedDrop<Life<A>>,
+    starts: StartFuture,
 }
 
-impl<A: Handlers> Unborn<A> {
+impl<A: Handlers> UnstartedActor<A> {
     /// Holds the place of an actor that is not made yet.
-    pub(super) fn new(cell: Arc<Cell<A>>) -> Self {
+    pub(super) fn new(cell: Arc<ActorCell<A>>) -> Self {
         let (told, started) = oneshot::channel();
-        Unborn { life: Life::new(cell, None, None, told), starts: Starts { started, _wait: None } }
+        UnstartedActor {
+            life: Life::new(cell, None, None, told),
+            starts: StartFuture { started, _wait: None },
+        }
     }
 
     /// Stores the actor, which must be there to run.
@@ -313,28 +318,28 @@ impl<A: Handlers> Unborn<A> {
     }
 
     /// Runs the actor. No handler waits for its start.
-    pub(super) fn run(self, node: &Node) -> Starts {
+    pub(super) fn run(self, node: &Node) -> StartFuture {
         node.run_task(self.life.cell(), Life::run(self.life));
         self.starts
     }
 }
 
 /// A future that is ready when an actor has started, or has failed to start.
-pub(super) struct Starts {
+pub(super) struct StartFuture {
     started: oneshot::Receiver<Result<(), SpawnError>>,
     /// `Some` while a handler waits.
-    _wait: Option<Wait>,
+    _wait: Option<WaitGuard>,
 }
 
-impl Starts {
+impl StartFuture {
     /// Returns the sender for the start of `whom`, and the future that waits for it.
-    fn of(whom: &dyn Resident) -> (Started, Self) {
+    fn of(whom: &dyn LocalActor) -> (StartSender, Self) {
         let (told, started) = oneshot::channel();
-        (told, Starts { started, _wait: Wait::begin(whom, Awaits::Start) })
+        (told, StartFuture { started, _wait: WaitGuard::begin(whom, Awaits::Start) })
     }
 }
 
-impl Future for Starts {
+impl Future for StartFuture {
     type Output = Result<(), SpawnError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {

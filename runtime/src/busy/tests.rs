@@ -13,11 +13,11 @@ fn as_actor<T>(actor: (usize, u64), runtime: Id, poll: impl FnOnce() -> T) -> T 
     poll()
 }
 
-static DUTY: Duty = Duty::handles("Counter", "Add");
+static DUTY: HandlerInfo = HandlerInfo::handles("Counter", "Add");
 
 /// Polls `future` as a handler of an actor on this runtime.
 async fn on<F: Future>(runtime: Id, future: F) -> F::Output {
-    let mut handler = std::pin::pin!(on_duty(&DUTY, InHand::default(), None, future));
+    let mut handler = std::pin::pin!(on_duty(&DUTY, AskContext::default(), None, future));
     std::future::poll_fn(|cx| as_actor((7, 7), runtime, || handler.as_mut().poll(cx))).await
 }
 
@@ -49,12 +49,12 @@ async fn what_a_thread_runs_is_named_while_it_runs() {
 /// A handler may run a runtime of its own on its thread, and actors on it.
 #[tokio::test]
 async fn what_a_thread_runs_is_named_again_when_what_it_ran_meanwhile_has_ended() {
-    static INNER: Duty = Duty::handles("Inner", "Add");
+    static INNER: HandlerInfo = HandlerInfo::handles("Inner", "Add");
     let here = Handle::current().id();
     let elsewhere = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let other = elsewhere.handle().id();
     on(here, async {
-        let inner = on_duty(&INNER, InHand::default(), None, async {
+        let inner = on_duty(&INNER, AskContext::default(), None, async {
             assert_eq!(texts(other), ["Inner handles Add"]);
             assert_eq!(running().map(|running| running.token), Some(8));
         });
@@ -91,7 +91,7 @@ async fn an_actor_is_noted_again_after_another_one_was_polled_within_it() {
 /// Reports a blockage once, with the running handlers, and its end once.
 #[tokio::test]
 async fn a_blockage_is_known_from_its_beginning_to_its_end() {
-    let watch = Watch::new("beta".into(), Handle::current().id());
+    let watch = RuntimeWatchdog::new("beta".into(), Handle::current().id());
     let after = |late| {
         watch.liveness(late);
         *watch.blocked.lock()

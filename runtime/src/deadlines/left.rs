@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Native, Place, Primitives, Table, TaskId};
+use super::{DeadlineEntry, DeadlineTable, NativePrimitives, SyncPrimitives, TaskId};
 
 /// Maximum number of places that a thread keeps, and of those in one set.
 pub(super) const LEFT_MAX: usize = 128;
@@ -12,16 +12,18 @@ const LEFT_IN_SET: usize = 8;
 
 /// Places that asks have left on a thread, for the next asks of the same tasks: a few in each set
 /// of a table. They are cancelled when the thread ends.
-pub(super) struct PlaceCache<P: Primitives = Native>(Vec<Option<Box<Place<P>>>>);
+pub(super) struct EntryCache<P: SyncPrimitives = NativePrimitives>(
+    Vec<Option<Box<DeadlineEntry<P>>>>,
+);
 
-impl<P: Primitives> PlaceCache<P> {
+impl<P: SyncPrimitives> EntryCache<P> {
     pub(super) const fn new() -> Self {
-        PlaceCache(Vec::new())
+        EntryCache(Vec::new())
     }
 
     /// Returns the set of a task; empty while nothing was kept.
     #[inline]
-    fn set(&mut self, task: TaskId) -> &mut [Option<Box<Place<P>>>] {
+    fn set(&mut self, task: TaskId) -> &mut [Option<Box<DeadlineEntry<P>>>] {
         // Fibonacci hashing: allocators align tasks to various powers of two.
         let hash = (task.0 as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let set = (hash >> 32) as usize % (LEFT_MAX / LEFT_IN_SET);
@@ -29,7 +31,7 @@ impl<P: Primitives> PlaceCache<P> {
     }
 
     /// Keeps a place. Returns a place that was kept in its set, if that is full.
-    pub(super) fn keep(&mut self, place: Box<Place<P>>) -> Option<Box<Place<P>>> {
+    pub(super) fn keep(&mut self, place: Box<DeadlineEntry<P>>) -> Option<Box<DeadlineEntry<P>>> {
         if self.0.is_empty() {
             self.0.resize_with(LEFT_MAX, || None);
         }
@@ -43,11 +45,11 @@ impl<P: Primitives> PlaceCache<P> {
     #[inline]
     pub(super) fn take(
         &mut self,
-        table: &Arc<Table<P>>,
+        table: &Arc<DeadlineTable<P>>,
         deadline: Instant,
         task: TaskId,
-    ) -> Option<Box<Place<P>>> {
-        let fits = |place: &mut Box<Place<P>>| {
+    ) -> Option<Box<DeadlineEntry<P>>> {
+        let fits = |place: &mut Box<DeadlineEntry<P>>| {
             place.is_held_by(task)
                 && place.key.deadline <= deadline
                 && Arc::ptr_eq(&place.table, table)
@@ -56,7 +58,7 @@ impl<P: Primitives> PlaceCache<P> {
     }
 }
 
-impl<P: Primitives> Drop for PlaceCache<P> {
+impl<P: SyncPrimitives> Drop for EntryCache<P> {
     fn drop(&mut self) {
         self.0.drain(..).flatten().for_each(|place| place.cancel());
     }

@@ -16,17 +16,17 @@ use super::*;
 const PREEMPTIONS: usize = 3;
 
 /// The primitives of loom.
-struct Loomed {
-    state: loom::sync::Mutex<State>,
+struct LoomPrimitives {
+    state: loom::sync::Mutex<DeadlineQueue>,
     cleared: AtomicU64,
 }
 
-impl Primitives for Loomed {
-    fn new(state: State) -> Self {
-        Loomed { state: loom::sync::Mutex::new(state), cleared: AtomicU64::new(0) }
+impl SyncPrimitives for LoomPrimitives {
+    fn new(state: DeadlineQueue) -> Self {
+        LoomPrimitives { state: loom::sync::Mutex::new(state), cleared: AtomicU64::new(0) }
     }
 
-    fn lock(&self) -> impl DerefMut<Target = State> {
+    fn lock(&self) -> impl DerefMut<Target = DeadlineQueue> {
         self.state.lock().expect("no model panics under a lock and goes on")
     }
 
@@ -41,17 +41,17 @@ impl Primitives for Loomed {
 
 /// A planted bug: counts cleared places only when the lock is taken next, which the timer does
 /// after it has woken their tasks.
-struct CountsLate {
-    loomed: Loomed,
+struct LatePrimitives {
+    loomed: LoomPrimitives,
     uncounted: PlainU64,
 }
 
-impl Primitives for CountsLate {
-    fn new(state: State) -> Self {
-        CountsLate { loomed: Loomed::new(state), uncounted: PlainU64::new(0) }
+impl SyncPrimitives for LatePrimitives {
+    fn new(state: DeadlineQueue) -> Self {
+        LatePrimitives { loomed: LoomPrimitives::new(state), uncounted: PlainU64::new(0) }
     }
 
-    fn lock(&self) -> impl DerefMut<Target = State> {
+    fn lock(&self) -> impl DerefMut<Target = DeadlineQueue> {
         let state = self.loomed.lock();
         for _ in 0..self.uncounted.swap(0, Ordering::Relaxed) {
             self.loomed.count_cleared(Ordering::Release);
@@ -69,39 +69,39 @@ impl Primitives for CountsLate {
 }
 
 /// The waker of a task.
-struct Bell(AtomicBool);
+struct TestWaker(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for TestWaker {
     fn wake(self: Arc<Self>) {
         // A `swap`, because loom may order a plain store before the last `swap`.
         self.0.swap(true, Ordering::AcqRel);
     }
 }
 
-fn bell() -> Arc<Bell> {
-    Arc::new(Bell(AtomicBool::new(false)))
+fn bell() -> Arc<TestWaker> {
+    Arc::new(TestWaker(AtomicBool::new(false)))
 }
 
 /// A task that asks repeatedly, with the places left on its thread, and the timer.
-struct Asker<P: Primitives> {
-    table: Arc<Table<P>>,
-    bell: Arc<Bell>,
-    place: Option<Box<Place<P>>>,
-    left: PlaceCache<P>,
+struct AskingTask<P: SyncPrimitives> {
+    table: Arc<DeadlineTable<P>>,
+    bell: Arc<TestWaker>,
+    place: Option<Box<DeadlineEntry<P>>>,
+    left: EntryCache<P>,
     /// The timer, unless it has ended or runs.
-    timer: Option<Timer<P>>,
-    running: Option<JoinHandle<Option<Timer<P>>>>,
+    timer: Option<DeadlineTimer<P>>,
+    running: Option<JoinHandle<Option<DeadlineTimer<P>>>>,
 }
 
-impl<P: Primitives> Asker<P> {
+impl<P: SyncPrimitives> AskingTask<P> {
     fn new() -> Self {
-        let (table, left) = (Table::new(), PlaceCache::new());
-        let timer = Some(Timer(table.clone()));
-        Asker { table, bell: bell(), place: None, left, timer, running: None }
+        let (table, left) = (DeadlineTable::new(), EntryCache::new());
+        let timer = Some(DeadlineTimer(table.clone()));
+        AskingTask { table, bell: bell(), place: None, left, timer, running: None }
     }
 
     /// Like [`Deadlines::poll`].
-    fn poll(&mut self, deadline: Instant) -> Poll<Expired> {
+    fn poll(&mut self, deadline: Instant) -> Poll<ExpiryCause> {
         let waker = Waker::from(self.bell.clone());
         if self.place.is_none() {
             self.place = self.left.take(&self.table, deadline, task_of(&waker));
@@ -161,9 +161,9 @@ fn due_and_later() -> (Instant, Instant) {
 
 /// The place of the first ask is due while the task asks again with a longer time-out: it takes
 /// another place.
-fn asks_for_longer<P: Primitives>() {
+fn asks_for_longer<P: SyncPrimitives>() {
     let (due, later) = due_and_later();
-    let mut asker = Asker::<P>::new();
+    let mut asker = AskingTask::<P>::new();
     assert!(asker.poll(due).is_pending());
     asker.run_timer(false);
     asker.leave();
@@ -179,46 +179,46 @@ fn asks_for_longer<P: Primitives>() {
 
 /// The place of the first ask is due while the task asks again with the same time-out: the ask
 /// expires.
-fn asks_for_as_long<P: Primitives>() {
+fn asks_for_as_long<P: SyncPrimitives>() {
     let (due, _) = due_and_later();
-    let mut asker = Asker::<P>::new();
+    let mut asker = AskingTask::<P>::new();
     assert!(asker.poll(due).is_pending());
     asker.run_timer(false);
     asker.leave();
-    assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
+    assert_eq!(asker.run(|asker| asker.poll(due)), ExpiryCause::Deadline);
 }
 
 /// A task asks again with a shorter time-out: it takes no place that is due later.
-fn asks_for_less<P: Primitives>() {
+fn asks_for_less<P: SyncPrimitives>() {
     let (due, later) = due_and_later();
-    let mut asker = Asker::<P>::new();
+    let mut asker = AskingTask::<P>::new();
     assert!(asker.poll(later).is_pending());
     asker.run_timer(false);
     asker.leave();
-    assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
+    assert_eq!(asker.run(|asker| asker.poll(due)), ExpiryCause::Deadline);
 }
 
 /// The place of another task is due, and then the timer ends, while a task asks again.
-fn outlives_the_timer<P: Primitives>() {
+fn outlives_the_timer<P: SyncPrimitives>() {
     let (due, later) = due_and_later();
-    let mut asker = Asker::<P>::new();
+    let mut asker = AskingTask::<P>::new();
     let (other, mut others) = (Waker::from(bell()), None);
     let polled = asker.table.poll(&mut others, due, &mut Context::from_waker(&other));
     assert!(polled.is_pending() && asker.poll(later).is_pending());
     asker.run_timer(true);
     asker.leave();
-    assert_eq!(asker.run(|asker| asker.poll(later)), Expired::RuntimeGone);
+    assert_eq!(asker.run(|asker| asker.poll(later)), ExpiryCause::RuntimeGone);
 }
 
 /// A place is due while the ask moves from one task to another.
-fn moves_to_another_task<P: Primitives>() {
+fn moves_to_another_task<P: SyncPrimitives>() {
     let (due, _) = due_and_later();
-    let mut asker = Asker::<P>::new();
+    let mut asker = AskingTask::<P>::new();
     let other = Waker::from(bell());
     let polled = asker.table.poll(&mut asker.place, due, &mut Context::from_waker(&other));
     assert!(polled.is_pending());
     asker.run_timer(false);
-    assert_eq!(asker.run(|asker| asker.poll(due)), Expired::Deadline);
+    assert_eq!(asker.run(|asker| asker.poll(due)), ExpiryCause::Deadline);
 }
 
 /// Runs `run` in every order; returns the number of orders.
@@ -238,11 +238,11 @@ fn orders(run: fn()) -> u64 {
 #[test]
 fn model_of_places_that_are_left() {
     let cases: [(&str, fn()); 5] = [
-        ("a task asks again, for longer", asks_for_longer::<Loomed>),
-        ("for as long", asks_for_as_long::<Loomed>),
-        ("for less", asks_for_less::<Loomed>),
-        ("the timer ends", outlives_the_timer::<Loomed>),
-        ("an ask moves to another task", moves_to_another_task::<Loomed>),
+        ("a task asks again, for longer", asks_for_longer::<LoomPrimitives>),
+        ("for as long", asks_for_as_long::<LoomPrimitives>),
+        ("for less", asks_for_less::<LoomPrimitives>),
+        ("the timer ends", outlives_the_timer::<LoomPrimitives>),
+        ("an ask moves to another task", moves_to_another_task::<LoomPrimitives>),
     ];
     for (case, run) in cases {
         let orders = orders(run);
@@ -256,5 +256,5 @@ fn model_of_places_that_are_left() {
 #[test]
 #[should_panic(expected = "nothing wakes it")]
 fn model_of_places_catches_a_number_that_is_late() {
-    orders(asks_for_longer::<CountsLate>);
+    orders(asks_for_longer::<LatePrimitives>);
 }

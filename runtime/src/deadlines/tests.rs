@@ -11,15 +11,15 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct TestWaker(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for TestWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-impl Bell {
+impl TestWaker {
     fn rings(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -27,9 +27,9 @@ impl Bell {
 
 fn poll(
     deadlines: &Deadlines,
-    place: &mut Option<Box<Place>>,
+    place: &mut Option<Box<DeadlineEntry>>,
     at: Instant,
-    bell: &Arc<Bell>,
+    bell: &Arc<TestWaker>,
 ) -> bool {
     let waker = Waker::from(bell.clone());
     deadlines.poll(place, at, &mut Context::from_waker(&waker)).is_pending()
@@ -40,7 +40,7 @@ fn is_empty(deadlines: &Deadlines) -> bool {
     state.near.is_empty() && state.late.is_empty()
 }
 
-async fn expired(deadlines: &Deadlines, at: Instant) -> (Expired, Duration) {
+async fn expired(deadlines: &Deadlines, at: Instant) -> (ExpiryCause, Duration) {
     let (start, mut key) = (Instant::now(), None);
     let expired = poll_fn(|cx| deadlines.poll(&mut key, at, cx)).await;
     assert!(key.is_none());
@@ -53,9 +53,9 @@ async fn each_deadline_expires_at_its_time_in_whatever_order_they_came() {
     let now = Instant::now();
     let at = |seconds| expired(&deadlines, now + seconds * SECOND);
     let (late, early, same) = tokio::join!(at(3), at(1), at(3));
-    assert_eq!(late, (Expired::Deadline, 3 * SECOND));
-    assert_eq!(early, (Expired::Deadline, SECOND));
-    assert_eq!(same, (Expired::Deadline, 3 * SECOND));
+    assert_eq!(late, (ExpiryCause::Deadline, 3 * SECOND));
+    assert_eq!(early, (ExpiryCause::Deadline, SECOND));
+    assert_eq!(same, (ExpiryCause::Deadline, 3 * SECOND));
     assert_eq!(at(3).await.1, Duration::ZERO, "one that has passed");
     assert_eq!(at(7).await.1, 4 * SECOND, "after the table was empty");
 }
@@ -63,7 +63,7 @@ async fn each_deadline_expires_at_its_time_in_whatever_order_they_came() {
 #[tokio::test(start_paused = true)]
 async fn more_than_one_turn_of_the_lock_expires_at_once() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
-    let (at, bell) = (Instant::now() + SECOND, Arc::<Bell>::default());
+    let (at, bell) = (Instant::now() + SECOND, Arc::<TestWaker>::default());
     let mut keys = [const { None }; 2 * WOKEN_AT_ONCE + 1];
     assert!(keys.iter_mut().all(|key| poll(&deadlines, key, at, &bell)));
     assert_eq!(expired(&deadlines, at).await.1, SECOND);
@@ -75,7 +75,7 @@ async fn more_than_one_turn_of_the_lock_expires_at_once() {
 async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let at = Instant::now() + SECOND;
-    let [first, second, cancelled] = [(); 3].map(|()| Arc::<Bell>::default());
+    let [first, second, cancelled] = [(); 3].map(|()| Arc::<TestWaker>::default());
     let (mut key, mut other) = (None, None);
     assert!(poll(&deadlines, &mut key, at, &first));
     assert!(poll(&deadlines, &mut other, at, &cancelled));
@@ -93,14 +93,14 @@ async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
 async fn a_place_is_found_before_and_after_it_was_put_in_order() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     let at = Instant::now() + 4 * AHEAD - AHEAD / 4;
-    let [kept, renewed, other] = [(); 3].map(|()| Arc::<Bell>::default());
+    let [kept, renewed, other] = [(); 3].map(|()| Arc::<TestWaker>::default());
     let (mut first, mut second, mut third) = (None, None, None);
     assert!(poll(&deadlines, &mut first, at, &kept));
     assert!(poll(&deadlines, &mut second, at, &kept));
     first.take().unwrap().cancel();
     assert!(poll(&deadlines, &mut third, at, &other), "in the place of the first");
     assert_eq!(deadlines.table.shared.lock().late.len(), 2);
-    assert_eq!(expired(&deadlines, at - AHEAD / 4).await.0, Expired::Deadline);
+    assert_eq!(expired(&deadlines, at - AHEAD / 4).await.0, ExpiryCause::Deadline);
     assert_eq!(deadlines.table.shared.lock().near.len(), 2);
     assert!(poll(&deadlines, &mut second, at, &renewed));
     third.take().unwrap().cancel();
@@ -114,7 +114,7 @@ async fn a_place_is_found_before_and_after_it_was_put_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
-    let (now, bells) = (Instant::now(), [(); 2].map(|()| Arc::<Bell>::default()));
+    let (now, bells) = (Instant::now(), [(); 2].map(|()| Arc::<TestWaker>::default()));
     let places = || deadlines.table.shared.lock().late.len();
     let mut place = None;
     for seconds in 1..4 {
@@ -144,7 +144,7 @@ async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
 async fn a_place_of_a_long_ask_is_not_kept() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
     for (time_out, is_kept) in [(LEFT_FOR_MAX, true), (LEFT_FOR_MAX + SECOND, false)] {
-        let (mut place, bell) = (None, Arc::<Bell>::default());
+        let (mut place, bell) = (None, Arc::<TestWaker>::default());
         assert!(poll(&deadlines, &mut place, Instant::now() + time_out, &bell));
         leave(place.take().unwrap(), time_out);
         assert_eq!(Arc::strong_count(&bell) > 1, is_kept);
@@ -152,9 +152,9 @@ async fn a_place_of_a_long_ask_is_not_kept() {
 }
 
 /// Leaves a place when it is dropped.
-struct Leaves(RefCell<Option<Box<Place>>>);
+struct LeaveOnDrop(RefCell<Option<Box<DeadlineEntry>>>);
 
-impl Drop for Leaves {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         leave(self.0.take().unwrap(), SECOND);
     }
@@ -165,13 +165,13 @@ impl Drop for Leaves {
 #[test]
 fn places_that_a_thread_has_left_are_given_up_at_its_end() {
     thread_local! {
-        static LATE: Leaves = const { Leaves(RefCell::new(None)) };
+        static LATE: LeaveOnDrop = const { LeaveOnDrop(RefCell::new(None)) };
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let deadlines = Deadlines::start(runtime.handle(), crate::limits::ASK_TIMEOUT);
     let places = || deadlines.table.shared.lock().late.len();
     let at = Instant::now() + 60 * SECOND;
-    let bells: [_; 2 * LEFT_MAX] = std::array::from_fn(|_| Arc::<Bell>::default());
+    let bells: [_; 2 * LEFT_MAX] = std::array::from_fn(|_| Arc::<TestWaker>::default());
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let mut late = None;
@@ -196,14 +196,14 @@ fn places_that_a_thread_has_left_are_given_up_at_its_end() {
 fn the_end_of_the_runtime_wakes_all_and_lets_none_wait_any_more() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let deadlines = Deadlines::start(runtime.handle(), crate::limits::ASK_TIMEOUT);
-    let (at, bell) = (Instant::now() + SECOND, Arc::<Bell>::default());
+    let (at, bell) = (Instant::now() + SECOND, Arc::<TestWaker>::default());
     let (mut key, mut late) = (None, None);
     assert!(poll(&deadlines, &mut key, at, &bell));
     drop(runtime);
     assert_eq!(bell.rings(), 1);
     let waker = Waker::from(bell);
     let mut cx = Context::from_waker(&waker);
-    let gone = Poll::Ready(Expired::RuntimeGone);
+    let gone = Poll::Ready(ExpiryCause::RuntimeGone);
     assert_eq!(deadlines.poll(&mut key, at, &mut cx), gone);
     assert_eq!(deadlines.poll(&mut late, at, &mut cx), gone);
 }
@@ -215,5 +215,5 @@ fn a_thread_outside_tokio_is_woken_at_its_deadline() {
     let deadlines = Deadlines::start(runtime.handle(), crate::limits::ASK_TIMEOUT);
     let time = Duration::from_millis(20);
     let waited = futures::executor::block_on(expired(&deadlines, Instant::now() + time));
-    assert!(waited.0 == Expired::Deadline && waited.1 >= time, "{waited:?}");
+    assert!(waited.0 == ExpiryCause::Deadline && waited.1 >= time, "{waited:?}");
 }

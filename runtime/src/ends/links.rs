@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
-use super::{Ends, Stage};
+use super::{ExitControl, Stage};
 use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::link_end::{LinkEnd, linked_to};
 
-impl Ends {
+impl ExitControl {
     /// Ends this incarnation like [`fail`](Self::fail), unless it traps.
     pub(crate) fn fail_linked(&self, reason: Arc<str>) {
         self.change(|status| {

@@ -6,15 +6,15 @@ use std::task::{Context, Poll, Waker};
 use ringpost_transport::shield;
 
 use super::hand;
-use super::line::{Admitted, Gone, Line};
-use super::queue::{Count, Far};
-use super::{Phase, Remote};
+use super::line::{Admission, DepartedSender, SenderQueue};
+use super::queue::{QueueStats, RemoteQueue};
+use super::{Phase, RemoteItem};
 use crate::error::Cause;
 use crate::limits;
 
 /// The part of a mailbox that is read without its lock.
 #[repr(C)]
-pub(crate) struct Gate {
+pub(crate) struct MailboxFlags {
     /// Mirrors `Phase::Stopping` for the check before each message (MB-6). Relaxed, because it
     /// orders nothing, and a stop may be seen one message later.
     stopping: AtomicBool,
@@ -33,21 +33,21 @@ pub(crate) struct Control {
     /// Room given to senders that they have not filled yet.
     pub(super) reserved: u32,
     /// Created with the first sender that waits.
-    pub(super) line: Option<Box<Line>>,
+    pub(super) line: Option<Box<SenderQueue>>,
     /// Wakes the actor's task; set by its first poll.
     pub(super) task: Option<Waker>,
 }
 
 /// The fields under the lock of a mailbox, without its messages.
-pub(crate) struct Inside<'a> {
+pub(crate) struct LockedState<'a> {
     pub(super) control: &'a mut Control,
-    pub(super) local: &'a mut Count,
+    pub(super) local: &'a mut QueueStats,
     /// Created with the first message of another node.
-    pub(super) far: Option<&'a mut Count>,
+    pub(super) far: Option<&'a mut QueueStats>,
 }
 
 /// The outcome of a look for a batch.
-pub(super) enum Look {
+pub(super) enum BatchCheck {
     /// No more messages come.
     End,
     /// There is no message to begin.
@@ -56,15 +56,15 @@ pub(super) enum Look {
 }
 
 /// The reason why a sender has no room yet.
-pub(super) enum Refused {
+pub(super) enum RoomError {
     Closed,
-    Waits(Admitted),
+    Waits(Admission),
 }
 
-impl Gate {
+impl MailboxFlags {
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = u32::try_from(capacity).unwrap_or(u32::MAX).max(1);
-        Gate { stopping: AtomicBool::new(false), waits: AtomicBool::new(false), capacity }
+        MailboxFlags { stopping: AtomicBool::new(false), waits: AtomicBool::new(false), capacity }
     }
 
     #[inline]
@@ -95,7 +95,7 @@ impl Gate {
 
     /// Returns the number of further messages of this node that have room.
     #[inline]
-    pub(super) fn room(&self, control: &Control, local: &Count) -> usize {
+    pub(super) fn room(&self, control: &Control, local: &QueueStats) -> usize {
         (self.capacity - control.reserved) as usize - local.len()
     }
 }
@@ -110,29 +110,29 @@ impl Control {
         self.line.as_ref().map_or(0, |line| line.len())
     }
 
-    pub(super) fn line(&mut self) -> &mut Line {
+    pub(super) fn line(&mut self) -> &mut SenderQueue {
         self.line.get_or_insert_default()
     }
 
     /// Admits a sender with this turn if `room` allows it; returns the start of its wait, if it
     /// waited. A refusal becomes the outcome of the poll outside of the lock:
-    /// [`Refused::into_poll`].
+    /// [`RoomError::into_poll`].
     #[inline]
     pub(super) fn admit(
         &mut self,
         turn: &mut Option<u64>,
         room: usize,
         cx: &mut Context<'_>,
-    ) -> Result<Option<Gone>, Refused> {
+    ) -> Result<Option<DepartedSender>, RoomError> {
         if self.phase != Phase::Open {
-            return Err(Refused::Closed);
+            return Err(RoomError::Closed);
         }
         if turn.is_none() && room > self.senders() {
             return Ok(None);
         }
         match self.line().admit(turn, room, cx) {
-            Admitted::Yes(gone) => Ok(gone),
-            admitted => Err(Refused::Waits(admitted)),
+            Admission::Yes(gone) => Ok(gone),
+            admitted => Err(RoomError::Waits(admitted)),
         }
     }
 
@@ -148,7 +148,7 @@ impl Control {
     /// Returns the waker of the actor's task if it waits for messages, and notes that it does not
     /// any more.
     #[inline]
-    pub(super) fn call(&mut self, gate: &Gate) -> Option<Waker> {
+    pub(super) fn call(&mut self, gate: &MailboxFlags) -> Option<Waker> {
         if !std::mem::take(&mut self.waits) {
             return None;
         }
@@ -164,31 +164,31 @@ impl Control {
 
     /// Checks for a batch to take into a hand that has `hand` of other nodes.
     #[inline]
-    pub(super) fn look<R: Remote>(
+    pub(super) fn look<R: RemoteItem>(
         &self,
-        local: &Count,
-        far: Option<&Far<R>>,
-        hand: Option<&hand::Far<R>>,
+        local: &QueueStats,
+        far: Option<&RemoteQueue<R>>,
+        hand: Option<&hand::RemotePrefetched<R>>,
         is_released: bool,
-    ) -> Look {
+    ) -> BatchCheck {
         if self.phase == Phase::Stopping {
-            return Look::End;
+            return BatchCheck::End;
         }
         let has_remote = hand.is_some_and(|hand| !hand.remote.is_empty());
         if is_released || has_remote || local.len() + far.map_or(0, |far| far.count.len()) > 0 {
-            return Look::Take;
+            return BatchCheck::Take;
         }
         let is_drained = self.phase == Phase::Draining && self.reserved == 0;
-        let holds_back = hand.is_some_and(hand::Far::holds_back);
-        if is_drained && !holds_back { Look::End } else { Look::Rest }
+        let holds_back = hand.is_some_and(hand::RemotePrefetched::holds_back);
+        if is_drained && !holds_back { BatchCheck::End } else { BatchCheck::Rest }
     }
 
     /// Notes that the task waits for messages. Returns a waker to be dropped outside of the lock.
     #[inline]
-    pub(super) fn rest<R: Remote>(
+    pub(super) fn rest<R: RemoteItem>(
         &mut self,
-        far: &mut Option<Box<Far<R>>>,
-        hand: &mut Option<Box<hand::Far<R>>>,
+        far: &mut Option<Box<RemoteQueue<R>>>,
+        hand: &mut Option<Box<hand::RemotePrefetched<R>>>,
         cx: &mut Context<'_>,
     ) -> Option<Waker> {
         self.waits = true;
@@ -200,15 +200,15 @@ impl Control {
     }
 }
 
-impl Refused {
+impl RoomError {
     /// Returns the refusal as the outcome of a poll, and counts a sender that begins to wait. Must
     /// be called outside of the lock.
     #[cold]
     pub(super) fn into_poll<T>(self) -> Poll<Result<T, Cause>> {
         match self {
-            Refused::Closed => Poll::Ready(Err(Cause::Stopped)),
-            Refused::Waits(admitted) => {
-                if matches!(admitted, Admitted::Begun) {
+            RoomError::Closed => Poll::Ready(Err(Cause::Stopped)),
+            RoomError::Waits(admitted) => {
+                if matches!(admitted, Admission::Begun) {
                     shield::run(|| metrics::counter!("ringpost_mailbox_waits_total").increment(1));
                 }
                 Poll::Pending

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
-use super::Outlined;
+use super::OutlinedDrop;
 
 /// One or several messages of another node in a mailbox; at least one.
-pub(crate) trait Remote {
+pub(crate) trait RemoteItem {
     /// The type of each message.
     type Message;
 
@@ -39,31 +39,31 @@ pub(crate) trait Remote {
 }
 
 /// The messages that an actor took from its mailbox and has not begun yet.
-pub(crate) struct Hand<L, R> {
+pub(crate) struct Prefetched<L, R> {
     /// Messages of this node, of which the first `begun` have begun.
-    local: Outlined<Vec<L>>,
+    local: OutlinedDrop<Vec<L>>,
     begun: u32,
     /// Number of the other messages before the next look at both intakes (MB-5).
     turn: u32,
     /// Created with the first message of another node: most actors have none.
-    far: Outlined<Option<Box<Far<R>>>>,
+    far: OutlinedDrop<Option<Box<RemotePrefetched<R>>>>,
 }
 
 /// The messages of other nodes in a hand.
-pub(super) struct Far<R> {
+pub(super) struct RemotePrefetched<R> {
     pub(super) remote: VecDeque<R>,
     /// Number of items that ever left the intake; the last of them are in `remote`.
     pub(super) left: u64,
     /// Number of messages before the next look at both intakes (MB-5).
     pub(super) turn: usize,
     /// The messages held back, by peer (MB-8); no entry is empty between calls.
-    held: VecDeque<Held<R>>,
+    held: VecDeque<HeldMessages<R>>,
     /// In the next turn, new messages go before released ones: the two alternate.
     is_fresh_first: bool,
 }
 
 /// The messages of one peer from an ask on whose reply has no room on its link.
-struct Held<R> {
+struct HeldMessages<R> {
     peer: usize,
     /// Each message with the number of items that came before it.
     messages: VecDeque<(u64, R)>,
@@ -71,14 +71,19 @@ struct Held<R> {
     is_released: bool,
 }
 
-impl<L, R> Hand<L, R> {
+impl<L, R> Prefetched<L, R> {
     pub(crate) fn new() -> Self {
-        Hand { local: Outlined::default(), begun: 0, turn: 0, far: Outlined::default() }
+        Prefetched {
+            local: OutlinedDrop::default(),
+            begun: 0,
+            turn: 0,
+            far: OutlinedDrop::default(),
+        }
     }
 
     /// Returns true if it holds no messages, neither to begin nor held back.
     pub(crate) fn is_empty(&self) -> bool {
-        let far = |far: &Far<R>| far.remote.is_empty() && far.held.is_empty();
+        let far = |far: &RemotePrefetched<R>| far.remote.is_empty() && far.held.is_empty();
         self.has_begun_all() && self.far.as_deref().is_none_or(far)
     }
 
@@ -88,17 +93,17 @@ impl<L, R> Hand<L, R> {
     }
 
     /// Returns the messages of other nodes, if there ever was one.
-    pub(super) fn remote(&self) -> Option<&Far<R>> {
+    pub(super) fn remote(&self) -> Option<&RemotePrefetched<R>> {
         self.far.as_deref()
     }
 
     /// Like [`remote`](Self::remote), for additions.
-    pub(super) fn remote_mut(&mut self) -> &mut Option<Box<Far<R>>> {
+    pub(super) fn remote_mut(&mut self) -> &mut Option<Box<RemotePrefetched<R>>> {
         &mut self.far
     }
 
     /// Returns the messages of other nodes, for additions.
-    pub(super) fn far(&mut self) -> &mut Far<R> {
+    pub(super) fn far(&mut self) -> &mut RemotePrefetched<R> {
         self.far.get_or_insert_default()
     }
 
@@ -125,7 +130,7 @@ impl<L, R> Hand<L, R> {
     }
 }
 
-impl<L, R: Remote> Hand<L, R> {
+impl<L, R: RemoteItem> Prefetched<L, R> {
     /// Returns the next message of this node of an actor that begins none any more, in order; the
     /// caller takes it out of its place. After the last one, returns `None` and frees the memory.
     pub(crate) fn take_local(&mut self) -> Option<&mut L> {
@@ -184,9 +189,9 @@ impl<L, R: Remote> Hand<L, R> {
     }
 }
 
-impl<R> Default for Far<R> {
+impl<R> Default for RemotePrefetched<R> {
     fn default() -> Self {
-        Far {
+        RemotePrefetched {
             remote: VecDeque::new(),
             left: 0,
             turn: 0,
@@ -196,7 +201,7 @@ impl<R> Default for Far<R> {
     }
 }
 
-impl<R: Remote> Held<R> {
+impl<R: RemoteItem> HeldMessages<R> {
     fn first(&self) -> Option<&R> {
         self.messages.front().map(|(_, first)| first)
     }
@@ -212,7 +217,7 @@ impl<R: Remote> Held<R> {
     }
 }
 
-impl<R: Remote> Far<R> {
+impl<R: RemoteItem> RemotePrefetched<R> {
     /// Returns true if messages are held back.
     pub(super) fn holds_back(&self) -> bool {
         !self.held.is_empty()
@@ -220,14 +225,14 @@ impl<R: Remote> Far<R> {
 
     /// Returns the first deadline of the asks held back, which releases its ask even without room.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let first = |held: &Held<R>| held.first().and_then(Remote::deadline);
+        let first = |held: &HeldMessages<R>| held.first().and_then(RemoteItem::deadline);
         self.held.iter().filter_map(first).min()
     }
 
     fn has_begun(&self, peer: usize, came: u64) -> bool {
         let before = came.saturating_sub(self.batch_begins_at());
         let mut batch = self.remote.iter().take(before as usize);
-        let is_held = |held: &Held<R>| {
+        let is_held = |held: &HeldMessages<R>| {
             held.peer == peer && held.messages.front().is_some_and(|(number, _)| *number < came)
         };
         self.left >= came && batch.all(|item| item.peer() != peer) && !self.held.iter().any(is_held)
@@ -286,7 +291,7 @@ impl<R: Remote> Far<R> {
             Some(held) => held.messages.push_back((number, first)),
             None => {
                 let messages = VecDeque::from([(number, first)]);
-                self.held.push_back(Held { peer, messages, is_released: false });
+                self.held.push_back(HeldMessages { peer, messages, is_released: false });
             }
         }
     }
@@ -352,7 +357,7 @@ impl<R: Remote> Far<R> {
 
 /// Takes out the first message of the first of `all`.
 #[inline]
-fn take_first<R: Remote>(all: &mut VecDeque<R>) -> Option<R::Message> {
+fn take_first<R: RemoteItem>(all: &mut VecDeque<R>) -> Option<R::Message> {
     let first = all.front_mut()?;
     let is_last = first.count() <= 1;
     let message = first.take_first();

@@ -3,41 +3,41 @@
 
 use std::task::{Context, Poll, Waker};
 
-use super::control::{Gate, Inside};
+use super::control::{LockedState, MailboxFlags};
 use super::{Depth, Phase, count_waited, wake};
 use crate::error::Cause;
 
 /// A mailbox with any message types, as senders of this node and the end of its actor use it.
-pub(crate) trait Intake: Send + Sync {
-    fn gate(&self) -> &Gate;
+pub(crate) trait ErasedMailbox: Send + Sync {
+    fn gate(&self) -> &MailboxFlags;
 
     /// Calls `look` under the lock. No code of a user runs in it (MB-7).
-    fn look(&self, look: &mut dyn FnMut(Inside<'_>));
+    fn look(&self, look: &mut dyn FnMut(LockedState<'_>));
 }
 
 /// Room reserved for one message; returned when it is dropped (MB-3).
-pub(crate) struct Room<'a>(&'a dyn Intake);
+pub(crate) struct MailboxRoom<'a>(&'a dyn ErasedMailbox);
 
-impl<'a> Room<'a> {
+impl<'a> MailboxRoom<'a> {
     /// Keeps the room from being returned: it is being filled, or its owner keeps it.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
 
     /// Recreates room that was [kept](Self::keep) in this mailbox; once per kept room.
-    pub(crate) fn kept(intake: &'a dyn Intake) -> Self {
-        Room(intake)
+    pub(crate) fn kept(intake: &'a dyn ErasedMailbox) -> Self {
+        MailboxRoom(intake)
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for MailboxRoom<'_> {
     fn drop(&mut self) {
         self.0.give_back();
     }
 }
 
-impl dyn Intake + '_ {
-    fn within<T>(&self, act: impl FnOnce(Inside<'_>) -> T) -> T {
+impl dyn ErasedMailbox + '_ {
+    fn within<T>(&self, act: impl FnOnce(LockedState<'_>) -> T) -> T {
         let (mut act, mut done) = (Some(act), None);
         self.look(&mut |inside| done = act.take().map(|act| act(inside)));
         done.expect("`look` calls what it is given")
@@ -50,8 +50,8 @@ impl dyn Intake + '_ {
         &self,
         turn: &mut Option<u64>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Room<'_>, Cause>> {
-        let admitted = self.within(|Inside { control, local, .. }| {
+    ) -> Poll<Result<MailboxRoom<'_>, Cause>> {
+        let admitted = self.within(|LockedState { control, local, .. }| {
             let admitted = control.admit(turn, self.gate().room(control, local), cx);
             control.reserved += u32::from(admitted.is_ok());
             admitted
@@ -59,18 +59,18 @@ impl dyn Intake + '_ {
         match admitted {
             Ok(waited) => {
                 count_waited(waited);
-                Poll::Ready(Ok(Room(self)))
+                Poll::Ready(Ok(MailboxRoom(self)))
             }
             Err(refused) => refused.into_poll(),
         }
     }
 
     /// Reserves room for one message if there is some and no sender waits for it.
-    pub(crate) fn try_room(&self) -> Result<Room<'_>, Cause> {
-        self.within(|Inside { control, local, .. }| {
+    pub(crate) fn try_room(&self) -> Result<MailboxRoom<'_>, Cause> {
+        self.within(|LockedState { control, local, .. }| {
             control.check_room(self.gate().room(control, local))?;
             control.reserved += 1;
-            Ok(Room(self))
+            Ok(MailboxRoom(self))
         })
     }
 
@@ -86,7 +86,7 @@ impl dyn Intake + '_ {
 
     /// Returns reserved room.
     fn give_back(&self) {
-        let (next, actor) = self.within(|Inside { control, local, .. }| {
+        let (next, actor) = self.within(|LockedState { control, local, .. }| {
             control.reserved -= 1;
             let room = self.gate().room(control, local);
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
@@ -107,7 +107,7 @@ impl dyn Intake + '_ {
 
     /// Gives up the turn of a sender.
     pub(crate) fn leave(&self, turn: u64) {
-        let (left, next) = self.within(|Inside { control, local, .. }| {
+        let (left, next) = self.within(|LockedState { control, local, .. }| {
             let room = self.gate().room(control, local);
             let Some(line) = &mut control.line else { return (None, None) };
             (line.leave(turn), line.call_last(room))
@@ -139,7 +139,7 @@ impl dyn Intake + '_ {
     /// Returns true if the actor's task waits for messages, has none, and no sender waits.
     #[inline]
     pub(crate) fn waits_alone(&self) -> bool {
-        self.within(|Inside { control: it, .. }| {
+        self.within(|LockedState { control: it, .. }| {
             it.waits && it.phase == Phase::Open && it.senders() == 0
         })
     }
@@ -171,7 +171,7 @@ impl dyn Intake + '_ {
     /// Enters a phase. Phases only go forward until the mailbox is opened again. All waiting tasks
     /// are woken outside of the lock (MB-7), and see the phase.
     fn enter(&self, phase: Phase) {
-        let (actor, waiting) = self.within(|Inside { control, .. }| {
+        let (actor, waiting) = self.within(|LockedState { control, .. }| {
             if control.phase >= phase {
                 return (None, Vec::new());
             }
@@ -192,12 +192,14 @@ impl dyn Intake + '_ {
 
     /// Returns true if no message is in it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.within(|Inside { local, far, .. }| local.len() + far.map_or(0, |far| far.len()) == 0)
+        self.within(|LockedState { local, far, .. }| {
+            local.len() + far.map_or(0, |far| far.len()) == 0
+        })
     }
 
     /// Returns the numbers of messages and senders that wait now.
     pub(crate) fn depth(&self) -> Depth {
-        self.within(|Inside { control, local, mut far }| {
+        self.within(|LockedState { control, local, mut far }| {
             let ages = [local.oldest(), far.as_mut().and_then(|far| far.oldest())];
             let longest = control.line.as_ref().and_then(|line| line.longest());
             Depth {
@@ -213,7 +215,7 @@ impl dyn Intake + '_ {
     /// Returns the number of messages and senders of this node before a new one: all that wait, and
     /// the message in hand. (The rest of a batch is not counted.)
     pub(crate) fn load(&self) -> usize {
-        self.within(|Inside { control, local, .. }| {
+        self.within(|LockedState { control, local, .. }| {
             let waiting = local.len() + control.senders() + control.reserved as usize;
             waiting + usize::from(!control.waits)
         })

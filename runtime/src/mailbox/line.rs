@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 /// Senders in the order of their arrival. Turns are increasing numbers, so the line is sorted.
 #[derive(Default)]
-pub(super) struct Line {
-    waiting: VecDeque<Waiting>,
+pub(super) struct SenderQueue {
+    waiting: VecDeque<WaitingSender>,
     next: u64,
 }
 
-struct Waiting {
+struct WaitingSender {
     turn: u64,
     since: Instant,
     /// Taken when the sender is woken, which keeps its place in the line.
@@ -21,9 +21,9 @@ struct Waiting {
 }
 
 /// The outcome of a poll of the line.
-pub(super) enum Admitted {
+pub(super) enum Admission {
     /// The sender may have room; with the start of its wait, if it waited.
-    Yes(Option<Gone>),
+    Yes(Option<DepartedSender>),
     /// It still waits. Contains its previous waker, to be dropped outside of the lock.
     Not { _old: Option<Waker> },
     /// It has begun to wait.
@@ -31,13 +31,13 @@ pub(super) enum Admitted {
 }
 
 /// A sender that has left the line.
-pub(super) struct Gone {
+pub(super) struct DepartedSender {
     since: Instant,
     /// To be dropped outside of the lock.
     _waker: Option<Waker>,
 }
 
-impl Gone {
+impl DepartedSender {
     /// Counts its waiting time. Must be called outside of the lock.
     #[cold]
     pub(super) fn count(self) {
@@ -46,13 +46,13 @@ impl Gone {
     }
 }
 
-impl From<Waiting> for Gone {
-    fn from(Waiting { since, waker, .. }: Waiting) -> Self {
-        Gone { since, _waker: waker }
+impl From<WaitingSender> for DepartedSender {
+    fn from(WaitingSender { since, waker, .. }: WaitingSender) -> Self {
+        DepartedSender { since, _waker: waker }
     }
 }
 
-impl Line {
+impl SenderQueue {
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -64,20 +64,20 @@ impl Line {
         turn: &mut Option<u64>,
         room: usize,
         cx: &mut Context<'_>,
-    ) -> Admitted {
+    ) -> Admission {
         let ahead = turn.map_or(self.waiting.len(), |turn| self.place(turn));
         if ahead < room {
             let waited = turn.take().and_then(|_| self.waiting.remove(ahead));
-            return Admitted::Yes(waited.map(Gone::from));
+            return Admission::Yes(waited.map(DepartedSender::from));
         }
         let waker = Some(cx.waker().clone());
         if let Some(waiting) = self.waiting.get_mut(ahead) {
-            return Admitted::Not { _old: std::mem::replace(&mut waiting.waker, waker) };
+            return Admission::Not { _old: std::mem::replace(&mut waiting.waker, waker) };
         }
-        self.waiting.push_back(Waiting { turn: self.next, since: Instant::now(), waker });
+        self.waiting.push_back(WaitingSender { turn: self.next, since: Instant::now(), waker });
         *turn = Some(self.next);
         self.next += 1;
-        Admitted::Begun
+        Admission::Begun
     }
 
     /// Returns the start of the longest wait.
@@ -96,12 +96,12 @@ impl Line {
     }
 
     /// Removes a sender from the line.
-    pub(super) fn leave(&mut self, turn: u64) -> Option<Gone> {
+    pub(super) fn leave(&mut self, turn: u64) -> Option<DepartedSender> {
         let place = self.place(turn);
         if self.waiting.get(place).is_none_or(|w| w.turn != turn) {
             return None;
         }
-        self.waiting.remove(place).map(Gone::from)
+        self.waiting.remove(place).map(DepartedSender::from)
     }
 
     fn place(&self, turn: u64) -> usize {

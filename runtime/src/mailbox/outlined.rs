@@ -14,16 +14,16 @@ use std::task::{Context, Poll};
 /// more code than sending and handling messages. With this type it copies only the call.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Outlined<T>(ManuallyDrop<T>);
+pub(crate) struct OutlinedDrop<T>(ManuallyDrop<T>);
 
-impl<T> Outlined<T> {
+impl<T> OutlinedDrop<T> {
     #[inline]
     pub(crate) fn new(value: T) -> Self {
-        Outlined(ManuallyDrop::new(value))
+        OutlinedDrop(ManuallyDrop::new(value))
     }
 }
 
-impl<T> Deref for Outlined<T> {
+impl<T> Deref for OutlinedDrop<T> {
     type Target = T;
 
     #[inline]
@@ -32,20 +32,20 @@ impl<T> Deref for Outlined<T> {
     }
 }
 
-impl<T> DerefMut for Outlined<T> {
+impl<T> DerefMut for OutlinedDrop<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
 }
 
-impl<T: Default> Default for Outlined<T> {
+impl<T: Default> Default for OutlinedDrop<T> {
     fn default() -> Self {
-        Outlined::new(T::default())
+        OutlinedDrop::new(T::default())
     }
 }
 
-impl<T> Drop for Outlined<T> {
+impl<T> Drop for OutlinedDrop<T> {
     #[inline(never)]
     fn drop(&mut self) {
         // SAFETY: `drop` runs once, and no code accesses the value after it (MB-9).
@@ -53,7 +53,7 @@ impl<T> Drop for Outlined<T> {
     }
 }
 
-impl<F: Future> Future for Outlined<F> {
+impl<F: Future> Future for OutlinedDrop<F> {
     type Output = F::Output;
 
     #[inline]
@@ -132,12 +132,12 @@ mod tests {
     #[test]
     fn a_value_is_dropped_once_with_what_holds_it() {
         let value = Arc::new(1);
-        let mut held = Outlined::new(vec![value.clone()]);
+        let mut held = OutlinedDrop::new(vec![value.clone()]);
         held.push(value.clone());
         assert_eq!((held.len(), Arc::strong_count(&value)), (2, 3));
         drop(held);
         assert_eq!(Arc::strong_count(&value), 1);
-        let held = Outlined::new(value.clone());
+        let held = OutlinedDrop::new(value.clone());
         let panics = AssertUnwindSafe(|| {
             let _held = held;
             panic!("as it was told");
@@ -171,7 +171,7 @@ mod tests {
     fn an_outlined_future_is_polled_in_its_place() {
         let value = Arc::new(1);
         let own = value.clone();
-        let mut future = Box::pin(Outlined::new(async move {
+        let mut future = Box::pin(OutlinedDrop::new(async move {
             let held = &own;
             tokio::task::yield_now().await;
             assert_eq!(**held, 1);

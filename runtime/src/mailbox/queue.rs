@@ -12,7 +12,7 @@ use crate::limits;
 #[repr(C)]
 pub(super) struct Queue<B> {
     items: B,
-    pub(super) count: Count,
+    pub(super) count: QueueStats,
 }
 
 /// The number and age of the messages in a queue. At most one message is marked with a time, so the
@@ -20,30 +20,30 @@ pub(super) struct Queue<B> {
 /// message has waited at least since the mark. Several messages may be one item.
 #[derive(Default)]
 #[repr(C)]
-pub(crate) struct Count {
+pub(crate) struct QueueStats {
     /// Number of items that ever came.
     came: u64,
     /// Number of messages that wait, in items or in the hand.
     len: u32,
-    mark: Option<Mark>,
+    mark: Option<AgeMark>,
 }
 
 /// Messages of this node, one per item. They move to the actor's hand all at once, and those
 /// outside of the batch keep waiting there. So no message is moved separately, and an empty queue
 /// is always filled from the start of its memory.
-pub(super) type Local<T> = Queue<Vec<T>>;
+pub(super) type LocalQueue<T> = Queue<Vec<T>>;
 
 /// Messages of other nodes.
-pub(super) type Far<T> = Queue<VecDeque<T>>;
+pub(super) type RemoteQueue<T> = Queue<VecDeque<T>>;
 
-struct Mark {
+struct AgeMark {
     /// Number of items that came before the marked one.
     number: u64,
     /// A time at which the item was in the queue.
     since: Instant,
 }
 
-impl Count {
+impl QueueStats {
     pub(super) fn len(&self) -> usize {
         self.len as usize
     }
@@ -86,17 +86,17 @@ impl Count {
 
     #[cold]
     fn mark_last(&mut self) {
-        self.mark = Some(Mark { number: self.came - 1, since: Instant::now() });
+        self.mark = Some(AgeMark { number: self.came - 1, since: Instant::now() });
     }
 }
 
-impl<T> Local<T> {
+impl<T> LocalQueue<T> {
     /// Returns the number of messages that ever left.
     pub(super) fn left(&self) -> u64 {
         self.count.came - u64::from(self.count.len)
     }
 
-    /// Appends a message. `is_late` is as in [`Count::add`].
+    /// Appends a message. `is_late` is as in [`QueueStats::add`].
     #[inline]
     pub(super) fn push(&mut self, message: T, is_late: bool) {
         self.items.push(message);
@@ -166,7 +166,7 @@ fn give_back<T>(empty: &mut Vec<T>) {
     *empty = Vec::new();
 }
 
-impl<T> Far<T> {
+impl<T> RemoteQueue<T> {
     /// Returns the number of items that ever left.
     pub(super) fn left(&self) -> u64 {
         self.count.came - self.items.len() as u64
@@ -228,7 +228,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_age_of_the_oldest_is_a_lower_bound() {
         let second = Duration::from_secs(1);
-        let (mut queue, mut out) = (Far::default(), VecDeque::new());
+        let (mut queue, mut out) = (RemoteQueue::default(), VecDeque::new());
         assert_eq!(queue.count.oldest(), None);
         for number in 0..4 {
             queue.extend([number].into_iter(), |_| 1);
@@ -250,7 +250,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_handed_over_waits_until_it_leaves() {
         let second = Duration::from_secs(1);
-        let (mut queue, mut hand) = (Local::default(), Vec::new());
+        let (mut queue, mut hand) = (LocalQueue::default(), Vec::new());
         (0..5).for_each(|number| queue.push(number, true));
         tokio::time::advance(second).await;
         assert_eq!((queue.hand_over(2, &mut hand), hand.len()), (2, 5));

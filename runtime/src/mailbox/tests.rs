@@ -12,16 +12,16 @@ use crate::limits;
 
 /// Counts its wake-ups.
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct TestWaker(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for TestWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// A message that can always be begun.
-impl Remote for u32 {
+impl RemoteItem for u32 {
     type Message = u32;
 
     fn count(&self) -> usize {
@@ -50,32 +50,34 @@ impl Remote for u32 {
 }
 
 /// One message, by its intake.
-pub(super) enum Taken<L, R> {
+pub(super) enum TakenMessage<L, R> {
     Local(L),
     Remote(R),
 }
 
 /// Takes the next message to begin it, as an actor does.
-pub(super) fn take<L: Copy, R: Remote>(
-    hand: &mut Hand<L, R>,
+pub(super) fn take<L: Copy, R: RemoteItem>(
+    hand: &mut Prefetched<L, R>,
     cx: &mut Context<'_>,
-) -> Option<Taken<L, R::Message>> {
+) -> Option<TakenMessage<L, R::Message>> {
     if let Some(message) = hand.begin_local().copied() {
-        return Some(Taken::Local(message));
+        return Some(TakenMessage::Local(message));
     }
-    hand.take_tell().or_else(|| hand.take_far(cx)).map(Taken::Remote)
+    hand.take_tell().or_else(|| hand.take_far(cx)).map(TakenMessage::Remote)
 }
 
 /// Takes out the messages of an actor that begins no more, as its cell does.
-pub(super) fn take_unbegun<L: Copy, R: Remote>(hand: &mut Hand<L, R>) -> Vec<Taken<L, R::Message>> {
-    let local = std::iter::from_fn(|| hand.take_local().copied()).map(Taken::Local);
+pub(super) fn take_unbegun<L: Copy, R: RemoteItem>(
+    hand: &mut Prefetched<L, R>,
+) -> Vec<TakenMessage<L, R::Message>> {
+    let local = std::iter::from_fn(|| hand.take_local().copied()).map(TakenMessage::Local);
     let mut unbegun: Vec<_> = local.collect();
-    unbegun.extend(hand.take_remote().map(Taken::Remote));
+    unbegun.extend(hand.take_remote().map(TakenMessage::Remote));
     unbegun
 }
 
 struct Sender {
-    bell: Arc<Bell>,
+    bell: Arc<TestWaker>,
     turn: Option<u64>,
 }
 
@@ -84,7 +86,7 @@ impl Sender {
         Sender { bell: Arc::default(), turn: None }
     }
 
-    fn poll<'a>(&mut self, mailbox: &'a Mailbox<u32, u32>) -> Poll<Result<Room<'a>, Cause>> {
+    fn poll<'a>(&mut self, mailbox: &'a Mailbox<u32, u32>) -> Poll<Result<MailboxRoom<'a>, Cause>> {
         let waker = Waker::from(self.bell.clone());
         mailbox.poll_room(&mut self.turn, &mut Context::from_waker(&waker))
     }
@@ -102,16 +104,16 @@ impl Sender {
 }
 
 struct Reader {
-    bell: Arc<Bell>,
-    hand: Hand<u32, u32>,
+    bell: Arc<TestWaker>,
+    hand: Prefetched<u32, u32>,
 }
 
 impl Reader {
     fn new() -> Self {
-        Reader { bell: Arc::default(), hand: Hand::new() }
+        Reader { bell: Arc::default(), hand: Prefetched::new() }
     }
 
-    fn poll(&mut self, mailbox: &Mailbox<u32, u32>) -> Poll<Batch> {
+    fn poll(&mut self, mailbox: &Mailbox<u32, u32>) -> Poll<FillOutcome> {
         let waker = Waker::from(self.bell.clone());
         mailbox.poll_batch(&mut self.hand, &mut Context::from_waker(&waker))
     }
@@ -120,7 +122,7 @@ impl Reader {
         let waker = Waker::from(self.bell.clone());
         std::iter::from_fn(|| take(&mut self.hand, &mut Context::from_waker(&waker)))
             .map(|taken| match taken {
-                Taken::Local(message) | Taken::Remote(message) => message,
+                TakenMessage::Local(message) | TakenMessage::Remote(message) => message,
             })
             .collect()
     }
@@ -152,13 +154,13 @@ fn room_goes_to_those_who_wait_in_the_order_they_came() {
     let (mut first, mut second) = (Sender::new(), Sender::new());
     assert!(first.poll(&mailbox).is_pending());
     assert!(second.poll(&mailbox).is_pending());
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
     assert_eq!((first.rings(), second.rings()), (1, 0));
     assert!(second.poll(&mailbox).is_pending(), "it is the first one's turn");
     assert_eq!(mailbox.try_room().err(), Some(Cause::MailboxFull), "nobody overtakes the line");
     assert!(first.push(&mailbox, 1));
     assert_eq!(reader.taken(), [0]);
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
     assert!(second.push(&mailbox, 2));
 }
 
@@ -172,7 +174,7 @@ fn a_sender_that_leaves_gives_its_turn_to_the_next() {
     let (mut first, mut second) = (Sender::new(), Sender::new());
     assert!(first.poll(&mailbox).is_pending());
     assert!(second.poll(&mailbox).is_pending());
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
     mailbox.leave(first.turn.take().unwrap());
     assert_eq!(second.rings(), 1);
     assert!(second.push(&mailbox, 2));
@@ -202,7 +204,7 @@ fn a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     }
     assert_eq!(reader.rings(), 1, "once for the whole batch");
     let mut all = Vec::new();
-    while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
+    while reader.poll(&mailbox) == Poll::Ready(FillOutcome::Filled) {
         all.append(&mut reader.taken());
     }
     assert_eq!(all, [0, 1, 10, 11, 2, 12], "two of each in turn");
@@ -219,7 +221,7 @@ fn what_only_a_burst_of_another_node_needed_is_given_back() {
     }
     let capacity = || mailbox.state.lock().remote.as_ref().map(|remote| remote.capacity());
     assert!(capacity() >= Some(1000));
-    while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
+    while reader.poll(&mailbox) == Poll::Ready(FillOutcome::Filled) {
         reader.taken();
     }
     assert!(capacity() <= Some(limits::QUEUE_KEPT_MESSAGES));
@@ -239,17 +241,17 @@ fn a_drain_takes_what_was_accepted_and_what_was_reserved() {
     let mut late = vec![8];
     assert!(mailbox.push_remote(&mut late, |message| message).is_err());
     assert_eq!(late, [8]);
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
     assert_eq!(reader.taken(), [7]);
     assert!(reader.poll(&mailbox).is_pending(), "room is still reserved");
     assert!(mailbox.fill(room, 9).is_ok());
     assert_eq!(reader.rings(), 1);
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
     assert_eq!(reader.taken(), [9]);
     assert!(reader.poll(&mailbox).is_pending());
     drop(unused);
     assert_eq!(reader.rings(), 2);
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::End));
 }
 
 /// MB-6.
@@ -266,16 +268,16 @@ fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     assert!(mailbox.is_stopping());
     assert_eq!(waiting.rings(), 1);
     assert!(matches!(waiting.poll(&mailbox), Poll::Ready(Err(Cause::Stopped))));
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::End));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::End));
     mailbox.close(&mut reader.hand);
     let unbegun = take_unbegun(&mut reader.hand).into_iter().map(|taken| match taken {
-        Taken::Local(message) | Taken::Remote(message) => message,
+        TakenMessage::Local(message) | TakenMessage::Remote(message) => message,
     });
     assert_eq!(unbegun.collect::<Vec<_>>(), [1, 2]);
 }
 
 /// Several messages that came together.
-impl Remote for VecDeque<u32> {
+impl RemoteItem for VecDeque<u32> {
     type Message = u32;
 
     fn count(&self) -> usize {
@@ -307,7 +309,7 @@ impl Remote for VecDeque<u32> {
 #[test]
 fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
     let mailbox = Mailbox::<u32, VecDeque<u32>>::new(4);
-    let (mut hand, mut cx) = (Hand::new(), Context::from_waker(Waker::noop()));
+    let (mut hand, mut cx) = (Prefetched::new(), Context::from_waker(Waker::noop()));
     let together = |numbers: std::ops::Range<u32>| numbers.collect::<VecDeque<_>>();
     let mut run = vec![together(100..200), together(200..203)];
     assert!(mailbox.push_remote(&mut run, |message| message).is_ok());
@@ -318,18 +320,18 @@ fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
         if local == 3 {
             break;
         }
-        assert_eq!(mailbox.poll_batch(&mut hand, &mut cx), Poll::Ready(Batch::Filled));
+        assert_eq!(mailbox.poll_batch(&mut hand, &mut cx), Poll::Ready(FillOutcome::Filled));
         assert_eq!(mailbox.depth().remote, 3, "what came together is taken together");
         let before = begun.len();
         let taken = std::iter::from_fn(|| take(&mut hand, &mut cx));
         begun.extend(taken.map(|taken| match taken {
-            Taken::Local(message) | Taken::Remote(message) => message,
+            TakenMessage::Local(message) | TakenMessage::Remote(message) => message,
         }));
         assert_eq!((begun.len() - before, begun[before]), (2, local), "one of each in turn");
     }
     mailbox.close(&mut hand);
     begun.extend(take_unbegun(&mut hand).into_iter().map(|taken| match taken {
-        Taken::Local(message) | Taken::Remote(message) => message,
+        TakenMessage::Local(message) | TakenMessage::Remote(message) => message,
     }));
     let remote: Vec<_> = begun.iter().copied().filter(|number| *number >= 100).collect();
     assert_eq!((remote, begun.len()), ((100..203).collect(), 107));
@@ -353,7 +355,7 @@ fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
         assert!(numbers.into_iter().all(|number| sender.push(&mailbox, number)));
     };
     push(&mut sender, 0..4);
-    assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled));
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
     push(&mut sender, 4..8);
     let mark = mailbox.mark(None);
     let mut begun = Vec::new();
@@ -364,8 +366,8 @@ fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
         assert_eq!(mailbox.has_passed(None, mark, &reader.hand), begun.len() >= 8, "{begun:?}");
         let waker = Waker::noop();
         match take(&mut reader.hand, &mut Context::from_waker(waker)) {
-            Some(Taken::Local(number)) => begun.push(number),
-            _ => assert_eq!(reader.poll(&mailbox), Poll::Ready(Batch::Filled)),
+            Some(TakenMessage::Local(number)) => begun.push(number),
+            _ => assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled)),
         }
     }
     assert_eq!(begun, (0..18).collect::<Vec<_>>());
@@ -384,7 +386,7 @@ fn a_vacancy_has_room_for_one_message() {
     mailbox.drain();
     assert_eq!(mailbox.try_vacancy().err(), Some(Cause::Stopped));
     let (mut reader, mut begun) = (Reader::new(), Vec::new());
-    while reader.poll(&mailbox) == Poll::Ready(Batch::Filled) {
+    while reader.poll(&mailbox) == Poll::Ready(FillOutcome::Filled) {
         begun.extend(reader.taken());
     }
     assert_eq!(begun, (0..100).collect::<Vec<_>>());

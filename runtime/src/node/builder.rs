@@ -9,18 +9,18 @@ use ringpost_transport::id::{Incarnation, InvalidNodeName, NodeId, NodeName};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
-use super::stalls::Lookout;
-use super::variables::{InvalidEnvironment, Variables};
+use super::stalls::StallReporter;
+use super::variables::{EnvSettings, InvalidEnvironment};
 use super::{Core, Node};
 use crate::dead_letter::DeadLetters;
 use crate::deadlines::Deadlines;
 use crate::limits;
 use crate::remote::{
     Config, ConnectError, Encryption, Entropy, InvalidSecret, IpNetwork, LocalShares, Network,
-    Observers, Profile, Remote, Secret,
+    NodeEndpoint, Observers, Profile, Secret,
 };
-use crate::residents::Residents;
-use crate::shared::Totals;
+use crate::residents::LocalActors;
+use crate::shared::ShareCounter;
 
 /// The reason why a node could not start.
 #[derive(thiserror::Error)]
@@ -68,17 +68,17 @@ pub struct NodeBuilder {
     refused_addresses: Vec<IpNetwork>,
     encryption: Encryption,
     pub(super) profile: Profile,
-    pub(super) variables: Variables,
+    pub(super) variables: EnvSettings,
     metrics_by_peer: bool,
     mailbox_capacity: usize,
-    times: Times,
+    times: NodeTimeouts,
     network: Option<Network>,
     entropy: Entropy,
 }
 
 /// Time-outs of a node.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct NodeTimeouts {
     ask_timeout: Duration,
     connect_timeout: Duration,
     reported_after: Duration,
@@ -97,10 +97,10 @@ impl NodeBuilder {
             refused_addresses: Vec::new(),
             encryption: Encryption::default(),
             profile: Profile::default(),
-            variables: Variables::default(),
+            variables: EnvSettings::default(),
             metrics_by_peer: false,
             mailbox_capacity: limits::MAILBOX_CAPACITY,
-            times: Times {
+            times: NodeTimeouts {
                 ask_timeout: limits::ASK_TIMEOUT,
                 connect_timeout: limits::CONNECT_TIMEOUT,
                 reported_after: limits::HANDLER_REPORTED,
@@ -307,19 +307,19 @@ impl NodeBuilder {
         let runtime = Handle::current();
         // If the runtime has no timers, this panics here instead of at the first ask.
         drop(tokio::time::sleep(Duration::ZERO));
-        let residents = Arc::new(Residents::new());
+        let residents = Arc::new(LocalActors::new());
         let observers = Observers {
             dead_letters: Arc::new(DeadLetters::new()),
             events: broadcast::Sender::new(limits::OBSERVED_MAX),
         };
         let mailbox_capacity = self.mailbox_capacity.max(1);
-        let Times { ask_timeout, connect_timeout, reported_after, .. } = self.times;
+        let NodeTimeouts { ask_timeout, connect_timeout, reported_after, .. } = self.times;
         let has_seeds = !self.seeds.is_empty();
         let entropy = self.entropy.clone();
         let config = self.config(name)?;
-        Remote::check(&config)?;
+        NodeEndpoint::check(&config)?;
         let (remote, id) = if config.listen.is_some() || !config.seeds.is_empty() {
-            let remote = Remote::start(config, residents.clone(), observers.clone()).await?;
+            let remote = NodeEndpoint::start(config, residents.clone(), observers.clone()).await?;
             let id = remote.id().clone();
             (Some(remote), id)
         } else {
@@ -327,7 +327,7 @@ impl NodeBuilder {
             (None, NodeId { name: config.name, incarnation })
         };
         residents.start(id.incarnation);
-        let lookout = Lookout::start(&runtime, &residents, reported_after);
+        let lookout = StallReporter::start(&runtime, &residents, reported_after);
         let deadlines = Deadlines::start(&runtime, ask_timeout);
         Ok(Node {
             core: Arc::new(Core {
@@ -336,7 +336,7 @@ impl NodeBuilder {
                 residents,
                 remote,
                 shares: LocalShares::new(entropy.clone()),
-                shared: Totals::default(),
+                shared: ShareCounter::default(),
                 offered_memory: Mutex::default(),
                 observers,
                 mailbox_capacity,

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Node;
 use crate::address::Address;
 use crate::limits;
-use crate::resident::{Ended, Halt, Resident};
+use crate::resident::{ExitFuture, Halt, LocalActor};
 
 /// The gauges that a node with a network sets while it runs.
 const GAUGES: [&str; 3] =
@@ -108,10 +108,10 @@ impl Node {
 }
 
 /// Waits for actors to end; returns the actors that still run at `end`.
-async fn outlast(residents: Vec<Arc<dyn Resident>>, end: Instant) -> Vec<Arc<dyn Resident>> {
+async fn outlast(residents: Vec<Arc<dyn LocalActor>>, end: Instant) -> Vec<Arc<dyn LocalActor>> {
     let mut late = Vec::new();
     for resident in residents {
-        if timeout_at(end, Ended::of(resident.clone())).await.is_err() {
+        if timeout_at(end, ExitFuture::of(resident.clone())).await.is_err() {
             late.push(resident);
         }
     }

@@ -12,21 +12,21 @@ use ringpost_transport::log;
 use tokio::runtime::Id;
 use tokio::time::Instant;
 
-use crate::busy::{Duty, held};
+use crate::busy::{HandlerInfo, held};
 use crate::limits;
-use crate::resident::Resident;
-use crate::residents::Residents;
+use crate::resident::LocalActor;
+use crate::residents::LocalActors;
 
 /// The handlers found by the last look. Owned by the task that looks.
-pub(super) struct Slow {
+pub(super) struct SlowHandlers {
     runtime: Id,
     after: Duration,
-    seen: HashMap<Run, Seen>,
+    seen: HashMap<HandlerRun, RunStatus>,
 }
 
 /// One run of a handler or hook.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Run {
+enum HandlerRun {
     /// It waits: the actor's number, and the number of its handler.
     Waits(u64, u32),
     /// It holds a thread: the actor's number, and the start of its poll.
@@ -34,18 +34,18 @@ enum Run {
 }
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct RunStatus {
     first: Instant,
     is_told: bool,
 }
 
-impl Slow {
+impl SlowHandlers {
     pub(super) fn new(runtime: Id, after: Duration) -> Self {
-        Slow { runtime, after, seen: HashMap::new() }
+        SlowHandlers { runtime, after, seen: HashMap::new() }
     }
 
     /// Looks once at the listed actors, and at all threads.
-    pub(super) fn look(&mut self, residents: &Residents, listed: &[Arc<dyn Resident>]) {
+    pub(super) fn look(&mut self, residents: &LocalActors, listed: &[Arc<dyn LocalActor>]) {
         let before = std::mem::take(&mut self.seen);
         let mut told = 0;
         let holding = held(self.runtime);
@@ -56,7 +56,7 @@ impl Slow {
             }
             let waits = actor.waits().lock().as_ref().map(|waits| (waits.handler, waits.number));
             if let Some((Some(duty), number)) = waits {
-                let run = Run::Waits(actor.id(), number);
+                let run = HandlerRun::Waits(actor.id(), number);
                 let waits_for = || residents.awaited_by(&**actor);
                 self.found(&before, run, &mut told, |age| tell(&**actor, duty, age, waits_for()));
             }
@@ -64,7 +64,7 @@ impl Slow {
         for held in holding {
             let actor = residents.by_id(held.id).filter(|actor| actor.token() == held.token);
             let Some(actor) = actor else { continue };
-            let run = Run::Holds(held.id, held.since);
+            let run = HandlerRun::Holds(held.id, held.since);
             self.found(&before, run, &mut told, |age| tell_held(&*actor, held.duty, age));
         }
         if let Some(others) = told.checked_sub(limits::HANDLERS_REPORTED_MAX).filter(|n| *n > 0) {
@@ -74,12 +74,12 @@ impl Slow {
 
     fn found(
         &mut self,
-        before: &HashMap<Run, Seen>,
-        run: Run,
+        before: &HashMap<HandlerRun, RunStatus>,
+        run: HandlerRun,
         told: &mut usize,
         tell: impl FnOnce(Duration),
     ) {
-        let first = Seen { first: Instant::now(), is_told: false };
+        let first = RunStatus { first: Instant::now(), is_told: false };
         let mut seen = before.get(&run).copied().unwrap_or(first);
         let age = seen.first.elapsed();
         if !seen.is_told && age >= self.after {
@@ -93,13 +93,13 @@ impl Slow {
     }
 }
 
-fn tell(actor: &dyn Resident, duty: &Duty, age: Duration, waits_for: Option<String>) {
+fn tell(actor: &dyn LocalActor, duty: &HandlerInfo, age: Duration, waits_for: Option<String>) {
     let (actor, seconds) = (actor.shown(), tenths(age));
     let waits_for = waits_for.as_deref().unwrap_or("something that is no actor");
     log::warn!(%actor, handler = %duty, seconds, waits_for, "a handler waits for long");
 }
 
-fn tell_held(actor: &dyn Resident, duty: &Duty, age: Duration) {
+fn tell_held(actor: &dyn LocalActor, duty: &HandlerInfo, age: Duration) {
     let (actor, seconds) = (actor.shown(), tenths(age));
     log::warn!(%actor, handler = %duty, seconds, "a handler holds a thread for long");
 }

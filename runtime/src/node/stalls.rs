@@ -13,34 +13,34 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::limits;
 use crate::mailbox::Depth;
-use crate::resident::Resident;
-use crate::residents::Residents;
+use crate::resident::LocalActor;
+use crate::residents::LocalActors;
 
-use super::slow::Slow;
+use super::slow::SlowHandlers;
 
 /// The task that looks; it ends when this is dropped.
-pub(super) struct Lookout(AbortHandle);
+pub(super) struct StallReporter(AbortHandle);
 
-impl Lookout {
+impl StallReporter {
     /// Starts the task. Handlers are reported after `reported_after`.
     pub(super) fn start(
         runtime: &Handle,
-        residents: &Arc<Residents>,
+        residents: &Arc<LocalActors>,
         reported_after: Duration,
     ) -> Self {
         let residents = Arc::downgrade(residents);
-        let slow = Slow::new(runtime.id(), reported_after);
-        Lookout(runtime.spawn(look_out(residents, slow, reported_after / 2)).abort_handle())
+        let slow = SlowHandlers::new(runtime.id(), reported_after);
+        StallReporter(runtime.spawn(look_out(residents, slow, reported_after / 2)).abort_handle())
     }
 }
 
-impl Drop for Lookout {
+impl Drop for StallReporter {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn look_out(residents: Weak<Residents>, mut slow: Slow, pause: Duration) {
+async fn look_out(residents: Weak<LocalActors>, mut slow: SlowHandlers, pause: Duration) {
     let mut turns = interval(limits::STALL_LOOK.min(pause));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = BTreeMap::new();
@@ -56,8 +56,8 @@ async fn look_out(residents: Weak<Residents>, mut slow: Slow, pause: Duration) {
 /// Looks once at the mailboxes of the listed actors. `told` holds the mailboxes that the log has
 /// reported, each with the waiting time of its first sender at the last look.
 fn look(
-    residents: &Residents,
-    listed: &[Arc<dyn Resident>],
+    residents: &LocalActors,
+    listed: &[Arc<dyn LocalActor>],
     told: &mut BTreeMap<usize, (String, Duration)>,
 ) {
     let mut seen = BTreeMap::new();

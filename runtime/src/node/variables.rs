@@ -36,7 +36,7 @@ const VALUE_CHARS_SHOWN: usize = 80;
 /// The settings that a node has from the environment. A `NodeBuilder` keeps them until the node
 /// starts, because by then the program may have made more settings, and has a log.
 #[derive(Debug, Default)]
-pub(super) struct Variables {
+pub(super) struct EnvSettings {
     pub(super) are_read: bool,
     pub(super) heartbeat_interval: Option<Duration>,
     pub(super) down_after: Option<Duration>,
@@ -48,7 +48,7 @@ pub(super) struct Variables {
     pub(super) unknown: Vec<(String, Option<&'static str>)>,
 }
 
-impl Variables {
+impl EnvSettings {
     /// Returns a profile in which these settings replace defaults.
     pub(super) fn fill(&self, mut profile: Profile) -> Profile {
         let default = Profile::default();

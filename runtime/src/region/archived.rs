@@ -10,7 +10,7 @@ use rkyv::rancor::{Fallible, Source};
 use rkyv::ser::Writer;
 use rkyv::{Archive, Deserialize, Place, Portable, Serialize};
 
-use super::remote::{ArchivedWhereabouts, RemoteRegion, Whereabouts, WhereaboutsResolver};
+use super::remote::{ArchivedRegionAddress, RegionAddress, RegionAddressResolver, RemoteRegion};
 use crate::archive::InNode;
 use crate::schema::{FORMAT, Hash, Schema};
 
@@ -20,7 +20,7 @@ use crate::schema::{FORMAT, Hash, Schema};
 #[bytecheck(crate = rkyv::bytecheck)]
 #[repr(C)]
 pub struct ArchivedRemoteRegion<T> {
-    place: Inspected<ArchivedWhereabouts>,
+    place: Inspected<ArchivedRegionAddress>,
     _elements: PhantomData<fn() -> T>,
 }
 
@@ -31,7 +31,7 @@ impl<T> ArchivedRemoteRegion<T> {
     }
 }
 
-impl Inspect for ArchivedWhereabouts {
+impl Inspect for ArchivedRegionAddress {
     type Refusal = InvalidNodeName;
 
     fn inspect(&self) -> Result<(), InvalidNodeName> {
@@ -47,17 +47,17 @@ impl<T: Schema> Schema for RemoteRegion<T> {
 
 impl<T> Archive for RemoteRegion<T> {
     type Archived = ArchivedRemoteRegion<T>;
-    type Resolver = WhereaboutsResolver;
+    type Resolver = RegionAddressResolver;
 
-    fn resolve(&self, resolver: WhereaboutsResolver, out: Place<Self::Archived>) {
+    fn resolve(&self, resolver: RegionAddressResolver, out: Place<Self::Archived>) {
         munge!(let ArchivedRemoteRegion { place: Inspected(place), _elements: _ } = out);
-        Whereabouts::resolve(&self.place, resolver, place);
+        RegionAddress::resolve(&self.place, resolver, place);
     }
 }
 
 impl<T, S: Fallible<Error: Source> + Writer + ?Sized> Serialize<S> for RemoteRegion<T> {
-    fn serialize(&self, serializer: &mut S) -> Result<WhereaboutsResolver, S::Error> {
-        Whereabouts::serialize(&self.place, serializer)
+    fn serialize(&self, serializer: &mut S) -> Result<RegionAddressResolver, S::Error> {
+        RegionAddress::serialize(&self.place, serializer)
     }
 }
 
@@ -86,7 +86,8 @@ mod tests {
         let node = Node::builder("alpha").start().await.expect("it has no network");
         let long = "x".repeat(64 * 1024);
         for name in ["beta", "", "line\nbreak", "a b", "\u{1b}[31m", "größe", &long] {
-            let place = Whereabouts { node: name.into(), incarnation: 1, share: 7, at: 0, len: 8 };
+            let place =
+                RegionAddress { node: name.into(), incarnation: 1, share: 7, at: 0, len: 8 };
             let mut bytes = AlignedVec::new();
             archive::write(&RemoteRegion::<u64>::bind(&node, place), &mut bytes).expect("written");
             let read = archive::read::<RemoteRegion<u64>>(&Payload::owned(bytes), &node);

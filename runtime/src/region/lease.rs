@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::{Kept, Region, RemoteRegion};
+use super::{Region, RegionShare, RemoteRegion};
 use crate::actor::{Context, Handlers};
 use crate::error::RegionError;
 use crate::remote::{Access, ShareId};
@@ -24,10 +24,10 @@ pub struct Lease<'a, T> {
     access: Access,
     at_most: Option<Duration>,
     /// Runs a task until an actor has ended.
-    until: Option<Until<'a>>,
+    until: Option<TaskSpawner<'a>>,
 }
 
-type Until<'a> = Box<dyn FnOnce(BoxFuture<'static, ()>) + Send + 'a>;
+type TaskSpawner<'a> = Box<dyn FnOnce(BoxFuture<'static, ()>) + Send + 'a>;
 
 impl<'a, T: Pod> Lease<'a, T> {
     pub(super) fn new(region: &'a Region<T>, access: Access) -> Self {
@@ -78,7 +78,7 @@ impl<'a, T: Pod> Lease<'a, T> {
         if let Some(until) = self.until {
             let (ending, ended) = self.region.ending(id);
             // Dropped with the task when the actor ends, even if the task was never polled.
-            let ending = EndedWithTask(ending);
+            let ending = RevokeOnDrop(ending);
             until(
                 async move {
                     let _ending = ending;
@@ -92,12 +92,12 @@ impl<'a, T: Pod> Lease<'a, T> {
 }
 
 /// Ends a share, unless the share has ended already.
-struct Ending {
-    shares: Weak<Mutex<Vec<Kept>>>,
+struct ShareRevoker {
+    shares: Weak<Mutex<Vec<RegionShare>>>,
     id: ShareId,
 }
 
-impl Ending {
+impl ShareRevoker {
     fn end(&self) {
         if let Some(shares) = self.shares.upgrade() {
             drop(end(&shares, Some(self.id)));
@@ -105,9 +105,9 @@ impl Ending {
     }
 }
 
-struct EndedWithTask(Ending);
+struct RevokeOnDrop(ShareRevoker);
 
-impl Drop for EndedWithTask {
+impl Drop for RevokeOnDrop {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -116,7 +116,7 @@ impl Drop for EndedWithTask {
 /// Ends one share of a region, or all. Returns true if a share was active until now, and futures
 /// that wait until nothing accesses the memory through these shares, however they ended.
 pub(super) fn end(
-    shares: &Mutex<Vec<Kept>>,
+    shares: &Mutex<Vec<RegionShare>>,
     one: Option<ShareId>,
 ) -> (bool, Vec<impl Future<Output = ()> + use<>>) {
     let ending: BTreeMap<_, _> = {
@@ -138,13 +138,13 @@ pub(super) fn end(
 
 impl<T> Region<T> {
     /// Returns a guard that ends a share, and a receiver that is ready when the share has ended.
-    fn ending(&self, id: ShareId) -> (Ending, oneshot::Receiver<()>) {
+    fn ending(&self, id: ShareId) -> (ShareRevoker, oneshot::Receiver<()>) {
         let (sender, ended) = oneshot::channel();
         let mut shares = self.shares.lock();
         let kept = shares.iter_mut().find(|kept| kept.share.id() == id);
         if let Some(shared) = kept.and_then(|kept| kept.shared.as_mut()) {
             shared.tasks.push(sender);
         }
-        (Ending { shares: Arc::downgrade(&self.shares), id }, ended)
+        (ShareRevoker { shares: Arc::downgrade(&self.shares), id }, ended)
     }
 }

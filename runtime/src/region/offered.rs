@@ -16,14 +16,14 @@ use ringpost_transport::cause::{NodeDown, NodeDownCause};
 use ringpost_transport::text;
 
 use super::range::element_bytes;
-use super::{BYTES_MAX, Region, RemoteRegion, remote::Whereabouts};
+use super::{BYTES_MAX, Region, RemoteRegion, remote::RegionAddress};
 use crate::actor::{Actor, ActorRef, Context, Down, Peer, Recipient, ReplyTo};
 use crate::address::{Address, RESERVED};
 use crate::error::{AllocateError, AskCause, AskError, Cause, OfferError, ReleaseError};
 use crate::limits;
 use crate::node::Node;
 use crate::remote::Access;
-use crate::resident::{Halt, Resident};
+use crate::resident::{Halt, LocalActor};
 use crate::shared::MemoryOffer;
 use crate::{actor, handlers, message};
 
@@ -43,7 +43,7 @@ pub struct PeerRegion<T> {
     shared: RemoteRegion<u64>,
     tenant: ActorRef<Tenant>,
     to: Recipient<Release, bool>,
-    tenancy: Tenancy,
+    tenancy: TenantGuard,
 }
 
 impl<T> fmt::Debug for PeerRegion<T> {
@@ -53,9 +53,9 @@ impl<T> fmt::Debug for PeerRegion<T> {
 }
 
 /// Stops the tenant when it is dropped (LM-2).
-struct Tenancy(Arc<dyn Resident>);
+struct TenantGuard(Arc<dyn LocalActor>);
 
-impl Drop for Tenancy {
+impl Drop for TenantGuard {
     fn drop(&mut self) {
         self.0.retire(Halt::Stop);
     }
@@ -92,12 +92,12 @@ enum NotAllocated {
     Refused(String),
 }
 
-type Outcome = Result<RemoteRegion<u64>, NotAllocated>;
+type AllocateReply = Result<RemoteRegion<u64>, NotAllocated>;
 
 /// Gives memory of its node, within its [offer](Node::offer_memory).
 #[derive(Default)]
 struct Allocator {
-    given: HashMap<Address, Given>,
+    given: HashMap<Address, GivenRegion>,
     /// The tenants whose regions are being returned, with the asks that wait for that. The flag of
     /// an ask is true if that ask has returned the region.
     returning: HashMap<Address, Vec<(bool, ReplyTo<bool>)>>,
@@ -106,7 +106,7 @@ struct Allocator {
 }
 
 /// A region that was given to a node.
-struct Given {
+struct GivenRegion {
     region: Region<u64>,
     shared: RemoteRegion<u64>,
     /// Bytes that it occupies.
@@ -119,7 +119,7 @@ impl Actor for Allocator {}
 #[handlers]
 impl Allocator {
     #[handler]
-    fn allocate(&mut self, msg: Allocate, cx: &mut Context<Self>) -> Outcome {
+    fn allocate(&mut self, msg: Allocate, cx: &mut Context<Self>) -> AllocateReply {
         let Allocate { bytes, tenant } = msg;
         let address = tenant.address().clone();
         if self.given.contains_key(&address) || self.returning.contains_key(&address) {
@@ -134,7 +134,7 @@ impl Allocator {
         let region = cx.node().region(words).map_err(|error| refused(error.to_string()))?;
         let shared = region.share(Access::ALL).map_err(|error| refused(error.to_string()))?;
         cx.watch(&tenant);
-        self.given.insert(address, Given { region, shared: shared.clone(), bytes: taken });
+        self.given.insert(address, GivenRegion { region, shared: shared.clone(), bytes: taken });
         *self.used.entry(node).or_default() += taken;
         Ok(shared)
     }
@@ -173,7 +173,7 @@ impl Allocator {
 
     /// Takes back the region of a tenant; it counts until nothing accesses it any more.
     fn take_back(&mut self, tenant: &Address, cx: &mut Context<Self>) {
-        let Some(Given { region, bytes, .. }) = self.given.remove(tenant) else { return };
+        let Some(GivenRegion { region, bytes, .. }) = self.given.remove(tenant) else { return };
         self.returning.insert(tenant.clone(), Vec::new());
         let tenant = tenant.clone();
         // LM-1: a node that still accesses the memory has not returned it.
@@ -245,9 +245,9 @@ impl Peer {
         // An actor without a name is always spawned, unless the node shuts down.
         let begun = node.begin_anonymous(Tenant).map_err(|_| AllocateError::Shutdown)?;
         // Created before the first wait, so that the tenant ends if the future is dropped there.
-        let (tenant, tenancy) = (begun.actor, Tenancy(begun.resident));
+        let (tenant, tenancy) = (begun.actor, TenantGuard(begun.resident));
         begun.starts.await.map_err(|_| AllocateError::Shutdown)?;
-        let to: Recipient<Allocate, Outcome> = Recipient::bind(node, allocator(peer.clone()));
+        let to: Recipient<Allocate, AllocateReply> = Recipient::bind(node, allocator(peer.clone()));
         let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
         let shared = match asked.map_err(|error| not_asked(peer.clone(), error))? {
             Ok(shared) => shared,
@@ -264,7 +264,7 @@ impl Peer {
             let reason = "it gave another region than was asked for".into();
             return Err(AllocateError::Refused { node: peer, reason });
         }
-        let place = Whereabouts { len: len as u64, ..(*shared.place).clone() };
+        let place = RegionAddress { len: len as u64, ..(*shared.place).clone() };
         let region = RemoteRegion::bind(node, place);
         let to = Recipient::bind(node, allocator(peer));
         Ok(PeerRegion { region, shared, tenant, to, tenancy })

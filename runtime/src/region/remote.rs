@@ -45,7 +45,7 @@ use crate::shared::RegionOperation;
 /// until the owner has revoked the share. An operation whose future was dropped may be done later,
 /// at most once.
 pub struct RemoteRegion<T> {
-    pub(super) place: Arc<Whereabouts>,
+    pub(super) place: Arc<RegionAddress>,
     /// `None` if it belongs to another node and this one has no network.
     memory: Option<SharedMemory>,
     _elements: PhantomData<fn() -> T>,
@@ -56,7 +56,7 @@ const READ_STEP_BYTES: usize = 1024 * 1024;
 
 /// The place of a region, as messages contain it.
 #[derive(Clone, PartialEq, Eq, Archive, Serialize, Deserialize)]
-pub struct Whereabouts {
+pub struct RegionAddress {
     pub(super) node: String,
     pub(super) incarnation: u128,
     pub(super) share: u128,
@@ -67,7 +67,7 @@ pub struct Whereabouts {
 
 impl<T> RemoteRegion<T> {
     /// Creates a handle bound to `node`.
-    pub(super) fn bind(node: &Node, place: Whereabouts) -> Self {
+    pub(super) fn bind(node: &Node, place: RegionAddress) -> Self {
         let name = NodeName::new(&place.node).ok();
         let id = name.map(|name| NodeId { name, incarnation: Incarnation(place.incarnation) });
         let memory = id.and_then(|id| node.shared_memory(&id, ShareId(place.share)));

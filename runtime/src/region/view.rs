@@ -10,9 +10,9 @@ use crate::remote::Fetched;
 /// Elements of a region at the time of [`RemoteRegion::view`](super::RemoteRegion::view), as a
 /// slice. The memory in which they arrived is kept until this is dropped; if they were
 /// [copied](Self::is_copied), they have separate memory.
-pub struct RegionView<T>(Bytes<T>);
+pub struct RegionView<T>(ViewElements<T>);
 
-enum Bytes<T> {
+enum ViewElements<T> {
     /// Bytes that are valid elements: see `is_made_of`.
     Fetched(Fetched),
     Copied(Vec<T>),
@@ -25,20 +25,20 @@ impl<T: Pod> RegionView<T> {
     }
 
     pub(super) fn fetched(fetched: Fetched) -> Self {
-        RegionView(Bytes::Fetched(fetched))
+        RegionView(ViewElements::Fetched(fetched))
     }
 }
 
 impl<T> RegionView<T> {
     pub(super) fn copied(elements: Vec<T>) -> Self {
-        RegionView(Bytes::Copied(elements))
+        RegionView(ViewElements::Copied(elements))
     }
 
     /// Returns true if the elements were copied as by
     /// [`RemoteRegion::read`](super::RemoteRegion::read): they have less than 64 KiB, belong to a
     /// region of this node, or found no room, or the fetch failed.
     pub fn is_copied(&self) -> bool {
-        matches!(self.0, Bytes::Copied(_))
+        matches!(self.0, ViewElements::Copied(_))
     }
 }
 
@@ -47,8 +47,8 @@ impl<T: Pod> Deref for RegionView<T> {
 
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Bytes::Fetched(bytes) => bytemuck::cast_slice(bytes),
-            Bytes::Copied(elements) => elements,
+            ViewElements::Fetched(bytes) => bytemuck::cast_slice(bytes),
+            ViewElements::Copied(elements) => elements,
         }
     }
 }

@@ -42,9 +42,9 @@ pub struct RegionWriter<T> {
 /// There may be several drafts at a time, and any writer to a region of the same node may write
 /// them. If the draft's memory belongs to a connection that has ended meanwhile, its elements are
 /// copied.
-pub struct RegionDraft<T>(Elements<T>);
+pub struct RegionDraft<T>(DraftElements<T>);
 
-enum Elements<T> {
+enum DraftElements<T> {
     /// Bytes that are valid elements: see `is_made_of`.
     Drafted(Draft),
     Copied(Vec<T>),
@@ -95,10 +95,10 @@ impl<T: Pod> RegionWriter<T> {
         let drafted = memory.draft(len.saturating_mul(size_of::<T>())).await;
         Ok(RegionDraft(match drafted.map_err(|error| self.region.error(0..len, error))? {
             Some(draft) if bytemuck::try_cast_slice::<u8, T>(&draft).is_ok() => {
-                Elements::Drafted(draft)
+                DraftElements::Drafted(draft)
             }
             // The number was claimed by the region's node, and this node may lack the memory.
-            _ => Elements::Copied(try_zeroed_vec(len).map_err(|()| {
+            _ => DraftElements::Copied(try_zeroed_vec(len).map_err(|()| {
                 let (node, bytes) = (self.region.node().into(), len * size_of::<T>());
                 let why = format!("this node has no memory for a draft of {bytes} bytes");
                 RegionError::Unable { node, why }
@@ -121,8 +121,8 @@ impl<T: Pod> RegionWriter<T> {
         draft: RegionDraft<T>,
     ) -> Result<(), RegionError> {
         let draft = match draft.0 {
-            Elements::Copied(elements) => return self.write(at, &elements).await,
-            Elements::Drafted(draft) => draft,
+            DraftElements::Copied(elements) => return self.write(at, &elements).await,
+            DraftElements::Drafted(draft) => draft,
         };
         let range = range::following(at, draft.len() / element_bytes::<T>());
         let (_, at) = self.region.find(&range)?;
@@ -158,7 +158,7 @@ impl<T> RegionDraft<T> {
     /// by [`RegionWriter::write`]. Over TCP, too, it is false from 64 KiB on: there the tasks of
     /// the link copy them.
     pub fn is_copied(&self) -> bool {
-        matches!(self.0, Elements::Copied(_))
+        matches!(self.0, DraftElements::Copied(_))
     }
 }
 
@@ -167,8 +167,8 @@ impl<T: Pod> Deref for RegionDraft<T> {
 
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Elements::Drafted(bytes) => bytemuck::cast_slice(bytes),
-            Elements::Copied(elements) => elements,
+            DraftElements::Drafted(bytes) => bytemuck::cast_slice(bytes),
+            DraftElements::Copied(elements) => elements,
         }
     }
 }
@@ -176,8 +176,8 @@ impl<T: Pod> Deref for RegionDraft<T> {
 impl<T: Pod> DerefMut for RegionDraft<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
-            Elements::Drafted(bytes) => bytemuck::cast_slice_mut(bytes),
-            Elements::Copied(elements) => elements,
+            DraftElements::Drafted(bytes) => bytemuck::cast_slice_mut(bytes),
+            DraftElements::Copied(elements) => elements,
         }
     }
 }

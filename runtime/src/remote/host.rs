@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 
 use super::{Inbox, OpenRefusal, Target};
 use crate::address::{Address, Identity, RESERVED, check_name};
-use crate::busy::Watch;
+use crate::busy::RuntimeWatchdog;
 use crate::dead_letter::{DeadLetter, DeadLetterCause, DeadLetters};
 use crate::event::NodeEvent;
 use crate::registry::Key;
@@ -64,15 +64,19 @@ pub(crate) struct Observers {
 }
 
 /// The transport's view of this node's actors.
-pub(super) struct Residents {
+pub(super) struct ActorHost {
     directory: Arc<dyn Directory>,
     observers: Observers,
-    watch: Watch,
+    watch: RuntimeWatchdog,
 }
 
-impl Residents {
-    pub(super) fn new(directory: Arc<dyn Directory>, observers: Observers, watch: Watch) -> Self {
-        Residents { directory, observers, watch }
+impl ActorHost {
+    pub(super) fn new(
+        directory: Arc<dyn Directory>,
+        observers: Observers,
+        watch: RuntimeWatchdog,
+    ) -> Self {
+        ActorHost { directory, observers, watch }
     }
 
     /// Returns how long this node's runtime has not run a task, if that is too long.
@@ -81,7 +85,7 @@ impl Residents {
     }
 }
 
-impl Host for Residents {
+impl Host for ActorHost {
     fn open(&self, peer: &NodeId, request: &OpenRequest) -> Result<Arc<dyn Inbox>, OpenRefusal> {
         let found = self.directory.find(&request.target, request.kind);
         if let Err(refusal) = &found {

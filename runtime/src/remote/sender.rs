@@ -34,14 +34,14 @@ pub(crate) fn signal(
 }
 
 /// An actor that was found: its address, a way to exactly this actor, and its accepted messages.
-type Found = (Address, RemoteSender, Arc<[Accepted]>);
+type FoundActor = (Address, RemoteSender, Arc<[Accepted]>);
 
 /// Looks up an actor; waits like a message, with a separate `waiter`. Returns the actor.
-pub(crate) fn find(to: &RemoteSender, waiter: Waiter) -> BoxFuture<'_, Result<Found, Cause>> {
+pub(crate) fn find(to: &RemoteSender, waiter: Waiter) -> BoxFuture<'_, Result<FoundActor, Cause>> {
     Box::pin(found(to, waiter))
 }
 
-async fn found(to: &RemoteSender, mut waiter: Waiter) -> Result<Found, Cause> {
+async fn found(to: &RemoteSender, mut waiter: Waiter) -> Result<FoundActor, Cause> {
     let look = |cx: &mut Context<'_>| {
         // Lets other tasks run, even if a task repeatedly looks up an actor of a dead node.
         let turn = ready!(coop::poll_proceed(cx));

@@ -17,7 +17,7 @@ fn arguments_are_those_at_the_end_of_a_path() {
     ] {
         assert_eq!(arguments(path), found, "{path}");
     }
-    let plain = Kind::of("worker");
+    let plain = ActorKind::of("worker");
     assert_eq!(plain.with_arguments_of("a::Worker"), plain);
     let of = |path| plain.with_arguments_of(path).hash;
     assert_eq!(of("a::Worker<u8>"), of("b::Worker<u8>"), "the name is that which it was given");
@@ -87,7 +87,7 @@ version! { variant_name, pub(super) enum Account { Open { owner: String }, Gone 
 version! { variant_order, pub(super) enum Account { Closed, Open { owner: String } } }
 
 #[message(name = "tests::Account", version = 2)]
-struct Second {
+struct AccountVersion2 {
     owner: String,
     cents: u64,
 }
@@ -115,7 +115,7 @@ fn identity_stays_when_the_fields_change() {
         field_name::Account::TYPE,
         field_type::Account::TYPE,
         variants::Account::TYPE,
-        Second::TYPE,
+        AccountVersion2::TYPE,
     ] {
         assert_eq!(first::Account::TYPE, other);
     }
@@ -139,7 +139,7 @@ fn layout_changes_with_every_property_of_the_archive() {
         variants::Account::LAYOUT,
         variant_name::Account::LAYOUT,
         variant_order::Account::LAYOUT,
-        Second::LAYOUT,
+        AccountVersion2::LAYOUT,
     ]);
 }
 
@@ -262,25 +262,25 @@ mod versions {
     use super::*;
 
     #[message(name = "tests::Account")]
-    pub(super) struct One {
+    pub(super) struct AccountV1 {
         pub(super) owner: String,
     }
 
     #[message(name = "tests::Account", version = 2)]
-    pub(super) struct Two {
+    pub(super) struct AccountV2 {
         pub(super) owner: String,
         pub(super) cents: u64,
     }
 
     #[message(name = "tests::Account")]
-    pub(super) struct SinceTwo {
+    pub(super) struct AccountSince2 {
         pub(super) owner: String,
         #[message(since = 2)]
         pub(super) cents: u64,
     }
 
     #[message(name = "tests::Account")]
-    pub(super) struct SinceThree {
+    pub(super) struct AccountSince3 {
         pub(super) owner: String,
         #[message(since = 2, default = 1)]
         pub(super) cents: u64,
@@ -289,7 +289,7 @@ mod versions {
     }
 
     #[message(name = "tests::Account", version = 1)]
-    pub(super) struct Said {
+    pub(super) struct ExplicitV1 {
         pub(super) owner: String,
     }
 }
@@ -298,13 +298,13 @@ mod versions {
 /// SH-4.
 #[test]
 fn layouts_of_versions_are_those_of_their_builds() {
-    use versions::{One, Said, SinceThree, SinceTwo, Two};
-    let one = One::LAYOUT;
-    assert_eq!(Said::LAYOUTS, [one], "a message that says no version is of version 1");
-    assert_eq!(SinceTwo::LAYOUTS, [Two::LAYOUT, one]);
-    assert_eq!(SinceThree::LAYOUTS, [SinceThree::LAYOUT, Two::LAYOUT, one]);
-    assert_eq!(SinceThree::TYPE, Two::TYPE);
-    distinct(SinceThree::LAYOUTS);
+    use versions::{AccountSince2, AccountSince3, AccountV1, AccountV2, ExplicitV1};
+    let one = AccountV1::LAYOUT;
+    assert_eq!(ExplicitV1::LAYOUTS, [one], "a message that says no version is of version 1");
+    assert_eq!(AccountSince2::LAYOUTS, [AccountV2::LAYOUT, one]);
+    assert_eq!(AccountSince3::LAYOUTS, [AccountSince3::LAYOUT, AccountV2::LAYOUT, one]);
+    assert_eq!(AccountSince3::TYPE, AccountV2::TYPE);
+    distinct(AccountSince3::LAYOUTS);
     // Inside of another type, only the newest version is known.
-    assert_eq!(<Option<SinceTwo>>::LAYOUTS, [<Option<Two>>::LAYOUT]);
+    assert_eq!(<Option<AccountSince2>>::LAYOUTS, [<Option<AccountV2>>::LAYOUT]);
 }

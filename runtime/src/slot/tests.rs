@@ -11,39 +11,39 @@ const STOPPED: AskCause = AskCause::NotBegun(NotBegun::Stopped);
 const LATE: AskCause = AskCause::NotBegun(NotBegun::Timeout);
 
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct TestWaker(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for TestWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-struct Ends<R> {
+struct SlotEnds<R> {
     asker: AskerEnd<R>,
     ask: Arc<dyn OpenAsk>,
     answerer: Answerer<R>,
-    bell: Arc<Bell>,
+    bell: Arc<TestWaker>,
 }
 
 /// Returns the ends of a waiting ask.
-fn ends<R: Send + 'static>() -> Ends<R> {
-    let bell = Arc::<Bell>::default();
+fn ends<R: Send + 'static>() -> SlotEnds<R> {
+    let bell = Arc::<TestWaker>::default();
     let (asker, answerer, ask) = slot(Instant::now() + SECOND, Waker::from(bell.clone()), None);
-    Ends { ask, asker, answerer, bell }
+    SlotEnds { ask, asker, answerer, bell }
 }
 
-fn poll<R>(asker: &mut AskerEnd<R>, bell: &Arc<Bell>) -> Poll<Result<R, AskCause>> {
+fn poll<R>(asker: &mut AskerEnd<R>, bell: &Arc<TestWaker>) -> Poll<Result<R, AskCause>> {
     asker.poll(&mut Context::from_waker(&Waker::from(bell.clone())))
 }
 
-fn rings(bell: &Bell) -> usize {
+fn rings(bell: &TestWaker) -> usize {
     bell.0.load(Ordering::Relaxed)
 }
 
 #[test]
 fn an_answer_wakes_its_asker_once() {
-    let Ends { mut asker, ask, answerer, bell } = ends();
+    let SlotEnds { mut asker, ask, answerer, bell } = ends();
     assert!(ask.begin().is_some());
     answerer.send(7);
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Ok(7))));
@@ -51,8 +51,8 @@ fn an_answer_wakes_its_asker_once() {
 
 #[test]
 fn the_waker_of_the_last_poll_is_woken() {
-    let Ends { mut asker, answerer, bell, .. } = ends::<u8>();
-    let other = Arc::<Bell>::default();
+    let SlotEnds { mut asker, answerer, bell, .. } = ends::<u8>();
+    let other = Arc::<TestWaker>::default();
     assert!(poll(&mut asker, &other).is_pending());
     assert_eq!(Arc::strong_count(&bell), 1, "the waker before is gone");
     drop(answerer);
@@ -62,7 +62,7 @@ fn the_waker_of_the_last_poll_is_woken() {
 /// RS-1.
 #[test]
 fn an_ask_whose_asker_has_gone_never_begins() {
-    let Ends { asker, ask, answerer, bell } = ends::<u8>();
+    let SlotEnds { asker, ask, answerer, bell } = ends::<u8>();
     drop(asker);
     assert!(ask.begin().is_none());
     drop((ask, answerer));
@@ -72,14 +72,14 @@ fn an_ask_whose_asker_has_gone_never_begins() {
 /// RS-1.
 #[test]
 fn giving_up_tells_an_ask_that_was_begun_from_one_that_never_will_be() {
-    let Ends { asker, ask, answerer: _unused, .. } = ends::<u8>();
+    let SlotEnds { asker, ask, answerer: _unused, .. } = ends::<u8>();
     assert_eq!(asker.give_up(NotBegun::Timeout, AskCause::Timeout), Err(LATE));
     assert!(ask.begin().is_none());
-    let Ends { asker, ask, answerer, .. } = ends::<u8>();
+    let SlotEnds { asker, ask, answerer, .. } = ends::<u8>();
     assert!(ask.begin().is_some());
     assert_eq!(asker.give_up(NotBegun::Timeout, AskCause::Timeout), Err(AskCause::Timeout));
     answerer.send(1);
-    let Ends { asker, ask, answerer, .. } = ends::<u8>();
+    let SlotEnds { asker, ask, answerer, .. } = ends::<u8>();
     assert!(ask.begin().is_some());
     answerer.send(2);
     let answer = asker.give_up(NotBegun::Timeout, AskCause::Timeout);
@@ -88,10 +88,10 @@ fn giving_up_tells_an_ask_that_was_begun_from_one_that_never_will_be() {
 
 #[test]
 fn an_answerer_that_is_dropped_says_whether_the_ask_was_begun() {
-    let Ends { mut asker, answerer, bell, .. } = ends::<u8>();
+    let SlotEnds { mut asker, answerer, bell, .. } = ends::<u8>();
     drop(answerer);
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(STOPPED))));
-    let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
+    let SlotEnds { mut asker, ask, answerer, bell } = ends::<u8>();
     assert!(ask.begin().is_some());
     drop(answerer);
     let lost = Poll::Ready(Err(AskCause::NoReply));
@@ -100,7 +100,7 @@ fn an_answerer_that_is_dropped_says_whether_the_ask_was_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
-    let Ends { mut asker, ask, answerer, bell } = ends::<u8>();
+    let SlotEnds { mut asker, ask, answerer, bell } = ends::<u8>();
     tokio::time::advance(SECOND).await;
     assert!(ask.begin().is_none());
     assert_eq!((rings(&bell), poll(&mut asker, &bell)), (1, Poll::Ready(Err(LATE))));
@@ -111,17 +111,17 @@ async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
 /// RS-2: an answer whose drop accesses the slot must not deadlock.
 #[test]
 fn an_answer_is_dropped_without_the_lock() {
-    struct Nosy(Option<Arc<dyn OpenAsk>>);
-    impl Drop for Nosy {
+    struct ReentrantAnswer(Option<Arc<dyn OpenAsk>>);
+    impl Drop for ReentrantAnswer {
         fn drop(&mut self) {
             assert!(self.0.take().unwrap().begin().is_none());
         }
     }
-    let Ends { asker, ask, answerer, .. } = ends::<Nosy>();
+    let SlotEnds { asker, ask, answerer, .. } = ends::<ReentrantAnswer>();
     drop(asker);
-    answerer.send(Nosy(Some(ask)));
-    let Ends { asker, ask, answerer, .. } = ends::<Nosy>();
-    answerer.send(Nosy(Some(ask)));
+    answerer.send(ReentrantAnswer(Some(ask)));
+    let SlotEnds { asker, ask, answerer, .. } = ends::<ReentrantAnswer>();
+    answerer.send(ReentrantAnswer(Some(ask)));
     drop(asker);
 }
 

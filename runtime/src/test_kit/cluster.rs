@@ -22,16 +22,16 @@ const SECRET: &str = "a secret of tests, which no other cluster has or may have"
 /// if the cluster never had a node of that name, because a misspelt fault would make a test pass.
 #[derive(Clone)]
 pub struct Cluster {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCluster>,
 }
 
-struct Shared {
+struct SharedCluster {
     world: World,
-    state: Mutex<State>,
+    state: Mutex<ClusterState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ClusterState {
     /// By name; `None` for a node that was killed.
     nodes: BTreeMap<String, Option<Node>>,
     usual: LinkModel,
@@ -43,9 +43,10 @@ struct State {
 
 impl Cluster {
     pub(super) fn new(seed: u64, links: LinkModel) -> Self {
-        let (world, state) = (World::new(seed), State { usual: links, ..State::default() });
+        let (world, state) =
+            (World::new(seed), ClusterState { usual: links, ..ClusterState::default() });
         world.set_links(links);
-        Cluster { shared: Arc::new(Shared { world, state: Mutex::new(state) }) }
+        Cluster { shared: Arc::new(SharedCluster { world, state: Mutex::new(state) }) }
     }
 
     /// Returns the node of this name. Starts it if it does not live, and links it with the others

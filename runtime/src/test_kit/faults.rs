@@ -43,13 +43,13 @@ impl Faults {
     }
 
     /// Returns the kinds that are switched on.
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<FaultKind> {
         let kinds = [
-            (Kind::Slow, !self.slow_for.is_zero() && !self.slowed_by.is_zero()),
-            (Kind::LoseLink, self.lost_links),
-            (Kind::Cut, !self.cut_for.is_zero()),
-            (Kind::CutOneWay, !self.cut_for.is_zero()),
-            (Kind::Pause, !self.paused_for.is_zero()),
+            (FaultKind::Slow, !self.slow_for.is_zero() && !self.slowed_by.is_zero()),
+            (FaultKind::LoseLink, self.lost_links),
+            (FaultKind::Cut, !self.cut_for.is_zero()),
+            (FaultKind::CutOneWay, !self.cut_for.is_zero()),
+            (FaultKind::Pause, !self.paused_for.is_zero()),
         ];
         kinds.into_iter().filter(|(_, is_on)| *is_on).map(|(kind, _)| kind).collect()
     }
@@ -62,7 +62,7 @@ impl Default for Faults {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum FaultKind {
     Slow,
     LoseLink,
     Cut,
@@ -105,7 +105,7 @@ impl Cluster {
         self.sleep(rest).await;
     }
 
-    async fn inflict(&self, kind: Kind, faults: &Faults) {
+    async fn inflict(&self, kind: FaultKind, faults: &Faults) {
         let names = self.names();
         if names.len() < 2 {
             return;
@@ -114,31 +114,31 @@ impl Cluster {
         let second = (first + 1 + self.draw(names.len() - 1)) % names.len();
         let (a, b) = (names[first].as_str(), names[second].as_str());
         match kind {
-            Kind::Slow => self.slow(a, b, faults).await,
-            Kind::LoseLink => {
+            FaultKind::Slow => self.slow(a, b, faults).await,
+            FaultKind::LoseLink => {
                 self.log(&format!("the link of {a} and {b} is lost"));
                 match self.draw(2) {
                     0 => self.world().sever_streams(a, b),
                     _ => self.world().sever_data(a, b),
                 }
             }
-            Kind::Cut if !self.is_cut(a, b) && !self.is_cut(b, a) => {
+            FaultKind::Cut if !self.is_cut(a, b) && !self.is_cut(b, a) => {
                 self.cut(a, b);
                 self.sleep_up_to(faults.cut_for).await;
                 self.mend(a, b);
             }
-            Kind::CutOneWay if !self.is_cut(a, b) && !self.is_cut(b, a) => {
+            FaultKind::CutOneWay if !self.is_cut(a, b) && !self.is_cut(b, a) => {
                 self.cut_one_way(a, b);
                 self.sleep_up_to(faults.cut_for).await;
                 self.mend(a, b);
             }
-            Kind::Pause if !self.is_paused(a) => {
+            FaultKind::Pause if !self.is_paused(a) => {
                 self.pause(a);
                 self.sleep_up_to(faults.paused_for).await;
                 self.resume(a);
             }
             // The test itself has done this already.
-            Kind::Cut | Kind::CutOneWay | Kind::Pause => {}
+            FaultKind::Cut | FaultKind::CutOneWay | FaultKind::Pause => {}
         }
     }
 

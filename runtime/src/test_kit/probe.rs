@@ -73,9 +73,9 @@ const SHOWN_MAX: usize = 16;
 /// });
 /// ```
 pub struct Probe<M: Message, R: Reply = ()> {
-    arrivals: mpsc::Receiver<Arrival<M, R>>,
+    arrivals: mpsc::Receiver<ReceivedMessage<M, R>>,
     actor: ActorRef<ProbeActor<M, R>>,
-    answer: SharedAnswer<M, R>,
+    answer: SharedAnswerFn<M, R>,
     patience: Duration,
     /// The last messages that the test got or that were skipped, for people.
     shown: VecDeque<String>,
@@ -83,16 +83,16 @@ pub struct Probe<M: Message, R: Reply = ()> {
 }
 
 /// A message, and the way back to its asker, unless it was answered.
-type Arrival<M, R> = (M, ReplyTo<R>);
+type ReceivedMessage<M, R> = (M, ReplyTo<R>);
 /// A function that creates answers.
-type Answer<M, R> = Box<dyn FnMut(&M) -> R + Send>;
-type SharedAnswer<M, R> = Arc<Mutex<Option<Answer<M, R>>>>;
+type AnswerFn<M, R> = Box<dyn FnMut(&M) -> R + Send>;
+type SharedAnswerFn<M, R> = Arc<Mutex<Option<AnswerFn<M, R>>>>;
 
 /// The actor behind a [`Probe`].
 #[actor(name = "ringpost::Probe")]
 pub struct ProbeActor<M: Message, R: Reply> {
-    arrivals: mpsc::Sender<Arrival<M, R>>,
-    answer: SharedAnswer<M, R>,
+    arrivals: mpsc::Sender<ReceivedMessage<M, R>>,
+    answer: SharedAnswerFn<M, R>,
 }
 
 #[handlers]
@@ -146,7 +146,7 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
     /// If the future is dropped, the actor may live until the node shuts down.
     pub async fn spawn_with(node: &Node, options: SpawnOptions) -> Result<Self, SpawnError> {
         let (sender, arrivals) = mpsc::channel(limits::MAILBOX_CAPACITY);
-        let answer = SharedAnswer::<M, R>::default();
+        let answer = SharedAnswerFn::<M, R>::default();
         let actor = ProbeActor { arrivals: sender, answer: answer.clone() };
         let actor = node.spawn_with(options, actor).await?;
         let (patience, shown) = (PATIENCE, VecDeque::new());
@@ -274,7 +274,7 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
         }
     }
 
-    fn note(&mut self, arrival: Arrival<M, R>) -> Arrival<M, R> {
+    fn note(&mut self, arrival: ReceivedMessage<M, R>) -> ReceivedMessage<M, R> {
         self.received += 1;
         if self.shown.len() == SHOWN_MAX {
             self.shown.pop_front();

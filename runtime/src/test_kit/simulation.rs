@@ -160,7 +160,7 @@ impl Simulation {
         let observed = async {
             let mut body = pin!(body(cluster.clone()));
             // Dropped before the body, wherever that ends, so pending waits still exist.
-            let _witness = Witness { cluster: cluster.clone(), seen: seen.clone() };
+            let _witness = RunRecorder { cluster: cluster.clone(), seen: seen.clone() };
             body.as_mut().await
         };
         let run = || sim::try_run(cluster.world(), self.limit, observed);
@@ -177,12 +177,12 @@ impl Simulation {
 
 /// Records the log and the waits of actors when a body ends, and drops the nodes. After that, the
 /// remaining tasks end in any order, which the log does not contain.
-struct Witness {
+struct RunRecorder {
     cluster: Cluster,
     seen: Arc<Mutex<(String, Vec<String>)>>,
 }
 
-impl Drop for Witness {
+impl Drop for RunRecorder {
     fn drop(&mut self) {
         *self.seen.lock() = (self.cluster.log_text(), self.cluster.waits());
         self.cluster.forget();

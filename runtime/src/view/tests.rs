@@ -14,60 +14,62 @@ use rkyv::collections::swiss_table::{ArchivedHashMap, ArchivedHashSet};
 use rkyv::rend::u32_le;
 use rkyv::string::ArchivedString;
 
-use self::forge::{Forge, Header, Kind, SLOT_BYTES, is_honest, never_ending, secret, table, tree};
+use self::forge::{
+    ArchiveForger, CollectionKind, Header, SLOT_BYTES, is_honest, never_ending, secret, table, tree,
+};
 use super::*;
 use crate::{message, rkyv};
 
 #[message]
-struct Bare<T> {
+struct PlainField<T> {
     held: T,
 }
 
 #[message]
-struct Listed<T> {
+struct VecField<T> {
     held: Vec<T>,
 }
 
 #[message]
-struct Perhaps<T> {
+struct OptionField<T> {
     held: Option<T>,
 }
 
 #[message]
 #[allow(dead_code, reason = "forged alone")]
-enum Chosen<T> {
+enum EnumField<T> {
     Nothing,
     Held { held: T },
 }
 
 #[message]
-struct Within<T> {
+struct NestedField<T> {
     number: u32,
-    inner: Bare<T>,
+    inner: PlainField<T>,
 }
 
 #[message]
-struct Opaque<T> {
+struct OpaqueField<T> {
     #[message(opaque)]
     held: T,
 }
 
 #[message]
-struct Branch<T> {
+struct RecursiveField<T> {
     held: T,
-    below: Vec<Branch<T>>,
+    below: Vec<RecursiveField<T>>,
 }
 
 /// A message that contains a map or set, and the way to write its root.
 trait Shape<T: Wire>: Message + Wire {
-    fn write(header: Header, out: &mut Forge);
+    fn write(header: Header, out: &mut ArchiveForger);
     fn held(root: &Self::Archived) -> &T::Archived;
 }
 
 macro_rules! shape {
     ($name:ident, |$header:ident, $out:ident| $write:expr, |$root:ident| $held:expr) => {
         impl<T: Wire> Shape<T> for $name<T> {
-            fn write($header: Header, $out: &mut Forge) {
+            fn write($header: Header, $out: &mut ArchiveForger) {
                 $write;
             }
 
@@ -78,22 +80,22 @@ macro_rules! shape {
     };
 }
 
-shape!(Bare, |header, out| out.header(header), |root| &root.held);
-shape!(Opaque, |header, out| out.header(header), |root| &root.held);
-shape!(Within, |header, out| out.number(7).header(header), |root| &root.inner.held);
-shape!(Perhaps, |header, out| out.number(1).header(header), |root| {
+shape!(PlainField, |header, out| out.header(header), |root| &root.held);
+shape!(OpaqueField, |header, out| out.header(header), |root| &root.held);
+shape!(NestedField, |header, out| out.number(7).header(header), |root| &root.inner.held);
+shape!(OptionField, |header, out| out.number(1).header(header), |root| {
     root.held.as_ref().expect("it is there")
 });
-shape!(Chosen, |header, out| out.number(1).header(header), |root| match root {
-    ArchivedChosen::Held { held } => held,
-    ArchivedChosen::Nothing => panic!("it is there"),
+shape!(EnumField, |header, out| out.number(1).header(header), |root| match root {
+    ArchivedEnumField::Held { held } => held,
+    ArchivedEnumField::Nothing => panic!("it is there"),
 });
-shape!(Branch, |header, out| out.listed(header, 0), |root| &root.held);
-shape!(Listed, |header, out| out.listed(header, 1), |root| &root.held[0]);
+shape!(RecursiveField, |header, out| out.listed(header, 0), |root| &root.held);
+shape!(VecField, |header, out| out.listed(header, 1), |root| &root.held[0]);
 
 /// A map or set in an archive, with all texts that its methods find for a key and a text.
-trait Texts {
-    const KIND: Kind;
+trait TextCollection {
+    const KIND: CollectionKind;
     fn texts(&self, key: u32, text: &str) -> Vec<String>;
 }
 
@@ -101,8 +103,8 @@ fn owned<'a>(texts: impl IntoIterator<Item = &'a ArchivedString>) -> Vec<String>
     texts.into_iter().map(|text| text.as_str().to_owned()).collect()
 }
 
-impl Texts for ArchivedHashMap<u32_le, ArchivedString> {
-    const KIND: Kind = Kind::Map;
+impl TextCollection for ArchivedHashMap<u32_le, ArchivedString> {
+    const KIND: CollectionKind = CollectionKind::Map;
 
     fn texts(&self, key: u32, _: &str) -> Vec<String> {
         let key = u32_le::from_native(key);
@@ -113,8 +115,8 @@ impl Texts for ArchivedHashMap<u32_le, ArchivedString> {
     }
 }
 
-impl Texts for ArchivedHashSet<ArchivedString> {
-    const KIND: Kind = Kind::Set;
+impl TextCollection for ArchivedHashSet<ArchivedString> {
+    const KIND: CollectionKind = CollectionKind::Set;
 
     fn texts(&self, _: u32, text: &str) -> Vec<String> {
         assert_eq!(self.contains(text), self.get(text).is_some());
@@ -122,8 +124,8 @@ impl Texts for ArchivedHashSet<ArchivedString> {
     }
 }
 
-impl Texts for ArchivedBTreeMap<u32_le, ArchivedString> {
-    const KIND: Kind = Kind::Map;
+impl TextCollection for ArchivedBTreeMap<u32_le, ArchivedString> {
+    const KIND: CollectionKind = CollectionKind::Map;
 
     fn texts(&self, key: u32, _: &str) -> Vec<String> {
         let key = u32_le::from_native(key);
@@ -136,8 +138,8 @@ impl Texts for ArchivedBTreeMap<u32_le, ArchivedString> {
     }
 }
 
-impl Texts for ArchivedBTreeSet<ArchivedString> {
-    const KIND: Kind = Kind::Set;
+impl TextCollection for ArchivedBTreeSet<ArchivedString> {
+    const KIND: CollectionKind = CollectionKind::Set;
 
     fn texts(&self, _: u32, text: &str) -> Vec<String> {
         assert_eq!(self.contains_key(text), self.get(text).is_some());
@@ -145,13 +147,13 @@ impl Texts for ArchivedBTreeSet<ArchivedString> {
     }
 }
 
-type Attack<'a> = &'a dyn Fn(&mut Forge, Kind) -> Header;
+type Attack<'a> = &'a dyn Fn(&mut ArchiveForger, CollectionKind) -> Header;
 
 /// Views a forged archive in a receive slot whose neighbour holds another node's message, and
 /// checks that no look-up shows a text of that message.
-fn view<T: Wire<Archived: Texts>, M: Shape<T>>(node: &Node, attack: Attack<'_>) {
+fn view<T: Wire<Archived: TextCollection>, M: Shape<T>>(node: &Node, attack: Attack<'_>) {
     let mut slots = Region::heap(3 * SLOT_BYTES).into_slots(SLOT_BYTES);
-    let mut out = Forge::beside(&mut slots);
+    let mut out = ArchiveForger::beside(&mut slots);
     let header = attack(&mut out, T::Archived::KIND);
     M::write(header, &mut out);
     let (mut slot, bytes) = (slots.remove(1), out.bytes());
@@ -168,14 +170,14 @@ fn view<T: Wire<Archived: Texts>, M: Shape<T>>(node: &Node, attack: Attack<'_>) 
     }
 }
 
-fn shapes<T: Wire<Archived: Texts>>(node: &Node, attack: Attack<'_>) {
-    view::<T, Bare<T>>(node, attack);
-    view::<T, Listed<T>>(node, attack);
-    view::<T, Perhaps<T>>(node, attack);
-    view::<T, Chosen<T>>(node, attack);
-    view::<T, Within<T>>(node, attack);
-    view::<T, Opaque<T>>(node, attack);
-    view::<T, Branch<T>>(node, attack);
+fn shapes<T: Wire<Archived: TextCollection>>(node: &Node, attack: Attack<'_>) {
+    view::<T, PlainField<T>>(node, attack);
+    view::<T, VecField<T>>(node, attack);
+    view::<T, OptionField<T>>(node, attack);
+    view::<T, EnumField<T>>(node, attack);
+    view::<T, NestedField<T>>(node, attack);
+    view::<T, OpaqueField<T>>(node, attack);
+    view::<T, RecursiveField<T>>(node, attack);
 }
 
 /// Runs a test that may not end on a separate thread.
@@ -199,7 +201,7 @@ async fn within_a_minute(test: impl FnOnce(&Node) + Send + 'static) {
 async fn a_look_up_in_a_forged_hash_table_shows_nothing_of_a_neighbour() {
     within_a_minute(|node| {
         for capacity in 2..=400 {
-            let attack = move |out: &mut Forge, kind| table(out, kind, capacity);
+            let attack = move |out: &mut ArchiveForger, kind| table(out, kind, capacity);
             shapes::<HashMap<u32, String>>(node, &attack);
             shapes::<HashSet<String>>(node, &attack);
         }
@@ -219,7 +221,7 @@ async fn a_look_up_in_a_forged_hash_table_ends() {
 #[tokio::test]
 async fn a_forged_tree_shows_nothing_of_a_neighbour() {
     within_a_minute(|node| {
-        let empty_leaf = |out: &mut Forge, kind| tree(out, kind, true);
+        let empty_leaf = |out: &mut ArchiveForger, kind| tree(out, kind, true);
         shapes::<BTreeMap<u32, String>>(node, &empty_leaf);
         shapes::<BTreeSet<String>>(node, &empty_leaf);
     })
@@ -229,7 +231,7 @@ async fn a_forged_tree_shows_nothing_of_a_neighbour() {
 #[tokio::test]
 async fn a_forged_tree_without_a_first_child_is_not_followed() {
     within_a_minute(|node| {
-        let no_child = |out: &mut Forge, kind| tree(out, kind, false);
+        let no_child = |out: &mut ArchiveForger, kind| tree(out, kind, false);
         shapes::<BTreeMap<u32, String>>(node, &no_child);
         shapes::<BTreeSet<String>>(node, &no_child);
     })
@@ -255,13 +257,13 @@ fn keeps_its_slot<M: Message + Wire>(node: &Node, message: &M) -> bool {
 async fn a_view_is_read_where_it_arrived_unless_it_has_a_map() {
     let node = Node::builder("alpha").start().await.expect("it has no network");
     let texts = || vec![Some(("a text".to_owned(), [1u64; 2]))];
-    assert!(keeps_its_slot(&node, &Bare { held: texts() }));
-    assert!(keeps_its_slot(&node, &Within { number: 1, inner: Bare { held: texts() } }));
-    assert!(!keeps_its_slot(&node, &Bare { held: HashMap::from([(1u8, 2u8)]) }));
+    assert!(keeps_its_slot(&node, &PlainField { held: texts() }));
+    assert!(keeps_its_slot(&node, &NestedField { number: 1, inner: PlainField { held: texts() } }));
+    assert!(!keeps_its_slot(&node, &PlainField { held: HashMap::from([(1u8, 2u8)]) }));
     assert!(!keeps_its_slot(
         &node,
-        &Within { number: 1, inner: Bare { held: BTreeSet::from([1]) } }
+        &NestedField { number: 1, inner: PlainField { held: BTreeSet::from([1]) } }
     ));
-    assert!(!keeps_its_slot(&node, &Opaque { held: 1u8 }));
-    assert!(!keeps_its_slot(&node, &Branch { held: 1u8, below: Vec::new() }));
+    assert!(!keeps_its_slot(&node, &OpaqueField { held: 1u8 }));
+    assert!(!keeps_its_slot(&node, &RecursiveField { held: 1u8, below: Vec::new() }));
 }

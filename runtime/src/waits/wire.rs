@@ -12,7 +12,7 @@ use ringpost_transport::memory::Payload;
 use ringpost_transport::text;
 use rkyv::util::AlignedVec;
 
-use super::{Asked, Asker, Chain, Who};
+use super::{Asker, ChainActor, ChainElement, HandledAsk};
 use crate::address::Identity;
 use crate::limits;
 use crate::registry::Key;
@@ -27,20 +27,20 @@ const _: () = assert!(limits::CHAIN_MAX * ACTOR <= limits::CHAIN_BYTES_MAX);
 /// The bytes behind the archive are not a chain.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the names of those that wait for it are malformed")]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedChain;
 
 /// The place of an actor in a peer's chain.
-pub(crate) enum Place {
+pub(crate) enum ActorLocation {
     /// It is on another node.
     Elsewhere,
     /// It is on this node, with its wait, if that still goes on.
-    Here(Option<Arc<Chain>>),
+    Here(Option<Arc<ChainElement>>),
 }
 
 /// The ask that an actor of another node handles, according to the chain of another ask.
-struct Told(Asker);
+struct ReportedAsk(Asker);
 
-impl Asked for Told {
+impl HandledAsk for ReportedAsk {
     fn asker(&self) -> Option<Asker> {
         Some(self.0.clone())
     }
@@ -53,8 +53,8 @@ pub(crate) fn append(asker: Option<&Asker>, out: &mut AlignedVec<16>) {
     if let Some(asker) = asker {
         asker.clone().find(|asker| {
             let (identity, name) = match &asker.chain.who {
-                Who::Near(actor) => (actor.identity(), actor.called()),
-                Who::Far(identity, name) => (Some(*identity), name.to_string()),
+                ChainActor::Near(actor) => (actor.identity(), actor.called()),
+                ChainActor::Far(identity, name) => (Some(*identity), name.to_string()),
             };
             actors.extend(identity.map(|identity| (identity, asker.wait, name)));
             false
@@ -77,18 +77,18 @@ pub(crate) fn append(asker: Option<&Asker>, out: &mut AlignedVec<16>) {
 }
 
 /// Returns the bytes of the chain that ends an ask, which are empty if no handler waits for it.
-pub(crate) fn chain(payload: &[u8]) -> Result<&[u8], Malformed> {
-    let (rest, length) = payload.split_last_chunk::<LENGTH>().ok_or(Malformed)?;
+pub(crate) fn chain(payload: &[u8]) -> Result<&[u8], MalformedChain> {
+    let (rest, length) = payload.split_last_chunk::<LENGTH>().ok_or(MalformedChain)?;
     let length = usize::from(u16::from_le_bytes(*length));
-    let at = rest.len().checked_sub(length).ok_or(Malformed)?;
-    if length > limits::CHAIN_BYTES_MAX { Err(Malformed) } else { Ok(&rest[at..]) }
+    let at = rest.len().checked_sub(length).ok_or(MalformedChain)?;
+    if length > limits::CHAIN_BYTES_MAX { Err(MalformedChain) } else { Ok(&rest[at..]) }
 }
 
 /// Removes the chain from the end of an ask, and reads it.
 pub(crate) fn take(
     payload: &mut Payload,
-    find: impl Fn(Identity, u64) -> Place,
-) -> Result<Option<Asker>, Malformed> {
+    find: impl Fn(Identity, u64) -> ActorLocation,
+) -> Result<Option<Asker>, MalformedChain> {
     let chain = chain(payload)?;
     let (asker, len) = (read(chain, find)?, payload.len() - chain.len() - LENGTH);
     payload.truncate(len);
@@ -98,13 +98,13 @@ pub(crate) fn take(
 /// Reads a chain, after a check of all its bytes. `find` returns the place of an actor.
 pub(crate) fn read(
     mut chain: &[u8],
-    find: impl Fn(Identity, u64) -> Place,
-) -> Result<Option<Asker>, Malformed> {
+    find: impl Fn(Identity, u64) -> ActorLocation,
+) -> Result<Option<Asker>, MalformedChain> {
     let mut actors = Vec::new();
     while !chain.is_empty() {
-        let (identity, wait, name, rest) = actor(chain).ok_or(Malformed)?;
+        let (identity, wait, name, rest) = actor(chain).ok_or(MalformedChain)?;
         if actors.len() == limits::CHAIN_MAX {
-            return Err(Malformed);
+            return Err(MalformedChain);
         }
         actors.push((identity, wait, name));
         chain = rest;
@@ -112,17 +112,17 @@ pub(crate) fn read(
     // From the first actor of this node on, this node's own chain is more precise.
     let mut known = None;
     let near = actors.iter().position(|(identity, wait, _)| match find(*identity, *wait) {
-        Place::Elsewhere => false,
-        Place::Here(chain) => {
+        ActorLocation::Elsewhere => false,
+        ActorLocation::Here(chain) => {
             known = chain.map(|chain| Asker { chain, wait: *wait });
             true
         }
     });
     let told = &actors[..near.unwrap_or(actors.len())];
     Ok(told.iter().rev().fold(known, |asker, (identity, wait, name)| {
-        let who = Who::Far(*identity, text::of_peer(name, u8::MAX.into()).into());
-        let asked = asker.map(|asker| Arc::new(Told(asker)) as Arc<dyn Asked>);
-        Some(Asker { chain: Arc::new(Chain { who, asked: Mutex::new(asked) }), wait: *wait })
+        let who = ChainActor::Far(*identity, text::of_peer(name, u8::MAX.into()).into());
+        let asked = asker.map(|asker| Arc::new(ReportedAsk(asker)) as Arc<dyn HandledAsk>);
+        Some(Asker { chain: Arc::new(ChainElement { who, asked: Mutex::new(asked) }), wait: *wait })
     }))
 }
 

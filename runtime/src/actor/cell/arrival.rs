@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::route::{self, HeadAt, Label};
 use super::tether;
-use crate::mailbox::Remote;
+use crate::mailbox::RemoteItem;
 use crate::remote::{Deliveries, Delivery, Replier, Tells};
 
 /// An item of the remote intake, not checked yet. Holds at least one message.
-pub(crate) enum Arrival {
+pub(crate) enum RemoteBatch {
     /// A message; `None` once it was taken.
     One(Option<Delivery>),
     /// Tells that came in one frame.
@@ -21,7 +21,7 @@ pub(crate) enum Arrival {
 
 /// A message from another node that was taken from the mailbox and is not checked yet. Its sender
 /// may use its room in the mailbox again.
-pub(crate) struct Unopened {
+pub(crate) struct RemoteMessage {
     pub(crate) ordinal: u16,
     pub(crate) payload: Payload,
     /// The replier of an ask, and the deadline of its asker.
@@ -30,7 +30,7 @@ pub(crate) struct Unopened {
     pub(crate) note: Option<Note>,
 }
 
-impl Unopened {
+impl RemoteMessage {
     /// Returns the label of a tell; `None` for an ask.
     pub(crate) fn told(&self, heads: HeadAt) -> Option<&'static Label> {
         self.ask.is_none().then(|| self.label(heads))
@@ -43,61 +43,63 @@ impl Unopened {
     }
 }
 
-impl Arrival {
+impl RemoteBatch {
     /// Returns the replier of an ask, and the deadline of its asker.
     #[inline]
     fn ask(&self) -> Option<(&Replier, Option<Instant>)> {
         match self {
-            Arrival::One(Some(one)) => one.replier.as_ref().map(|replier| (replier, one.deadline)),
+            RemoteBatch::One(Some(one)) => {
+                one.replier.as_ref().map(|replier| (replier, one.deadline))
+            }
             _ => None,
         }
     }
 }
 
-impl From<Deliveries> for Arrival {
+impl From<Deliveries> for RemoteBatch {
     fn from(deliveries: Deliveries) -> Self {
         match deliveries {
-            Deliveries::One(delivery) => Arrival::One(Some(delivery)),
-            Deliveries::Tells(tells) => Arrival::Tells(tells),
+            Deliveries::One(delivery) => RemoteBatch::One(Some(delivery)),
+            Deliveries::Tells(tells) => RemoteBatch::Tells(tells),
         }
     }
 }
 
-impl Remote for Arrival {
-    type Message = Unopened;
+impl RemoteItem for RemoteBatch {
+    type Message = RemoteMessage;
 
     #[inline]
     fn count(&self) -> usize {
         match self {
-            Arrival::One(one) => usize::from(one.is_some()),
-            Arrival::Tells(tells) => tells.len(),
+            RemoteBatch::One(one) => usize::from(one.is_some()),
+            RemoteBatch::Tells(tells) => tells.len(),
         }
     }
 
     #[inline]
-    fn take_first(&mut self) -> Option<Unopened> {
+    fn take_first(&mut self) -> Option<RemoteMessage> {
         match self {
-            Arrival::One(one) => {
+            RemoteBatch::One(one) => {
                 let Delivery { ordinal, payload, replier, receipt, deadline, note } = one.take()?;
                 drop(receipt);
                 let ask = replier.map(|replier| (replier, deadline));
-                Some(Unopened { ordinal, payload, ask, note })
+                Some(RemoteMessage { ordinal, payload, ask, note })
             }
-            Arrival::Tells(_) => self.take_tell(),
+            RemoteBatch::Tells(_) => self.take_tell(),
         }
     }
 
     #[inline]
-    fn take_tell(&mut self) -> Option<Unopened> {
-        let Arrival::Tells(tells) = self else { return None };
+    fn take_tell(&mut self) -> Option<RemoteMessage> {
+        let RemoteBatch::Tells(tells) = self else { return None };
         let (ordinal, payload) = tells.take_first()?;
-        Some(Unopened { ordinal, payload, ask: None, note: None })
+        Some(RemoteMessage { ordinal, payload, ask: None, note: None })
     }
 
     fn peer(&self) -> usize {
         match self {
-            Arrival::One(one) => one.as_ref().map_or(0, Delivery::peer_number),
-            Arrival::Tells(tells) => tells.peer_number(),
+            RemoteBatch::One(one) => one.as_ref().map_or(0, Delivery::peer_number),
+            RemoteBatch::Tells(tells) => tells.peer_number(),
         }
     }
 

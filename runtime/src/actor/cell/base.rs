@@ -6,51 +6,51 @@ use parking_lot::Mutex;
 use ringpost_transport::log;
 use ringpost_transport::memory::Payload;
 
-use super::arrival::{Unopened, begin_ask};
-use super::route::{EnvelopeError, Far, Label};
-use super::turn::Turn;
+use super::arrival::{RemoteMessage, begin_ask};
+use super::route::{EncodedMessage, EnvelopeError, Label};
+use super::turn::TurnLock;
 use crate::address::{Address, Identity};
-use crate::busy::InHand;
+use crate::busy::AskContext;
 use crate::dead_letter::{DeadLetter, DeadLetterCause};
-use crate::ends::{Ends, Revival};
+use crate::ends::{ExitControl, RestartPolicy};
 use crate::exit::ActorExit;
 use crate::node::Node;
 use crate::registry::Key;
 use crate::remote::{Form, Note, Replier, code};
-use crate::resident::Resident;
+use crate::resident::LocalActor;
 use crate::slot::OpenAsk;
-use crate::spans::{self, Scope, Subject};
-use crate::tally::Tally;
-use crate::waits::wire::{self, Malformed};
-use crate::waits::{Asked, Asker, Waits};
+use crate::spans::{self, Scope, SpanFields};
+use crate::tally::ActorStats;
+use crate::waits::wire::{self, MalformedChain};
+use crate::waits::{Asker, HandledAsk, HandlerWaits};
 
 /// The part of a cell that does not name the actor's type: code that uses it is compiled once, and
 /// not for each actor of a program. Laid out by hand: the fields that every message needs come
 /// last, beside the mailbox.
 #[repr(C)]
-pub(crate) struct Base {
+pub(crate) struct CellBase {
     pub(super) name: Option<Arc<str>>,
     /// Created at first use: most actors never need it.
-    rare: OnceLock<Box<Rare>>,
-    turn: Turn,
-    pub(super) ends: Ends,
+    rare: OnceLock<Box<CellExtras>>,
+    turn: TurnLock,
+    pub(super) ends: ExitControl,
     pub(super) key: Key,
     pub(super) node: Node,
 }
 
 /// A cell without the type of its actor, as the task of the actor sees it.
-pub(crate) trait Body: Resident {
-    fn base(&self) -> &Base;
+pub(crate) trait ErasedCell: LocalActor {
+    fn base(&self) -> &CellBase;
 
     /// Returns the name of the actor's type, as metrics show it.
     fn name(&self) -> &'static str;
 }
 
 /// A message from another node that was begun and must be decoded next.
-pub(super) struct Opened {
-    pub(super) far: Far,
+pub(super) struct UndecodedMessage {
+    pub(super) far: EncodedMessage,
     is_tell: bool,
-    in_hand: InHand,
+    in_hand: AskContext,
     /// The length of its payload.
     pub(super) bytes: u32,
     note: Option<Note>,
@@ -62,29 +62,41 @@ struct FarAsk<W> {
     is_awaited: W,
 }
 
-impl<W: Fn() -> bool + Send + Sync> Asked for FarAsk<W> {
+impl<W: Fn() -> bool + Send + Sync> HandledAsk for FarAsk<W> {
     fn asker(&self) -> Option<Asker> {
         (self.is_awaited)().then(|| self.asker.clone())
     }
 }
 
 /// The part of a cell that few actors need.
-struct Rare {
+struct CellExtras {
     address: Address,
-    tally: OnceLock<Arc<Tally>>,
-    waits: Mutex<Option<Box<Waits>>>,
+    tally: OnceLock<Arc<ActorStats>>,
+    waits: Mutex<Option<Box<HandlerWaits>>>,
 }
 
-impl Base {
-    pub(crate) fn new(node: Node, key: Key, name: Option<Arc<str>>, revival: Revival) -> Self {
-        Base { name, rare: OnceLock::new(), turn: Turn::new(), ends: Ends::new(revival), key, node }
+impl CellBase {
+    pub(crate) fn new(
+        node: Node,
+        key: Key,
+        name: Option<Arc<str>>,
+        revival: RestartPolicy,
+    ) -> Self {
+        CellBase {
+            name,
+            rare: OnceLock::new(),
+            turn: TurnLock::new(),
+            ends: ExitControl::new(revival),
+            key,
+            node,
+        }
     }
 
-    pub(crate) fn ends(&self) -> &Ends {
+    pub(crate) fn ends(&self) -> &ExitControl {
         &self.ends
     }
 
-    pub(crate) fn turn(&self) -> &Turn {
+    pub(crate) fn turn(&self) -> &TurnLock {
         &self.turn
     }
 
@@ -92,13 +104,13 @@ impl Base {
         &self.node
     }
 
-    fn rare(&self) -> &Rare {
+    fn rare(&self) -> &CellExtras {
         self.rare.get_or_init(|| {
             let incarnation = self.node.id().incarnation;
             let identity = Identity { incarnation, key: self.key };
             let node = self.node.shared_name().clone();
             let address = Address::of(node, identity, self.name.clone());
-            Box::new(Rare { address, tally: OnceLock::new(), waits: Mutex::new(None) })
+            Box::new(CellExtras { address, tally: OnceLock::new(), waits: Mutex::new(None) })
         })
     }
 
@@ -107,7 +119,7 @@ impl Base {
     }
 
     /// Returns the actor's counters, which snapshots show.
-    pub(crate) fn tally(&self) -> &Arc<Tally> {
+    pub(crate) fn tally(&self) -> &Arc<ActorStats> {
         self.rare().tally.get_or_init(Arc::default)
     }
 
@@ -116,17 +128,17 @@ impl Base {
         self.key.id()
     }
 
-    /// Returns the token of the actor, as [`Resident`] has it: a cell lies where its base does.
+    /// Returns the token of the actor, as [`LocalActor`] has it: a cell lies where its base does.
     pub(crate) fn token(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     /// Returns the actor's counters, if any were needed yet.
-    pub(super) fn known_tally(&self) -> Option<&Tally> {
+    pub(super) fn known_tally(&self) -> Option<&ActorStats> {
         self.rare.get()?.tally.get().map(|tally| &**tally)
     }
 
-    pub(crate) fn waits(&self) -> &Mutex<Option<Box<Waits>>> {
+    pub(crate) fn waits(&self) -> &Mutex<Option<Box<HandlerWaits>>> {
         &self.rare().waits
     }
 
@@ -147,8 +159,8 @@ impl Base {
         &self,
         label: &Label,
         ask: Option<Arc<dyn OpenAsk>>,
-    ) -> Option<(InHand, Option<Box<Scope>>)> {
-        let mut in_hand = InHand::default();
+    ) -> Option<(AskContext, Option<Box<Scope>>)> {
+        let mut in_hand = AskContext::default();
         if let Some(ask) = &ask {
             let Some(deadline) = ask.begin() else {
                 self.skipped(label);
@@ -169,7 +181,7 @@ impl Base {
     /// Creates the scope in which a message is handled that was sent in scope `sent_in` (SP-2).
     #[cold]
     pub(crate) fn scope(&self, label: &Label, is_ask: bool, sent_in: Option<&Scope>) -> Box<Scope> {
-        let subject = Subject {
+        let subject = SpanFields {
             node: self.node.name(),
             entropy: self.node.entropy(),
             actor_type: label.duty.actor(),
@@ -181,10 +193,15 @@ impl Base {
 
     /// Begins a message from another node that arrived in this form. Returns `None` if its asker
     /// has given up, or the chain of its ask cannot be read.
-    pub(super) fn open(&self, label: &Label, unopened: Unopened, form: Form) -> Option<Opened> {
-        let Unopened { mut payload, ask, note, .. } = unopened;
+    pub(super) fn open(
+        &self,
+        label: &Label,
+        unopened: RemoteMessage,
+        form: Form,
+    ) -> Option<UndecodedMessage> {
+        let RemoteMessage { mut payload, ask, note, .. } = unopened;
         let bytes = payload.len() as u32;
-        let (mut replier, mut asked, mut in_hand) = (None, None, InHand::default());
+        let (mut replier, mut asked, mut in_hand) = (None, None, AskContext::default());
         if let Some((ask, deadline)) = ask {
             let Some(begun) = begin_ask(ask, deadline) else {
                 self.skipped(label);
@@ -199,11 +216,17 @@ impl Base {
                     return None;
                 }
             }
-            in_hand = InHand { deadline, asked: asked.clone() };
+            in_hand = AskContext { deadline, asked: asked.clone() };
             replier = Some(begun);
         }
         let is_tell = replier.is_none();
-        Some(Opened { far: Far { payload, replier, asked, form }, is_tell, in_hand, bytes, note })
+        Some(UndecodedMessage {
+            far: EncodedMessage { payload, replier, asked, form },
+            is_tell,
+            in_hand,
+            bytes,
+            note,
+        })
     }
 
     /// Takes the chain off the end of an ask from another node, if a handler there awaits the
@@ -212,24 +235,28 @@ impl Base {
         &self,
         payload: &mut Payload,
         replier: &Replier,
-    ) -> Result<Option<Arc<dyn Asked>>, Malformed> {
+    ) -> Result<Option<Arc<dyn HandledAsk>>, MalformedChain> {
         let asker = wire::take(payload, |actor, wait| self.node.residents().waits_at(actor, wait))?;
         let asked =
-            |asker| Arc::new(FarAsk { asker, is_awaited: replier.watch() }) as Arc<dyn Asked>;
+            |asker| Arc::new(FarAsk { asker, is_awaited: replier.watch() }) as Arc<dyn HandledAsk>;
         Ok(asker.map(asked))
     }
 
     /// Returns the deadline and the asker of a decoded message from another node, and the scope in
     /// which it is handled.
-    pub(super) fn opened(&self, label: &Label, opened: Opened) -> (InHand, Option<Box<Scope>>) {
-        let Opened { is_tell, in_hand, note, .. } = opened;
+    pub(super) fn opened(
+        &self,
+        label: &Label,
+        opened: UndecodedMessage,
+    ) -> (AskContext, Option<Box<Scope>>) {
+        let UndecodedMessage { is_tell, in_hand, note, .. } = opened;
         let scope = || self.scope(label, !is_tell, note.as_ref().map(Scope::of).as_ref());
         (in_hand, spans::is_on().then(scope))
     }
 
     /// Logs that a message could not be read, and refuses it.
     #[cold]
-    pub(super) fn unread(&self, label: &Label, opened: Opened, error: EnvelopeError) {
+    pub(super) fn unread(&self, label: &Label, opened: UndecodedMessage, error: EnvelopeError) {
         let (actor, name) = (self.address(), label.name());
         let error = error.text();
         self.refuse(label, opened.far.replier);
@@ -276,7 +303,7 @@ impl Base {
     }
 }
 
-impl dyn Body + '_ {
+impl dyn ErasedCell + '_ {
     /// Prepares the mailbox for a new incarnation. Returns false if there must not be one. A stop
     /// or a drain is undone only if the actor is restarted after these, too (`is_revived`).
     pub(crate) fn renew(&self, is_revived: bool) -> bool {

@@ -8,10 +8,10 @@ use tokio::runtime::{Handle, Id};
 use tokio::task;
 use tokio::time::Instant;
 
-use super::Base;
-use super::turn::{Turn, Visit};
+use super::CellBase;
+use super::turn::{IdleTurn, TurnLock};
 use crate::actor::send::asker_gone::apart;
-use crate::mailbox::Intake;
+use crate::mailbox::ErasedMailbox;
 use crate::slot::{AskInPlace, first_is_fresh};
 use crate::waits::AskChain;
 use crate::{limits, spans};
@@ -62,21 +62,21 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
 
 /// Runs the turn of an actor on this thread, or wakes its task if another thread polls it or it has
 /// ended. The actor was idle until it got this ask.
-pub(super) fn run(turn: &Turn, task: Waker) {
+pub(super) fn run(turn: &TurnLock, task: Waker) {
     if !visit(is_measured(), || first_is_fresh(|| turn.run(&task))) {
         task.wake();
     }
 }
 
 /// Runs the turn of an actor as [`run`] does, on the thread of a link, and measures every turn.
-pub(super) fn run_for_link(turn: &Turn, task: Waker) {
+pub(super) fn run_for_link(turn: &TurnLock, task: Waker) {
     if !visit(true, || turn.run(&task)) {
         task.wake();
     }
 }
 
 /// Runs the handler of an ask on this thread, if the actor waits for messages.
-pub(super) fn run_ask(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>) {
+pub(super) fn run_ask(me: &CellBase, mailbox: &dyn ErasedMailbox, ask: &mut AskInPlace<'_>) {
     visit(is_measured(), || {
         if let Some(visit) = me.turn().visit(mailbox) {
             visit.act(|life| life.run_ask(ask));
@@ -86,19 +86,22 @@ pub(super) fn run_ask(me: &Base, mailbox: &dyn Intake, ask: &mut AskInPlace<'_>)
 
 /// Returns the turn of an actor that waits for messages, and is not about to end.
 #[inline]
-pub(crate) fn turn_of<'a>(me: &'a Base, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
+pub(crate) fn turn_of<'a>(
+    me: &'a CellBase,
+    mailbox: &'a dyn ErasedMailbox,
+) -> Option<IdleTurn<'a>> {
     let turn = me.turn().visit(mailbox)?;
     (!me.ends().is_halted()).then_some(turn)
 }
 
-/// Begins to handle an ask, a `Letter` of the actor, on this thread.
-pub(crate) fn handle(turn: Visit<'_>, letter: &mut dyn Any) {
+/// Begins to handle an ask, a `LocalMessage` of the actor, on this thread.
+pub(crate) fn handle(turn: IdleTurn<'_>, letter: &mut dyn Any) {
     visit(is_measured(), || turn.act(|life| life.handle(letter)));
 }
 
 /// Calls `act`, in which an actor takes a turn, outside the current handler and span.
 fn visit<T>(is_measured: bool, act: impl FnOnce() -> T) -> T {
-    let _within = Depth::enter();
+    let _within = NestingGuard::enter();
     let began = is_measured.then(Instant::now);
     let done = spans::outside(|| apart(|| AskChain::apart(act)));
     if began.is_some_and(|began| began.elapsed() > limits::IN_PLACE_TURN_MAX) {
@@ -115,16 +118,16 @@ fn is_measured() -> bool {
     turns.is_multiple_of(8)
 }
 
-struct Depth;
+struct NestingGuard;
 
-impl Depth {
+impl NestingGuard {
     fn enter() -> Self {
         DEPTH.set(DEPTH.get() + 1);
-        Depth
+        NestingGuard
     }
 }
 
-impl Drop for Depth {
+impl Drop for NestingGuard {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
     }

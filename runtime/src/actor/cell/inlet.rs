@@ -1,17 +1,17 @@
 //! The side of a cell that links use: messages and signals from other nodes.
 
-use super::arrival::Arrival;
+use super::arrival::RemoteBatch;
 use super::route;
 use super::tether::TETHER;
-use super::{Base, Cell, in_place};
+use super::{ActorCell, CellBase, in_place};
 use crate::actor::Handlers;
 use crate::address::RESERVED;
 use crate::link_end::TIE;
 use crate::remote::{Accepted, CloseNotice, Deliveries, Delivery, Inbox, Refusal, code, signals};
-use crate::resident::{Halt, Resident};
+use crate::resident::{Halt, LocalActor};
 use crate::waits::wire;
 
-impl Base {
+impl CellBase {
     /// Takes the requests for links, which have this ordinal, out of the messages that arrived.
     /// They do not wait for a handler.
     fn take_tethers(&self, ordinal: usize, run: &mut Vec<Deliveries>) {
@@ -58,7 +58,7 @@ impl Base {
 }
 
 /// Carries out a signal from another node.
-fn carry_out(signal: u16, me: &dyn Resident) {
+fn carry_out(signal: u16, me: &dyn LocalActor) {
     match signal {
         signals::STOP => me.halt(Halt::Stop),
         signals::KILL => me.halt(Halt::Kill),
@@ -68,7 +68,7 @@ fn carry_out(signal: u16, me: &dyn Resident) {
     }
 }
 
-impl<A: Handlers> Inbox for Cell<A> {
+impl<A: Handlers> Inbox for ActorCell<A> {
     fn id(&self) -> u64 {
         self.base.key.id()
     }
@@ -89,7 +89,7 @@ impl<A: Handlers> Inbox for Cell<A> {
         }
         // If several messages came at once, the actor's task handles them while the driver goes on.
         let is_alone = matches!(&**run, [Deliveries::One(one)] if one.replier.is_some());
-        let called = self.mailbox.push_remote(run, Arrival::from);
+        let called = self.mailbox.push_remote(run, RemoteBatch::from);
         let mut called = called.map_err(|_closed| Refusal::Closed)?;
         if is_alone
             && self.may_run_here()

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use ringpost_transport::limits::ACCEPTED_MAX;
 use ringpost_transport::memory::{InvalidArchive, Payload};
 
-use crate::actor::{Accepts, ErasedAnswer, Handlers, Reply, ReplyTo, answer};
-use crate::busy::Duty;
+use crate::actor::{Accepts, ErasedSyncHandler, Handlers, Reply, ReplyTo, answer};
+use crate::busy::HandlerInfo;
 use crate::error::Cause;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Accepted, Form, MessageForms, Replier};
 use crate::view::Input;
-use crate::waits::Asked;
+use crate::waits::HandledAsk;
 
 /// A message of an actor. Its place in the table is the ordinal of its newest form on the wire.
 pub struct Route<A: Handlers> {
     pub(crate) head: Head,
-    pub(crate) take: Take<A>,
+    pub(crate) take: EnvelopeFactory<A>,
     /// The handler, if it is not `async` and takes neither a `View` nor a `ReplyTo`.
-    pub(crate) answer: Option<ErasedAnswer<A>>,
+    pub(crate) answer: Option<ErasedSyncHandler<A>>,
 }
 
 /// The part of a route that does not name the actor: code that reads it is compiled once, and not
@@ -43,22 +43,22 @@ const _: () = assert!(ACCEPTED_MAX == 4096);
 /// The id and the names of a message, for people.
 pub(crate) struct Label {
     pub(crate) id: u128,
-    pub(crate) duty: Duty,
+    pub(crate) duty: HandlerInfo,
     /// The handler may wait.
     pub(crate) waits: bool,
 }
 
 /// A message that does not come through the mailbox, with its label.
-pub(crate) type Item<A> = (&'static Label, <A as Handlers>::Envelope);
+pub(crate) type LabeledEnvelope<A> = (&'static Label, <A as Handlers>::Envelope);
 
 impl Label {
     pub(crate) const fn of<A: Accepts<M>, M: Message>() -> Self {
-        Label { id: M::ID, duty: Duty::handles(A::NAME, M::NAME), waits: A::WAITS }
+        Label { id: M::ID, duty: HandlerInfo::handles(A::NAME, M::NAME), waits: A::WAITS }
     }
 
     /// Returns the label for the end of a task of the actor.
     pub(crate) const fn of_task<A: Handlers>() -> Self {
-        Label { id: 0, duty: Duty::runs(A::NAME, "the end of a task"), waits: true }
+        Label { id: 0, duty: HandlerInfo::runs(A::NAME, "the end of a task"), waits: true }
     }
 
     /// Returns the message's name.
@@ -73,15 +73,15 @@ pub(crate) enum Source<'a> {
     /// error the message stays.
     Near(&'a mut dyn Any, Option<&'a mut dyn Any>),
     /// A message that arrived. On an error its replier stays.
-    Far(&'a mut Far),
+    Far(&'a mut EncodedMessage),
 }
 
 /// A message that arrived in this form.
-pub(crate) struct Far {
+pub(crate) struct EncodedMessage {
     pub(crate) payload: Payload,
     pub(crate) replier: Option<Replier>,
     /// The ask, if a handler waits for it.
-    pub(crate) asked: Option<Arc<dyn Asked>>,
+    pub(crate) asked: Option<Arc<dyn HandledAsk>>,
     pub(crate) form: Form,
 }
 
@@ -111,7 +111,8 @@ impl From<EnvelopeError> for Cause {
 }
 
 /// A function that makes the envelope of a message.
-type Take<A> = fn(&mut Source<'_>, &Node) -> Result<<A as Handlers>::Envelope, EnvelopeError>;
+type EnvelopeFactory<A> =
+    fn(&mut Source<'_>, &Node) -> Result<<A as Handlers>::Envelope, EnvelopeError>;
 
 impl<A: Handlers> Route<A> {
     /// Returns the route of `M`.
@@ -125,7 +126,7 @@ impl<A: Handlers> Route<A> {
             message: TypeId::of::<M>,
             reply: TypeId::of::<A::Reply>,
         };
-        let answer: Option<ErasedAnswer<A>> = match A::ANSWER {
+        let answer: Option<ErasedSyncHandler<A>> = match A::ANSWER {
             Some(_) if A::Input::IS_MESSAGE => Some(answer::<A, M>),
             _ => None,
         };

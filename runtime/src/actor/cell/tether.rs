@@ -2,7 +2,7 @@
 
 use super::route::{Label, forms};
 use crate::address::Address;
-use crate::busy::Duty;
+use crate::busy::HandlerInfo;
 use crate::message;
 use crate::message::Message;
 use crate::remote::MessageForms;
@@ -22,5 +22,8 @@ pub(crate) struct Tether {
 pub(crate) const TETHER: MessageForms = forms::<Tether, Address>();
 
 /// The label of a tether, for dead letters and the log.
-pub(crate) const LABEL: &Label =
-    &Label { id: Tether::ID, duty: Duty::handles("the runtime", Tether::NAME), waits: false };
+pub(crate) const LABEL: &Label = &Label {
+    id: Tether::ID,
+    duty: HandlerInfo::handles("the runtime", Tether::NAME),
+    waits: false,
+};

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use stackfuture::StackFuture;
 
-use crate::mailbox::Intake;
+use crate::mailbox::ErasedMailbox;
 use crate::slot::AskInPlace;
 
 /// A life that lies in tokio's task. With a life of this size the task takes 512 bytes, of which 32
@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_micros(50);
 
 /// The turn of an actor: where its life lies, and whether it is being polled. `W` is the machine's
 /// atomic, or loom's in a model.
-pub(crate) struct Turn<W = AtomicUsize> {
+pub(crate) struct TurnLock<W = AtomicUsize> {
     word: W,
     /// The life, while it waits for messages (TN-3). Used only by the thread that has the turn.
     resting: UnsafeCell<Option<NonNull<dyn IdleLife>>>,
@@ -56,15 +56,15 @@ pub(crate) trait IdleLife: Send {
     /// then.
     fn run_ask(&mut self, ask: &mut AskInPlace<'_>) -> bool;
 
-    /// Begins to handle a `Letter` of the actor, which is emptied. Returns true if the life must be
-    /// polled then.
+    /// Begins to handle a `LocalMessage` of the actor, which is emptied. Returns true if the life
+    /// must be polled then.
     fn handle(&mut self, letter: &mut dyn Any) -> bool;
 }
 
 // SAFETY: only one thread has the turn (TN-1) and uses the pointer to the life, which is `Send`.
-unsafe impl<W: Send> Send for Turn<W> {}
+unsafe impl<W: Send> Send for TurnLock<W> {}
 // SAFETY: as above.
-unsafe impl<W: Sync> Sync for Turn<W> {}
+unsafe impl<W: Sync> Sync for TurnLock<W> {}
 
 /// An atomic word.
 pub(crate) trait Word {
@@ -100,7 +100,7 @@ word!(AtomicUsize);
 #[cfg(test)]
 mod model;
 
-impl<W: Word> Turn<W> {
+impl<W: Word> TurnLock<W> {
     /// Takes the turn if it is free; returns the seat.
     #[inline]
     fn take(&self) -> Option<usize> {
@@ -139,9 +139,9 @@ impl<W: Word> Turn<W> {
     }
 }
 
-impl Turn {
+impl TurnLock {
     pub(crate) const fn new() -> Self {
-        Turn { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) }
+        TurnLock { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) }
     }
 
     /// Stores where the life lies, which has the turn and waits for messages (TN-3).
@@ -158,11 +158,11 @@ impl Turn {
     /// Takes the turn for an asker. Returns `None` unless no thread polls the life, and the life
     /// waits for messages with an open and empty mailbox for which no sender waits.
     #[inline]
-    pub(crate) fn visit<'a>(&'a self, mailbox: &'a dyn Intake) -> Option<Visit<'a>> {
-        let taken = Taken { turn: self, seat: self.take()?, wakes: Wakes::TaskOf(mailbox) };
+    pub(crate) fn visit<'a>(&'a self, mailbox: &'a dyn ErasedMailbox) -> Option<IdleTurn<'a>> {
+        let taken = TurnGuard { turn: self, seat: self.take()?, wakes: TurnWaker::TaskOf(mailbox) };
         // SAFETY: the turn is taken (TN-1).
         let life = unsafe { *self.resting.get() }?;
-        mailbox.waits_alone().then_some(Visit { life, mailbox, taken })
+        mailbox.waits_alone().then_some(IdleTurn { life, mailbox, taken })
     }
 
     /// Returns true if there is a life, and no thread polls it now.
@@ -176,19 +176,19 @@ impl Turn {
     /// and does nothing if another thread polls the life or it has ended.
     pub(crate) fn run(&self, task: &Waker) -> bool {
         let Some(seat) = self.take() else { return false };
-        Taken { turn: self, seat, wakes: Wakes::Task(task) }.poll(task);
+        TurnGuard { turn: self, seat, wakes: TurnWaker::Task(task) }.poll(task);
         true
     }
 }
 
 /// A turn that was taken from a life that waits for messages.
-pub(crate) struct Visit<'a> {
+pub(crate) struct IdleTurn<'a> {
     life: NonNull<dyn IdleLife>,
-    mailbox: &'a dyn Intake,
-    taken: Taken<'a>,
+    mailbox: &'a dyn ErasedMailbox,
+    taken: TurnGuard<'a>,
 }
 
-impl Visit<'_> {
+impl IdleTurn<'_> {
     /// Calls `act` with the life, and polls the life if `act` returns true.
     #[inline]
     pub(crate) fn act(mut self, act: impl FnOnce(&mut dyn IdleLife) -> bool) {
@@ -198,29 +198,29 @@ impl Visit<'_> {
             && let Some(task) = self.mailbox.busy_task()
         {
             // The mailbox forgets the task if the life ends.
-            self.taken.wakes = Wakes::Own(task.clone());
+            self.taken.wakes = TurnWaker::Own(task.clone());
             self.taken.poll(&task);
         }
     }
 }
 
 /// A turn that is taken. Dropping it gives the turn back.
-struct Taken<'a> {
-    turn: &'a Turn,
+struct TurnGuard<'a> {
+    turn: &'a TurnLock,
     seat: usize,
-    wakes: Wakes<'a>,
+    wakes: TurnWaker<'a>,
 }
 
 /// The task to wake at the end of a turn, if it wants the turn.
-enum Wakes<'a> {
+enum TurnWaker<'a> {
     /// The task has the turn itself.
     Nothing,
     Task(&'a Waker),
     Own(Waker),
-    TaskOf(&'a dyn Intake),
+    TaskOf(&'a dyn ErasedMailbox),
 }
 
-impl Taken<'_> {
+impl TurnGuard<'_> {
     /// Polls the life on this thread, as its task would; `task` is that task's waker.
     fn poll(&self, task: &Waker) {
         let at = ptr::with_exposed_provenance::<()>(self.seat & !BITS);
@@ -228,10 +228,10 @@ impl Taken<'_> {
         let cx = &mut Context::from_waker(task);
         let polled = if self.seat & LARGE == 0 {
             // SAFETY: the seat is there (TN-3) and of a small life, and the turn is taken (TN-1).
-            unsafe { poll_life(at.cast::<Seat<SmallLife>>(), cx) }
+            unsafe { poll_life(at.cast::<ActorTask<SmallLife>>(), cx) }
         } else {
             // SAFETY: as above, with a large life.
-            unsafe { poll_life(at.cast::<Seat<LargeLife>>(), cx) }
+            unsafe { poll_life(at.cast::<ActorTask<LargeLife>>(), cx) }
         };
         if polled.is_ready() {
             // The task must see that the life has ended.
@@ -240,50 +240,50 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TurnGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.turn.give_back(self.seat) {
             match self.wakes {
-                Wakes::Nothing => {}
-                Wakes::Task(task) => task.wake_by_ref(),
-                Wakes::Own(ref task) => task.wake_by_ref(),
-                Wakes::TaskOf(mailbox) => mailbox.wake(),
+                TurnWaker::Nothing => {}
+                TurnWaker::Task(task) => task.wake_by_ref(),
+                TurnWaker::Own(ref task) => task.wake_by_ref(),
+                TurnWaker::TaskOf(mailbox) => mailbox.wake(),
             }
         }
     }
 }
 
 /// An actor that has a turn.
-pub(crate) trait Seated: Send + Sync {
-    fn turn(&self) -> &Turn;
+pub(crate) trait HasTurn: Send + Sync {
+    fn turn(&self) -> &TurnLock;
 }
 
 /// The future of an actor's task. It holds the life, which only the holder of the turn polls.
-pub(crate) struct Seat<F> {
+pub(crate) struct ActorTask<F> {
     /// `None` once it has ended.
     life: UnsafeCell<Option<F>>,
-    whose: Arc<dyn Seated>,
+    whose: Arc<dyn HasTurn>,
     _pinned: PhantomPinned,
 }
 
 /// A kind of life: small or large.
-pub(crate) trait Lives: Future<Output = ()> {
+pub(crate) trait LifeFuture: Future<Output = ()> {
     /// The bits that mark this kind in a turn's word.
     const BITS: usize;
 }
 
-impl Lives for SmallLife {
+impl LifeFuture for SmallLife {
     const BITS: usize = 0;
 }
 
-impl Lives for LargeLife {
+impl LifeFuture for LargeLife {
     const BITS: usize = LARGE;
 }
 
-impl<F: Lives> Seat<F> {
-    pub(crate) fn new(whose: Arc<dyn Seated>, life: F) -> Self {
-        Seat { life: UnsafeCell::new(Some(life)), whose, _pinned: PhantomPinned }
+impl<F: LifeFuture> ActorTask<F> {
+    pub(crate) fn new(whose: Arc<dyn HasTurn>, life: F) -> Self {
+        ActorTask { life: UnsafeCell::new(Some(life)), whose, _pinned: PhantomPinned }
     }
 }
 
@@ -291,7 +291,7 @@ impl<F: Lives> Seat<F> {
 ///
 /// # Safety
 /// The seat is alive and pinned, and the caller has the turn of its actor.
-unsafe fn poll_life<F: Lives>(seat: *const Seat<F>, cx: &mut Context<'_>) -> Poll<()> {
+unsafe fn poll_life<F: LifeFuture>(seat: *const ActorTask<F>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller guarantees that the seat is alive.
     let seat = unsafe { &*seat };
     // SAFETY: the caller has the turn (TN-1).
@@ -308,7 +308,7 @@ unsafe fn poll_life<F: Lives>(seat: *const Seat<F>, cx: &mut Context<'_>) -> Pol
     ended
 }
 
-impl<F: Lives> Future for Seat<F> {
+impl<F: LifeFuture> Future for ActorTask<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -317,13 +317,13 @@ impl<F: Lives> Future for Seat<F> {
         if !turn.take_or_want(seat) {
             return Poll::Pending;
         }
-        let _taken = Taken { turn, seat, wakes: Wakes::Nothing };
+        let _taken = TurnGuard { turn, seat, wakes: TurnWaker::Nothing };
         // SAFETY: the seat is pinned here, and `_taken` holds the turn.
         unsafe { poll_life(at, cx) }
     }
 }
 
-impl<F> Drop for Seat<F> {
+impl<F> Drop for ActorTask<F> {
     fn drop(&mut self) {
         // TN-3. The turn is usually free here: the task or its runtime has ended.
         while !self.whose.turn().close() {

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use crate::actor::Handlers;
 use crate::actor::options::SpawnOptions;
 use crate::address::Address;
-use crate::ends::Revival;
+use crate::ends::RestartPolicy;
 use crate::exit::ActorExit;
 use crate::limits;
 use crate::message;
-use crate::resident::Resident;
-use crate::rest::{Resting, Started};
+use crate::resident::LocalActor;
+use crate::rest::{RestingActor, StartSender};
 
 /// The description of a child: the function that makes its state, its options and its restarts.
 ///
@@ -114,7 +114,7 @@ impl<A: Handlers> fmt::Debug for Child<A> {
 /// has restarted and handled its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    revival: Revival,
+    revival: RestartPolicy,
     most: u32,
     within: Duration,
     shortest: Duration,
@@ -122,7 +122,7 @@ pub struct Restart {
 }
 
 impl Restart {
-    fn when(revival: Revival) -> Self {
+    fn when(revival: RestartPolicy) -> Self {
         Restart {
             revival,
             most: limits::RESTARTS_MAX,
@@ -134,18 +134,18 @@ impl Restart {
 
     /// Never restarts the actor.
     pub fn never() -> Self {
-        Restart::when(Revival::Never)
+        Restart::when(RestartPolicy::Never)
     }
 
     /// Restarts the actor after a failure: a panic, a failed start, a kill, or a child that failed
     /// too often. An actor that was stopped or drained has ended.
     pub fn on_failure() -> Self {
-        Restart::when(Revival::AfterFailures)
+        Restart::when(RestartPolicy::AfterFailures)
     }
 
     /// Restarts the actor after every end, including a stop, as long as its parent lives.
     pub fn always() -> Self {
-        Restart::when(Revival::Always)
+        Restart::when(RestartPolicy::Always)
     }
 
     /// Sets how many restarts are allowed within a time; the default is 5 within a minute. If the
@@ -167,56 +167,56 @@ impl Restart {
 
 /// The decision after the end of an incarnation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RestartDecision {
     /// The actor is not restarted.
     End,
     /// The actor is not restarted because it failed too often; its parent fails, too.
-    Exceeded(TooOften),
+    Exceeded(RestartLimit),
     /// The actor is restarted after this pause.
     Restart(Duration),
 }
 
 /// The limit of restarts within a time that an actor has exceeded.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooOften {
+pub(crate) struct RestartLimit {
     restarts: u32,
     within: Duration,
 }
 
-impl TooOften {
+impl RestartLimit {
     /// Returns the text for the log: the chain of events, with the first cause last.
     pub(crate) fn text(&self, actor: &Address, exit: &ActorExit) -> String {
-        let TooOften { restarts, within } = self;
+        let RestartLimit { restarts, within } = self;
         format!("{actor} was restarted {restarts} times within {within:?} and ended again: {exit}")
     }
 }
 
 /// The past restarts of one actor, and the decision about the next. Does no I/O.
 #[derive(Debug)]
-pub(crate) struct Restarts {
+pub(crate) struct RestartHistory {
     restart: Restart,
     /// The times of the restarts that still count.
     times: VecDeque<Instant>,
 }
 
-impl Restarts {
+impl RestartHistory {
     pub(crate) fn new(restart: Restart) -> Self {
-        Restarts { restart, times: VecDeque::new() }
+        RestartHistory { restart, times: VecDeque::new() }
     }
 
     /// Decides whether to restart the actor after an incarnation that ended with `exit` at `now`.
-    pub(crate) fn after(&mut self, exit: &ActorExit, now: Instant) -> Verdict {
+    pub(crate) fn after(&mut self, exit: &ActorExit, now: Instant) -> RestartDecision {
         let Restart { most, within, shortest, longest, .. } = self.restart;
         if self.ends_with(exit) {
-            return Verdict::End;
+            return RestartDecision::End;
         }
         self.times.drain(..self.times.len() - self.recent(now));
         if self.times.len() >= most as usize {
-            return Verdict::Exceeded(TooOften { restarts: most, within });
+            return RestartDecision::Exceeded(RestartLimit { restarts: most, within });
         }
         let doubled = shortest.saturating_mul(1 << self.times.len().min(31));
         self.times.push_back(now);
-        Verdict::Restart(doubled.min(longest))
+        RestartDecision::Restart(doubled.min(longest))
     }
 
     /// Returns true if [`after`](Self::after) would not restart the actor.
@@ -226,9 +226,9 @@ impl Restarts {
 
     fn ends_with(&self, exit: &ActorExit) -> bool {
         match self.restart.revival {
-            Revival::Never => true,
-            Revival::AfterFailures => !exit.is_failure(),
-            Revival::Always => false,
+            RestartPolicy::Never => true,
+            RestartPolicy::AfterFailures => !exit.is_failure(),
+            RestartPolicy::Always => false,
         }
     }
 
@@ -241,14 +241,14 @@ impl Restarts {
 
 /// How one actor is restarted, and the parent that is told when it is not. Owned by the actor's
 /// task.
-pub(crate) struct Plan<A> {
+pub(crate) struct RestartPlan<A> {
     make: Factory<A>,
-    course: Course,
+    course: RestartTracker,
 }
 
 /// The part of a plan that does not name the type of the actor.
-pub(crate) struct Course {
-    restarts: Restarts,
+pub(crate) struct RestartTracker {
+    restarts: RestartHistory,
     parent: Parent,
     /// How often the parent was told that the actor rests.
     reports: u64,
@@ -256,10 +256,10 @@ pub(crate) struct Course {
 
 /// Reports that a child has failed, and rests.
 #[message(local)]
-pub(crate) struct Rested {
+pub(crate) struct RestReport {
     /// The child's number, counted from the first child.
     pub(crate) number: usize,
-    pub(crate) resting: Resting,
+    pub(crate) resting: RestingActor,
 }
 
 /// The parent of an actor, which fails when the actor fails too often.
@@ -267,10 +267,10 @@ pub(crate) struct Rested {
 pub(crate) enum Parent {
     /// The node: there is no actor to tell.
     Node,
-    Actor(Arc<dyn Resident>),
+    Actor(Arc<dyn LocalActor>),
     /// An actor that restarts all or some of its children together. Each child that rests reports
     /// its number to it.
-    Group(Arc<dyn Resident>, mpsc::UnboundedSender<Rested>, usize),
+    Group(Arc<dyn LocalActor>, mpsc::UnboundedSender<RestReport>, usize),
 }
 
 impl Parent {
@@ -283,12 +283,13 @@ impl Parent {
     }
 }
 
-impl<A: Handlers> Plan<A> {
+impl<A: Handlers> RestartPlan<A> {
     /// Returns how a child is restarted; `None` if it never is.
     pub(crate) fn of(make: Factory<A>, restart: Restart, parent: Parent) -> Option<Box<Self>> {
-        let course = |parent| Course { restarts: Restarts::new(restart), parent, reports: 0 };
-        let plan = || Box::new(Plan { make, course: course(parent) });
-        (restart.revival != Revival::Never).then(plan)
+        let course =
+            |parent| RestartTracker { restarts: RestartHistory::new(restart), parent, reports: 0 };
+        let plan = || Box::new(RestartPlan { make, course: course(parent) });
+        (restart.revival != RestartPolicy::Never).then(plan)
     }
 
     /// Makes the state of the actor.
@@ -296,23 +297,23 @@ impl<A: Handlers> Plan<A> {
         (self.make)()
     }
 
-    pub(crate) fn course(&self) -> &Course {
+    pub(crate) fn course(&self) -> &RestartTracker {
         &self.course
     }
 
-    pub(crate) fn course_mut(&mut self) -> &mut Course {
+    pub(crate) fn course_mut(&mut self) -> &mut RestartTracker {
         &mut self.course
     }
 }
 
-impl Course {
+impl RestartTracker {
     /// Returns after which ends it is restarted.
-    pub(crate) fn revival(&self) -> Revival {
+    pub(crate) fn revival(&self) -> RestartPolicy {
         self.restarts.restart.revival
     }
 
     /// Decides whether to restart the actor after an incarnation that ended with `exit` at `ended`.
-    pub(crate) fn after(&mut self, exit: &ActorExit, ended: Instant) -> Verdict {
+    pub(crate) fn after(&mut self, exit: &ActorExit, ended: Instant) -> RestartDecision {
         self.restarts.after(exit, ended)
     }
 
@@ -335,12 +336,12 @@ impl Course {
     pub(crate) fn report(
         &mut self,
         delay: Duration,
-        resume: oneshot::Sender<Started>,
+        resume: oneshot::Sender<StartSender>,
     ) -> Option<bool> {
         let Parent::Group(_, reports, number) = &self.parent else { return None };
         self.reports += 1;
-        let resting = Resting { delay, reports: self.reports, resume };
-        Some(reports.send(Rested { number: *number, resting }).is_ok())
+        let resting = RestingActor { delay, reports: self.reports, resume };
+        Some(reports.send(RestReport { number: *number, resting }).is_ok())
     }
 
     /// Returns how often the parent was told that the actor rests.
@@ -355,28 +356,31 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn killed(restarts: &mut Restarts, now: Instant) -> Verdict {
+    fn killed(restarts: &mut RestartHistory, now: Instant) -> RestartDecision {
         restarts.after(&ActorExit::Killed, now)
     }
 
     #[test]
     fn the_pause_doubles_up_to_the_longest_and_begins_anew_when_old_restarts_no_longer_count() {
         let restart = Restart::on_failure().at_most(4, 60 * SECOND).backoff(SECOND, 5 * SECOND);
-        let (mut restarts, start) = (Restarts::new(restart), Instant::now());
+        let (mut restarts, start) = (RestartHistory::new(restart), Instant::now());
         for (at, pause) in [(0, 1), (1, 2), (2, 4), (3, 5)] {
             let verdict = killed(&mut restarts, start + at * SECOND);
-            assert_eq!(verdict, Verdict::Restart(pause * SECOND));
+            assert_eq!(verdict, RestartDecision::Restart(pause * SECOND));
         }
-        let exceeded = Verdict::Exceeded(TooOften { restarts: 4, within: 60 * SECOND });
+        let exceeded = RestartDecision::Exceeded(RestartLimit { restarts: 4, within: 60 * SECOND });
         assert_eq!(killed(&mut restarts, start + 59 * SECOND), exceeded);
-        assert_eq!(killed(&mut restarts, start + 62 * SECOND), Verdict::Restart(2 * SECOND));
+        assert_eq!(
+            killed(&mut restarts, start + 62 * SECOND),
+            RestartDecision::Restart(2 * SECOND)
+        );
     }
 
     #[test]
     fn what_ended_in_order_is_restarted_only_where_that_is_asked_for() {
         let now = Instant::now();
         let after = |restart, exit: ActorExit| {
-            matches!(Restarts::new(restart).after(&exit, now), Verdict::Restart(_))
+            matches!(RestartHistory::new(restart).after(&exit, now), RestartDecision::Restart(_))
         };
         assert!(after(Restart::always(), ActorExit::Stopped));
         assert!(!after(Restart::on_failure(), ActorExit::Stopped));

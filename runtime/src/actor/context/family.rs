@@ -12,12 +12,12 @@ use ringpost_transport::log;
 use tokio::time::timeout;
 
 use crate::limits;
-use crate::resident::{Ended, Halt, Resident};
+use crate::resident::{ExitFuture, Halt, LocalActor};
 
 /// The children of an actor, in the order in which they were begun. Owned by its context.
 #[derive(Default)]
-pub(crate) struct Family {
-    children: Vec<Member>,
+pub(crate) struct Children {
+    children: Vec<ChildHandle>,
     /// Set for the children of a supervisor: they end one after the other, the youngest first.
     is_ordered: bool,
     /// The number of children at which the ended ones are removed.
@@ -25,13 +25,13 @@ pub(crate) struct Family {
 }
 
 #[derive(Clone)]
-pub(crate) struct Member {
-    pub(crate) actor: Arc<dyn Resident>,
+pub(crate) struct ChildHandle {
+    pub(crate) actor: Arc<dyn LocalActor>,
     pub(crate) stop_within: Duration,
 }
 
-impl Family {
-    pub(crate) fn add(&mut self, child: Member) {
+impl Children {
+    pub(crate) fn add(&mut self, child: ChildHandle) {
         if self.children.len() >= self.look_at {
             self.children.retain(|child| !child.actor.has_ended());
             self.look_at = (2 * self.children.len()).max(16);
@@ -40,21 +40,21 @@ impl Family {
     }
 
     /// Adds a child, which ends before the children that were added earlier.
-    pub(crate) fn add_in_order(&mut self, child: Member) {
+    pub(crate) fn add_in_order(&mut self, child: ChildHandle) {
         self.is_ordered = true;
         self.add(child);
     }
 
     /// Returns the child with this token, if it has not ended.
-    pub(crate) fn find(&self, token: usize) -> Option<Member> {
-        let is_it = |child: &&Member| child.actor.token() == token && !child.actor.has_ended();
+    pub(crate) fn find(&self, token: usize) -> Option<ChildHandle> {
+        let is_it = |child: &&ChildHandle| child.actor.token() == token && !child.actor.has_ended();
         self.children.iter().find(is_it).cloned()
     }
 
     /// Waits until the current children have ended, which the caller has told them to do.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let children = self.children.clone();
-        async move { each(&children, |child| Ended::of(child.actor.clone()).map(drop)).await }
+        async move { each(&children, |child| ExitFuture::of(child.actor.clone()).map(drop)).await }
     }
 
     /// Ends all children: at once, or one after the other, the youngest first. A child that does
@@ -62,11 +62,11 @@ impl Family {
     /// down, the children are drained instead, within its deadline.
     ///
     /// A child stays in the family until it has ended, even if this future is dropped.
-    pub(crate) async fn end(&mut self, parent: &dyn Resident, is_shutdown: bool) {
+    pub(crate) async fn end(&mut self, parent: &dyn LocalActor, is_shutdown: bool) {
         if !self.is_ordered {
             let leave = each(&self.children, |child| child.leave(is_shutdown));
             if unless_killed(parent, leave).await.is_none() {
-                each(&self.children, Member::kill).await;
+                each(&self.children, ChildHandle::kill).await;
             }
             return self.children.clear();
         }
@@ -88,11 +88,11 @@ impl Family {
         let in_order = async {
             for child in self.children.iter().rev() {
                 child.actor.retire(Halt::Kill);
-                Ended::of(child.actor.clone()).await;
+                ExitFuture::of(child.actor.clone()).await;
             }
         };
         if timeout(limits::KILL_TIMEOUT, in_order).await.is_err() {
-            each(&self.children, Member::kill).await;
+            each(&self.children, ChildHandle::kill).await;
         }
     }
 
@@ -104,11 +104,11 @@ impl Family {
     }
 }
 
-impl Member {
+impl ChildHandle {
     /// Stops the child, and kills it if it does not stop in time. While the node shuts down, the
     /// child is drained instead, and the node kills it.
     pub(crate) async fn leave(&self, is_shutdown: bool) {
-        let ended = Ended::of(self.actor.clone());
+        let ended = ExitFuture::of(self.actor.clone());
         self.actor.retire(if is_shutdown { Halt::Drain } else { Halt::Stop });
         if is_shutdown {
             ended.await;
@@ -122,7 +122,7 @@ impl Member {
     /// Kills the actor.
     async fn kill(&self) {
         self.actor.retire(Halt::Kill);
-        let ended = Ended::of(self.actor.clone());
+        let ended = ExitFuture::of(self.actor.clone());
         if timeout(limits::KILL_TIMEOUT, ended).await.is_err() {
             let actor = self.actor.address();
             log::warn!(%actor, "a killed actor still runs: its handler never waits");
@@ -131,14 +131,17 @@ impl Member {
 }
 
 /// Ends the children that have not ended, all at once.
-async fn each<'a, F: Future<Output = ()>>(children: &'a [Member], end: impl Fn(&'a Member) -> F) {
+async fn each<'a, F: Future<Output = ()>>(
+    children: &'a [ChildHandle],
+    end: impl Fn(&'a ChildHandle) -> F,
+) {
     let living = children.iter().rev().filter(|child| !child.actor.has_ended());
     let mut ends: FuturesUnordered<F> = living.map(end).collect();
     while ends.next().await.is_some() {}
 }
 
 /// Waits for `future`, unless `parent` is killed first.
-async fn unless_killed<T>(parent: &dyn Resident, future: impl Future<Output = T>) -> Option<T> {
+async fn unless_killed<T>(parent: &dyn LocalActor, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     // An order to the parent wakes its task, and that task polls this future.
     let look = poll_fn(|cx| match parent.ends().is_killed() {

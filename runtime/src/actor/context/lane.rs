@@ -23,38 +23,38 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::timers::Timers;
 use super::watch::{Down, Watches};
-use crate::actor::cell::route::{Item, Label};
-use crate::actor::cell::{ActorHand, Cell};
+use crate::actor::cell::route::{Label, LabeledEnvelope};
+use crate::actor::cell::{ActorCell, ActorPrefetched};
 use crate::actor::send::reply::unanswered;
-use crate::actor::{Handlers, Task};
+use crate::actor::{ClosureMessage, Handlers};
 use crate::limits;
 use crate::node::Node;
-use crate::resident::Resident;
+use crate::resident::LocalActor;
 use crate::spans::Scope;
-use crate::tally::{Registered, Tally};
+use crate::tally::{ActorStats, RegistrationKind};
 
 /// A function that makes the message about the end of an actor.
-pub(crate) type MakeDown<A> = fn(Down, &Node) -> Option<Item<A>>;
+pub(crate) type DownFactory<A> = fn(Down, &Node) -> Option<LabeledEnvelope<A>>;
 
 /// A due message, and its scope, if it has one.
-pub(crate) type DueItem<A> = (Item<A>, Option<Box<Scope>>);
+pub(crate) type DueMessage<A> = (LabeledEnvelope<A>, Option<Box<Scope>>);
 
 /// The last step of a task. The actor does it, in the scope of the handler that spawned the task.
-pub(crate) struct Step<A: Handlers> {
-    pub(crate) task: Task<A>,
+pub(crate) struct TaskContinuation<A: Handlers> {
+    pub(crate) task: ClosureMessage<A>,
     pub(crate) scope: Option<Box<Scope>>,
 }
 
 pin_project! {
     /// A task of an actor. If it is dropped before its end, it counts the `ReplyTo`s that it holds
     /// and whose askers wait.
-    struct Counted<F> {
+    struct CountedTask<F> {
         #[pin]
         future: Option<F>,
         unanswered: Arc<Mutex<usize>>,
     }
 
-    impl<F> PinnedDrop for Counted<F> {
+    impl<F> PinnedDrop for CountedTask<F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
             let dropped = unanswered(|| this.future.set(None));
@@ -63,7 +63,7 @@ pin_project! {
     }
 }
 
-impl<F: Future> Future for Counted<F> {
+impl<F: Future> Future for CountedTask<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -74,27 +74,27 @@ impl<F: Future> Future for Counted<F> {
 
 /// The timers, tasks, streams and watches of an actor. Owned by its context, and created with the
 /// first of them.
-pub(crate) struct Lane<A: Handlers> {
+pub(crate) struct EventSources<A: Handlers> {
     pub(crate) timers: Timers<A>,
-    pub(crate) tasks: JoinSet<Option<Step<A>>>,
+    pub(crate) tasks: JoinSet<Option<TaskContinuation<A>>>,
     /// The number of asks left unanswered by tasks that were dropped before their end.
     unanswered: Arc<Mutex<usize>>,
     /// One clone for each pipe whose step is still to be done.
     pub(crate) pipes: Arc<()>,
-    pub(crate) streams: SelectAll<BoxStream<'static, Option<Item<A>>>>,
+    pub(crate) streams: SelectAll<BoxStream<'static, Option<LabeledEnvelope<A>>>>,
     pub(crate) watches: Watches,
     /// Set by the first watch.
-    pub(crate) down: Option<MakeDown<A>>,
-    tally: Arc<Tally>,
+    pub(crate) down: Option<DownFactory<A>>,
+    tally: Arc<ActorStats>,
     /// The number of items taken since the last message of the mailbox.
     row: usize,
     /// The kind that is polled first.
     turn: usize,
 }
 
-impl<A: Handlers> Lane<A> {
-    pub(crate) fn new(node: Node, tally: Arc<Tally>) -> Self {
-        Lane {
+impl<A: Handlers> EventSources<A> {
+    pub(crate) fn new(node: Node, tally: Arc<ActorStats>) -> Self {
+        EventSources {
             timers: Timers::new(node),
             tasks: JoinSet::new(),
             unanswered: Arc::default(),
@@ -111,10 +111,10 @@ impl<A: Handlers> Lane<A> {
     /// Runs a task of the actor.
     pub(crate) fn spawn(
         &mut self,
-        future: impl Future<Output = Option<Step<A>>> + Send + 'static,
+        future: impl Future<Output = Option<TaskContinuation<A>>> + Send + 'static,
         runtime: &Handle,
     ) -> AbortHandle {
-        let task = Counted { future: Some(future), unanswered: self.unanswered.clone() };
+        let task = CountedTask { future: Some(future), unanswered: self.unanswered.clone() };
         let task = self.tasks.spawn_on(task, runtime);
         self.count();
         task
@@ -124,10 +124,10 @@ impl<A: Handlers> Lane<A> {
     /// wake the task: see [`wait`](Self::wait).
     pub(crate) fn take(
         &mut self,
-        cell: &Cell<A>,
-        hand: &ActorHand<A>,
+        cell: &ActorCell<A>,
+        hand: &ActorPrefetched<A>,
         cx: &mut Context<'_>,
-    ) -> Option<DueItem<A>> {
+    ) -> Option<DueMessage<A>> {
         if self.row >= limits::BATCH_MESSAGES_MAX {
             return None;
         }
@@ -161,9 +161,9 @@ impl<A: Handlers> Lane<A> {
 
     /// Updates the counts of registrations (TA-1).
     pub(crate) fn count(&self) {
-        self.tally.set(Registered::Timers, self.timers.len());
-        self.tally.set(Registered::Tasks, self.tasks.len());
-        self.tally.set(Registered::Streams, self.streams.len());
+        self.tally.set(RegistrationKind::Timers, self.timers.len());
+        self.tally.set(RegistrationKind::Tasks, self.tasks.len());
+        self.tally.set(RegistrationKind::Streams, self.streams.len());
     }
 
     /// Returns the number of open pipes.
@@ -181,11 +181,11 @@ impl<A: Handlers> Lane<A> {
         std::mem::take(&mut self.row) >= limits::BATCH_MESSAGES_MAX
     }
 
-    fn ended_task(&mut self, cx: &mut Context<'_>) -> Option<DueItem<A>> {
+    fn ended_task(&mut self, cx: &mut Context<'_>) -> Option<DueMessage<A>> {
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             match ended {
                 Ok(None) => {}
-                Ok(Some(Step { task, scope })) => {
+                Ok(Some(TaskContinuation { task, scope })) => {
                     return Some(((const { &Label::of_task::<A>() }, A::task(task)), scope));
                 }
                 // A panic of a task is a panic of its actor.
@@ -196,7 +196,7 @@ impl<A: Handlers> Lane<A> {
         None
     }
 
-    fn next_of_streams(&mut self, cx: &mut Context<'_>) -> Option<Item<A>> {
+    fn next_of_streams(&mut self, cx: &mut Context<'_>) -> Option<LabeledEnvelope<A>> {
         match Pin::new(&mut self.streams).poll_next_unpin(cx) {
             Poll::Ready(Some(None)) => {
                 // The message could not be made: the other kinds have their turn before the next
@@ -226,10 +226,10 @@ impl<A: Handlers> Lane<A> {
     }
 }
 
-impl<A: Handlers> Drop for Lane<A> {
+impl<A: Handlers> Drop for EventSources<A> {
     /// Resets the counts of registrations (TA-2).
     fn drop(&mut self) {
-        for what in [Registered::Timers, Registered::Tasks, Registered::Streams] {
+        for what in [RegistrationKind::Timers, RegistrationKind::Tasks, RegistrationKind::Streams] {
             self.tally.set(what, 0);
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Context;
-use super::task::Aside;
+use super::task::StashEntry;
 use crate::actor::cell::route::Label;
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
 use crate::limits;
@@ -91,7 +91,7 @@ impl<A: Handlers> Context<A> {
             more.asides += 1;
             more.asides
         });
-        more.stash.insert(number, Aside { label, kept, is_ask, deadline, bytes, scope });
+        more.stash.insert(number, StashEntry { label, kept, is_ask, deadline, bytes, scope });
         more.count();
         Ok(())
     }

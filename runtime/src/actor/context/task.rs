@@ -12,39 +12,39 @@ use ringpost_transport::{log, shield};
 use tokio::time::{Instant, timeout};
 
 use super::Context;
-use super::family::{Family, Member};
-use super::lane::Lane;
+use super::family::{ChildHandle, Children};
+use super::lane::EventSources;
 use crate::actor::cell::route::Label;
-use crate::actor::cell::{ActorHand, Base, Begun, Body, Cell};
+use crate::actor::cell::{ActorCell, ActorPrefetched, BegunMessage, CellBase, ErasedCell};
 use crate::actor::{Accepts, Handlers, Reply, ReplyTo};
-use crate::busy::InHand;
+use crate::busy::AskContext;
 use crate::dead_letter::DeadLetterCause;
 use crate::limits;
-use crate::resident::Resident;
-use crate::rest::Judgement;
+use crate::resident::LocalActor;
+use crate::rest::IncarnationEnd;
 use crate::spans::{self, Scope};
-use crate::tally::{self, Tally};
+use crate::tally::{self, ActorStats};
 use crate::view::Input;
-use crate::waits::Asked;
+use crate::waits::HandledAsk;
 
 /// The part of a context that few actors need, behind a trait object: registrations that an actor
 /// never makes are not compiled for it. And as with a cell, the compiler must not look through it
 /// into the envelope.
-pub(super) trait Held<A: Handlers>: Registered {
+pub(super) trait TypedStore<A: Handlers>: ErasedStore {
     /// Returns the part itself, to register something.
-    fn more(&mut self) -> &mut More<A>;
+    fn more(&mut self) -> &mut RegistrationStore<A>;
 
     fn take_item(
         &mut self,
-        cell: &Cell<A>,
-        hand: &ActorHand<A>,
+        cell: &ActorCell<A>,
+        hand: &ActorPrefetched<A>,
         task: &mut TaskContext<'_>,
-    ) -> Option<Begun<A>>;
+    ) -> Option<BegunMessage<A>>;
 }
 
 /// The registrations of an actor, without its type.
-pub(crate) trait Registered: Send {
-    fn find_child(&self, token: usize) -> Option<Member>;
+pub(crate) trait ErasedStore: Send {
+    fn find_child(&self, token: usize) -> Option<ChildHandle>;
 
     fn note_activity(&mut self);
 
@@ -58,13 +58,13 @@ pub(crate) trait Registered: Send {
     /// Ends the children of `parent`.
     fn end_children<'a>(
         &'a mut self,
-        parent: &'a dyn Resident,
+        parent: &'a dyn LocalActor,
         is_shutdown: bool,
     ) -> BoxFuture<'a, ()>;
 
     /// Ends all registrations except the children, and takes all messages out of the stash. Returns
     /// how many asks that leaves unanswered whose askers wait.
-    fn clear<'a>(&'a mut self, me: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, usize>;
+    fn clear<'a>(&'a mut self, me: &'a dyn LocalActor, patience: Duration) -> BoxFuture<'a, usize>;
 
     fn abandon_children(&mut self);
 
@@ -72,18 +72,18 @@ pub(crate) trait Registered: Send {
     fn take_finish(&mut self) -> Option<BoxFuture<'static, ()>>;
 
     /// Returns the slot for the judgement of the incarnation's end, made before its children end.
-    fn judgement(&mut self) -> &mut Option<Judgement>;
+    fn judgement(&mut self) -> &mut Option<IncarnationEnd>;
 
     /// Drops the stashed messages; calls `bury` for each tell.
     fn bury_asides(&mut self, bury: &dyn Fn(&'static Label));
 
     /// Returns the work that is left undone if the incarnation ends now.
-    fn undone(&self) -> Undone;
+    fn undone(&self) -> UnfinishedWork;
 }
 
 /// The work that an incarnation has begun and not finished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Undone {
+pub(crate) struct UnfinishedWork {
     /// Asks that were begun and not answered, and whose askers still wait.
     pub(crate) asks: usize,
     pub(crate) pipes: usize,
@@ -91,44 +91,50 @@ pub(crate) struct Undone {
     pub(crate) timers: usize,
 }
 
-impl<A: Handlers> Held<A> for More<A> {
-    fn more(&mut self) -> &mut More<A> {
+impl<A: Handlers> TypedStore<A> for RegistrationStore<A> {
+    fn more(&mut self) -> &mut RegistrationStore<A> {
         self
     }
 
     fn take_item(
         &mut self,
-        cell: &Cell<A>,
-        hand: &ActorHand<A>,
+        cell: &ActorCell<A>,
+        hand: &ActorPrefetched<A>,
         task: &mut TaskContext<'_>,
-    ) -> Option<Begun<A>> {
+    ) -> Option<BegunMessage<A>> {
         self.came_back = None;
         let lane = self.lane.as_mut();
         if let Some((item, made_in)) = lane.and_then(|lane| lane.take(cell, hand, task)) {
             let (label, envelope) = item;
             let scope = spans::is_on().then(|| cell.base().scope(label, false, made_in.as_deref()));
             let envelope = Some(envelope).into();
-            return Some(Begun { label, envelope, in_hand: InHand::default(), bytes: 0, scope });
+            return Some(BegunMessage {
+                label,
+                envelope,
+                in_hand: AskContext::default(),
+                bytes: 0,
+                scope,
+            });
         }
         while let Some((number, aside)) = self.unstashed.pop_first() {
             self.count();
-            let Aside { label, kept, is_ask, deadline, bytes, scope } = aside;
+            let StashEntry { label, kept, is_ask, deadline, bytes, scope } = aside;
             if kept.is_given_up() {
                 continue;
             }
             self.came_back = Some(number);
-            self.lane.as_mut().map(Lane::rest);
-            let in_hand = InHand { deadline, asked: kept.asked() };
+            self.lane.as_mut().map(EventSources::rest);
+            let in_hand = AskContext { deadline, asked: kept.asked() };
             let envelope = Some(kept.envelope()).into();
             let scope = spans::is_on().then(|| cell.base().scope(label, is_ask, scope.as_deref()));
-            return Some(Begun { label, envelope, in_hand, bytes, scope });
+            return Some(BegunMessage { label, envelope, in_hand, bytes, scope });
         }
         None
     }
 }
 
-impl<A: Handlers> Registered for More<A> {
-    fn find_child(&self, token: usize) -> Option<Member> {
+impl<A: Handlers> ErasedStore for RegistrationStore<A> {
+    fn find_child(&self, token: usize) -> Option<ChildHandle> {
         self.family.find(token)
     }
 
@@ -139,7 +145,7 @@ impl<A: Handlers> Registered for More<A> {
     }
 
     fn rest_lane(&mut self) -> bool {
-        self.lane.as_mut().is_some_and(Lane::rest)
+        self.lane.as_mut().is_some_and(EventSources::rest)
     }
 
     fn wait(&mut self, task: &mut TaskContext<'_>) {
@@ -150,13 +156,13 @@ impl<A: Handlers> Registered for More<A> {
 
     fn end_children<'a>(
         &'a mut self,
-        parent: &'a dyn Resident,
+        parent: &'a dyn LocalActor,
         is_shutdown: bool,
     ) -> BoxFuture<'a, ()> {
         Box::pin(self.family.end(parent, is_shutdown))
     }
 
-    fn clear<'a>(&'a mut self, me: &'a dyn Resident, patience: Duration) -> BoxFuture<'a, usize> {
+    fn clear<'a>(&'a mut self, me: &'a dyn LocalActor, patience: Duration) -> BoxFuture<'a, usize> {
         self.unstash();
         let Some(lane) = self.lane.take() else { return Box::pin(ready(0)) };
         Box::pin(async move {
@@ -178,7 +184,7 @@ impl<A: Handlers> Registered for More<A> {
         self.finish.take()
     }
 
-    fn judgement(&mut self) -> &mut Option<Judgement> {
+    fn judgement(&mut self) -> &mut Option<IncarnationEnd> {
         &mut self.judgement
     }
 
@@ -186,7 +192,7 @@ impl<A: Handlers> Registered for More<A> {
         self.unstash();
         let asides = std::mem::take(&mut self.unstashed);
         self.count();
-        for Aside { label, kept, is_ask, .. } in asides.into_values() {
+        for StashEntry { label, kept, is_ask, .. } in asides.into_values() {
             if !is_ask {
                 bury(label);
             } else if !kept.is_given_up() {
@@ -196,17 +202,17 @@ impl<A: Handlers> Registered for More<A> {
         }
     }
 
-    fn undone(&self) -> Undone {
+    fn undone(&self) -> UnfinishedWork {
         let lane = self.lane.as_ref();
-        Undone {
+        UnfinishedWork {
             asks: self.unanswered,
-            pipes: lane.map_or(0, Lane::open_pipes),
+            pipes: lane.map_or(0, EventSources::open_pipes),
             timers: lane.map_or(0, |lane| lane.timers.once()),
         }
     }
 }
 
-impl<A: Handlers> More<A> {
+impl<A: Handlers> RegistrationStore<A> {
     /// Returns true if a message whose payload has `bytes` bytes may be stashed.
     pub(super) fn has_room_aside(&self, bytes: u32) -> bool {
         let asides = || self.stash.values().chain(self.unstashed.values());
@@ -224,14 +230,14 @@ impl<A: Handlers> More<A> {
 }
 
 /// The part of a context that few actors need.
-pub(super) struct More<A: Handlers> {
-    pub(super) tally: Arc<Tally>,
-    pub(super) lane: Option<Lane<A>>,
-    pub(super) family: Family,
+pub(super) struct RegistrationStore<A: Handlers> {
+    pub(super) tally: Arc<ActorStats>,
+    pub(super) lane: Option<EventSources<A>>,
+    pub(super) family: Children,
     /// The stashed messages, by the order in which they were first stashed.
-    pub(super) stash: BTreeMap<u64, Aside<A>>,
+    pub(super) stash: BTreeMap<u64, StashEntry<A>>,
     /// Messages taken out of the stash, to be handled before the mailbox.
-    pub(super) unstashed: BTreeMap<u64, Aside<A>>,
+    pub(super) unstashed: BTreeMap<u64, StashEntry<A>>,
     /// The number given to the last message that was stashed for the first time.
     pub(super) asides: u64,
     /// The number of the message in hand if it was stashed before: stashed again, it has its old
@@ -241,21 +247,21 @@ pub(super) struct More<A: Handlers> {
     pub(super) unanswered: usize,
     /// The future that a drain awaits before the children end.
     pub(super) finish: Option<BoxFuture<'static, ()>>,
-    pub(super) judgement: Option<Judgement>,
+    pub(super) judgement: Option<IncarnationEnd>,
 }
 
-impl<A: Handlers> More<A> {
+impl<A: Handlers> RegistrationStore<A> {
     /// Updates the count of stashed messages (TA-1).
     pub(super) fn count(&self) {
-        self.tally.set(tally::Registered::Stashed, self.stash.len() + self.unstashed.len());
+        self.tally.set(tally::RegistrationKind::Stashed, self.stash.len() + self.unstashed.len());
     }
 }
 
 /// A stashed message.
-pub(super) struct Aside<A: Handlers> {
+pub(super) struct StashEntry<A: Handlers> {
     pub(super) label: &'static Label,
     /// The message; dropping it tells its asker.
-    pub(super) kept: Box<dyn Kept<A>>,
+    pub(super) kept: Box<dyn StashedMessage<A>>,
     pub(super) is_ask: bool,
     /// The time at which its asker gives up.
     pub(super) deadline: Option<Instant>,
@@ -266,17 +272,17 @@ pub(super) struct Aside<A: Handlers> {
 }
 
 /// A message and the `ReplyTo` of its asker, without their types.
-pub(super) trait Kept<A: Handlers>: Send {
+pub(super) trait StashedMessage<A: Handlers>: Send {
     /// Returns true if its asker has given up.
     fn is_given_up(&self) -> bool;
 
     /// Returns the ask, if a handler waits for the answer.
-    fn asked(&self) -> Option<Arc<dyn Asked>>;
+    fn asked(&self) -> Option<Arc<dyn HandledAsk>>;
 
     fn envelope(self: Box<Self>) -> A::Envelope;
 }
 
-impl<A: Handlers, I: Input, R: Reply> Kept<A> for (I, ReplyTo<R>)
+impl<A: Handlers, I: Input, R: Reply> StashedMessage<A> for (I, ReplyTo<R>)
 where
     A: Accepts<I::Message, Input = I, Reply = R>,
 {
@@ -284,7 +290,7 @@ where
         self.1.is_given_up()
     }
 
-    fn asked(&self) -> Option<Arc<dyn Asked>> {
+    fn asked(&self) -> Option<Arc<dyn HandledAsk>> {
         self.1.asked()
     }
 
@@ -297,7 +303,7 @@ where
 /// The methods of the actor's task.
 impl<A: Handlers> Context<A> {
     /// Records the message that begins.
-    pub(crate) fn begin(&mut self, label: &'static Label, in_hand: &InHand, bytes: u32) {
+    pub(crate) fn begin(&mut self, label: &'static Label, in_hand: &AskContext, bytes: u32) {
         self.in_hand = Some(label);
         self.deadline = in_hand.deadline;
         self.bytes = bytes;
@@ -341,10 +347,10 @@ impl<A: Handlers> Context<A> {
     #[inline]
     pub(crate) fn take_item(
         &mut self,
-        cell: &Cell<A>,
-        hand: &ActorHand<A>,
+        cell: &ActorCell<A>,
+        hand: &ActorPrefetched<A>,
         task: &mut TaskContext<'_>,
-    ) -> Option<Begun<A>> {
+    ) -> Option<BegunMessage<A>> {
         self.held()?.take_item(cell, hand, task)
     }
 
@@ -369,7 +375,7 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Returns the registrations, if there are any.
-    pub(crate) fn more_registered(&mut self) -> Option<&mut dyn Registered> {
+    pub(crate) fn more_registered(&mut self) -> Option<&mut dyn ErasedStore> {
         Some(self.more.as_mut()?.0.get_mut())
     }
 
@@ -388,7 +394,7 @@ impl<A: Handlers> Context<A> {
 
 /// Waits, in the task of an actor, until the actor must rest, or must end before it has handled its
 /// accepted messages.
-pub(crate) async fn is_to_stop(me: &dyn Body) {
+pub(crate) async fn is_to_stop(me: &dyn ErasedCell) {
     ordered(|| me.intake().is_stopping() || me.ends().is_halted()).await;
 }
 
@@ -398,7 +404,7 @@ pub(crate) async fn ordered(is_ordered: impl Fn() -> bool) {
 }
 
 /// Ends the children of `me`.
-pub(crate) async fn end_children(me: &dyn Body, held: Option<&mut dyn Registered>) {
+pub(crate) async fn end_children(me: &dyn ErasedCell, held: Option<&mut dyn ErasedStore>) {
     let is_shutdown = me.base().node().residents().is_closed();
     if let Some(held) = held {
         held.end_children(me, is_shutdown).await;
@@ -407,7 +413,7 @@ pub(crate) async fn end_children(me: &dyn Body, held: Option<&mut dyn Registered
 
 /// Ends all registrations of the incarnation of `me` (RL-3), and takes all messages out of the
 /// stash. Returns how many asks that leaves unanswered whose askers wait.
-pub(crate) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) -> usize {
+pub(crate) async fn clear(me: &dyn ErasedCell, held: Option<&mut dyn ErasedStore>) -> usize {
     let Some(held) = held else { return 0 };
     // First: dropping it may wake actors that the children wait for.
     drop(held.take_finish());
@@ -417,7 +423,7 @@ pub(crate) async fn clear(me: &dyn Body, held: Option<&mut dyn Registered>) -> u
 
 /// Drops the stashed messages, which no handler takes any more: askers are told, and tells become
 /// dead letters.
-pub(crate) fn bury_asides(me: &Base, held: Option<&mut dyn Registered>) {
+pub(crate) fn bury_asides(me: &CellBase, held: Option<&mut dyn ErasedStore>) {
     if let Some(held) = held {
         held.bury_asides(&|label| me.bury(label, DeadLetterCause::Stopped));
     }

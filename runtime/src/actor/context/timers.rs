@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::actor::Handlers;
-use crate::actor::cell::route::Item;
+use crate::actor::cell::route::LabeledEnvelope;
 use crate::deadlines::Alarm;
 use crate::limits;
 use crate::node::Node;
@@ -58,8 +58,8 @@ impl From<(&'static str, u64)> for TimerKey {
 
 /// The timers of one actor. Owned by its lane.
 pub(crate) struct Timers<A: Handlers> {
-    by_key: HashMap<TimerKey, Due>,
-    by_time: BTreeMap<Due, Timer<A>>,
+    by_key: HashMap<TimerKey, DueTime>,
+    by_time: BTreeMap<DueTime, Timer<A>>,
     next: u64,
     /// The time of the last handled message; kept only while there is an idle timer.
     active: Instant,
@@ -67,21 +67,21 @@ pub(crate) struct Timers<A: Handlers> {
 }
 
 /// The time at which a timer fires, and its number: of several at once, the oldest fires first.
-type Due = (Instant, u64);
+type DueTime = (Instant, u64);
 
 struct Timer<A: Handlers> {
     key: TimerKey,
-    what: What<A>,
+    what: TimerKind<A>,
 }
 
 /// A function that makes the message of a timer; `None` if that is not possible.
-pub(crate) type MakeItem<A> = Box<dyn FnMut() -> Option<Item<A>> + Send>;
+pub(crate) type MessageFactory<A> = Box<dyn FnMut() -> Option<LabeledEnvelope<A>> + Send>;
 
-pub(crate) enum What<A: Handlers> {
-    Once(Item<A>),
-    Every(Duration, MakeItem<A>),
+pub(crate) enum TimerKind<A: Handlers> {
+    Once(LabeledEnvelope<A>),
+    Every(Duration, MessageFactory<A>),
     /// Fires when no message was handled for this time.
-    Idle(Duration, MakeItem<A>),
+    Idle(Duration, MessageFactory<A>),
 }
 
 impl<A: Handlers> Timers<A> {
@@ -97,12 +97,12 @@ impl<A: Handlers> Timers<A> {
 
     /// Sets a timer, in place of the timer with the same key. Times are cut to
     /// [`limits::ASK_TIMEOUT_MAX`].
-    pub(crate) fn set(&mut self, key: TimerKey, after: Duration, what: What<A>) {
+    pub(crate) fn set(&mut self, key: TimerKey, after: Duration, what: TimerKind<A>) {
         let after = after.min(limits::ASK_TIMEOUT_MAX);
         let what = match what {
-            What::Once(item) => What::Once(item),
-            What::Every(_, make) => What::Every(after, make),
-            What::Idle(_, make) => What::Idle(after, make),
+            TimerKind::Once(item) => TimerKind::Once(item),
+            TimerKind::Every(_, make) => TimerKind::Every(after, make),
+            TimerKind::Idle(_, make) => TimerKind::Idle(after, make),
         };
         self.cancel(&key);
         let now = Instant::now();
@@ -125,7 +125,7 @@ impl<A: Handlers> Timers<A> {
 
     /// Returns the number of timers that fire once.
     pub(crate) fn once(&self) -> usize {
-        self.by_time.values().filter(|timer| matches!(timer.what, What::Once(_))).count()
+        self.by_time.values().filter(|timer| matches!(timer.what, TimerKind::Once(_))).count()
     }
 
     /// Records that a message of the mailbox was handled.
@@ -137,7 +137,7 @@ impl<A: Handlers> Timers<A> {
 
     /// Returns the message of a timer that is due. `is_idle` returns true if no message waits in
     /// the mailbox.
-    pub(crate) fn take_due(&mut self, is_idle: impl Fn() -> bool) -> Option<Item<A>> {
+    pub(crate) fn take_due(&mut self, is_idle: impl Fn() -> bool) -> Option<LabeledEnvelope<A>> {
         // Read once: a timer with a shorter period than a round of this loop is set for a later
         // time, so that the mailbox has its turn.
         let now = Instant::now();
@@ -161,24 +161,24 @@ impl<A: Handlers> Timers<A> {
     }
 
     /// Removes the first timer, and sets it again if it must fire again.
-    fn fire(&mut self, is_idle: impl Fn() -> bool) -> Option<Item<A>> {
+    fn fire(&mut self, is_idle: impl Fn() -> bool) -> Option<LabeledEnvelope<A>> {
         let ((due, _), Timer { key, what }) = self.by_time.pop_first()?;
         self.by_key.remove(&key);
         match what {
-            What::Once(item) => Some(item),
-            What::Every(period, mut make) => {
+            TimerKind::Once(item) => Some(item),
+            TimerKind::Every(period, mut make) => {
                 let item = make();
                 let next = after_missed(due, period, Instant::now());
-                self.insert(next, Timer { key, what: What::Every(period, make) });
+                self.insert(next, Timer { key, what: TimerKind::Every(period, make) });
                 item
             }
-            What::Idle(after, mut make) => {
+            TimerKind::Idle(after, mut make) => {
                 let is_over = self.active + after <= due;
                 let item = if is_over && is_idle() { make() } else { None };
                 if is_over {
                     self.active = Instant::now();
                 }
-                self.insert(self.active + after, Timer { key, what: What::Idle(after, make) });
+                self.insert(self.active + after, Timer { key, what: TimerKind::Idle(after, make) });
                 item
             }
         }

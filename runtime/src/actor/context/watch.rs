@@ -13,16 +13,16 @@ use futures::future::{AbortHandle, Abortable, BoxFuture};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
-use crate::actor::send::destination::{Destination, View};
+use crate::actor::send::destination::{Destination, DestinationView};
 use crate::actor::send::port::LocalHandle;
-use crate::actor::send::wait::Wait;
+use crate::actor::send::wait::WaitGuard;
 use crate::actor::{ActorRef, Handlers, Protocol, Recipient, Ref};
 use crate::address::Address;
 use crate::exit::ActorExit;
-use crate::mailbox::{Hand, Mailbox, Origin, Remote};
+use crate::mailbox::{Mailbox, Origin, Prefetched, RemoteItem};
 use crate::message::{Codec, Message};
 use crate::remote::{self, RemoteSender};
-use crate::resident::{Ended, Resident};
+use crate::resident::{ExitFuture, LocalActor};
 use crate::schema::Hash;
 use crate::waits::Awaits;
 
@@ -52,23 +52,23 @@ pub trait Watchable: sealed::Watchable {}
 impl<T: sealed::Watchable> Watchable for T {}
 
 pub(crate) mod sealed {
-    use super::{Address, Met};
+    use super::{Address, WatchTarget};
 
     pub trait Watchable {
         /// Returns the address of the actor.
         fn place(&self) -> &Address;
 
         /// Returns the actor, without its type.
-        fn met(&self) -> Met<'_>;
+        fn met(&self) -> WatchTarget<'_>;
     }
 }
 
 /// The actor that a reference leads to, without its type.
-pub struct Met<'a>(pub(crate) Peer<'a>);
+pub struct WatchTarget<'a>(pub(crate) TargetActor<'a>);
 
-pub(crate) enum Peer<'a> {
+pub(crate) enum TargetActor<'a> {
     /// An actor of this node.
-    Near(Arc<dyn Resident>),
+    Near(Arc<dyn LocalActor>),
     /// An actor of another node.
     Far(&'a RemoteSender),
     /// No actor.
@@ -80,7 +80,7 @@ impl<A: Handlers> sealed::Watchable for ActorRef<A> {
         self.address()
     }
 
-    fn met(&self) -> Met<'_> {
+    fn met(&self) -> WatchTarget<'_> {
         met(self.destination(), |near| near.shared())
     }
 }
@@ -90,7 +90,7 @@ impl<M: Message, R: Send + 'static> sealed::Watchable for Recipient<M, R> {
         self.address()
     }
 
-    fn met(&self) -> Met<'_> {
+    fn met(&self) -> WatchTarget<'_> {
         met(self.destination(), |near| near.shared())
     }
 }
@@ -100,31 +100,34 @@ impl<P: Protocol> sealed::Watchable for Ref<P> {
         self.address()
     }
 
-    fn met(&self) -> Met<'_> {
+    fn met(&self) -> WatchTarget<'_> {
         met(self.destination(), |near| near.shared())
     }
 }
 
-fn met<P: LocalHandle>(to: &Destination<P>, near: impl FnOnce(&P) -> Arc<dyn Resident>) -> Met<'_> {
+fn met<P: LocalHandle>(
+    to: &Destination<P>,
+    near: impl FnOnce(&P) -> Arc<dyn LocalActor>,
+) -> WatchTarget<'_> {
     if let Some(settled) = to.settled() {
-        return Met(match settled.view() {
-            View::Local(actor) => Peer::Near(near(actor)),
-            _ => Peer::Nobody,
+        return WatchTarget(match settled.view() {
+            DestinationView::Local(actor) => TargetActor::Near(near(actor)),
+            _ => TargetActor::Nobody,
         });
     }
-    Met(match to.view() {
-        View::Local(actor) => Peer::Near(near(actor)),
-        View::Remote(sender, _) => Peer::Far(sender),
-        View::Dead(_) => Peer::Nobody,
+    WatchTarget(match to.view() {
+        DestinationView::Local(actor) => TargetActor::Near(near(actor)),
+        DestinationView::Remote(sender, _) => TargetActor::Far(sender),
+        DestinationView::Dead(_) => TargetActor::Nobody,
     })
 }
 
 /// Returns a future of the end of an actor, and the origin of the actor's messages.
-fn end_of(peer: Peer<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
+fn end_of(peer: TargetActor<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
     match peer {
-        Peer::Near(actor) => (Box::pin(Ended::of(actor)), None),
-        Peer::Far(sender) => (remote::closed(sender), Some(sender.peer_number())),
-        Peer::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), None),
+        TargetActor::Near(actor) => (Box::pin(ExitFuture::of(actor)), None),
+        TargetActor::Far(sender) => (remote::closed(sender), Some(sender.peer_number())),
+        TargetActor::Nobody => (Box::pin(std::future::ready(ActorExit::NoActor)), None),
     }
 }
 
@@ -163,12 +166,12 @@ impl<P: Protocol> Ref<P> {
 /// actor of this node, the wait is recorded.
 pub(crate) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
     match actor.met().0 {
-        Peer::Near(actor) => {
-            let _wait = Wait::begin(&*actor, Awaits::End);
-            Ended::of(actor).await
+        TargetActor::Near(actor) => {
+            let _wait = WaitGuard::begin(&*actor, Awaits::End);
+            ExitFuture::of(actor).await
         }
-        Peer::Far(sender) => remote::closed(sender).await,
-        Peer::Nobody => ActorExit::NoActor,
+        TargetActor::Far(sender) => remote::closed(sender).await,
+        TargetActor::Nobody => ActorExit::NoActor,
     }
 }
 
@@ -229,10 +232,10 @@ impl Watches {
     }
 
     /// Waits for the end of a watched actor, and until all its earlier messages were begun.
-    pub(crate) fn poll<L: Send + 'static, R: Remote + Send + 'static>(
+    pub(crate) fn poll<L: Send + 'static, R: RemoteItem + Send + 'static>(
         &mut self,
         mailbox: &Mailbox<L, R>,
-        hand: &Hand<L, R>,
+        hand: &Prefetched<L, R>,
         cx: &mut Context<'_>,
     ) -> Poll<Down> {
         while let Poll::Ready(Some(ended)) = self.ends.poll_next_unpin(cx) {

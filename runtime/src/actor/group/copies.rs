@@ -17,17 +17,17 @@ use crate::schema::no_such_form;
 pub(super) struct Copies<M> {
     message: M,
     /// Archived for the first member on another node (GR-5).
-    packed: Option<Result<Packed<M>, Cause>>,
+    packed: Option<Result<MessageArchives<M>, Cause>>,
 }
 
 /// The copy for one member.
 pub(super) enum OneCopy<M> {
     Near(M),
-    Far(Packed<M>),
+    Far(MessageArchives<M>),
 }
 
 /// The archives of an `M`, as a message. On the wire it is an `M`; it is only sent to other nodes.
-pub(super) struct Packed<M> {
+pub(super) struct MessageArchives<M> {
     /// One archive in each form, newest first; most messages have one form.
     archives: Arc<[AlignedVec<16>]>,
     _message: std::marker::PhantomData<fn(M)>,
@@ -47,12 +47,12 @@ impl<M: Message + Wire + Clone> Copies<M> {
             return Ok(OneCopy::Near(self.message.clone()));
         }
         let message = &self.message;
-        let packed = self.packed.get_or_insert_with(|| Packed::new(message));
+        let packed = self.packed.get_or_insert_with(|| MessageArchives::new(message));
         packed.clone().map(OneCopy::Far)
     }
 }
 
-impl<M: Message + Wire> Packed<M> {
+impl<M: Message + Wire> MessageArchives<M> {
     fn new(message: &M) -> Result<Self, Cause> {
         let codec = const { Codec::<M>::of() };
         let forms = 0..codec.layouts.len();
@@ -62,25 +62,25 @@ impl<M: Message + Wire> Packed<M> {
             written.map(|()| archive).map_err(|error| Cause::Archive(error.to_string()))
         });
         let archives = archives.collect::<Result<_, _>>()?;
-        Ok(Packed { archives, _message: std::marker::PhantomData })
+        Ok(MessageArchives { archives, _message: std::marker::PhantomData })
     }
 }
 
-impl<M> Clone for Packed<M> {
+impl<M> Clone for MessageArchives<M> {
     fn clone(&self) -> Self {
-        Packed { archives: self.archives.clone(), _message: std::marker::PhantomData }
+        MessageArchives { archives: self.archives.clone(), _message: std::marker::PhantomData }
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<M: Message + Wire> Message for Packed<M> {
+impl<M: Message + Wire> Message for MessageArchives<M> {
     const NAME: &'static str = M::NAME;
     const ID: u128 = M::ID;
     const CODEC: Option<Codec<Self>> =
         Some(Codec { layouts: M::LAYOUTS, encode: copy::<M>, decode: no_decode::<M> });
 }
 
-fn copy<M>(packed: &Packed<M>, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
+fn copy<M>(packed: &MessageArchives<M>, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
     let archive = packed.archives.get(usize::from(form));
     let archive = archive.ok_or_else(|| Error::new(no_such_form(form)))?;
     buffer::reserve(out, archive.len());
@@ -88,7 +88,7 @@ fn copy<M>(packed: &Packed<M>, form: u8, out: &mut AlignedVec<16>) -> Result<(),
     Ok(())
 }
 
-/// Fails: the message arrives as an `M`, and never as a `Packed`.
-fn no_decode<M>(_: &Payload, _: &Node, _: u8) -> Result<Packed<M>, InvalidArchive> {
+/// Fails: the message arrives as an `M`, and never as a `MessageArchives`.
+fn no_decode<M>(_: &Payload, _: &Node, _: u8) -> Result<MessageArchives<M>, InvalidArchive> {
     Err(InvalidArchive("a copy of an archive is sent and never received".into()))
 }

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::Group;
-use super::copies::{OneCopy, Packed};
-use super::tally::{Miss, Slip};
+use super::copies::{MessageArchives, OneCopy};
+use super::tally::{DeliveryAck, Miss};
 use crate::actor::{Context, Recipient, ReplyTo};
 use crate::error::Cause;
 use crate::limits;
@@ -19,9 +19,9 @@ use crate::spans::{self, Scope};
 pub(super) struct Member<M: Message + Wire> {
     to: Recipient<M>,
     /// The same member as a recipient of archives, if it is on another node.
-    far: Option<Recipient<Packed<M>>>,
+    far: Option<Recipient<MessageArchives<M>>>,
     /// Created with the first message that had to wait.
-    lane: Option<Lane<M>>,
+    lane: Option<MemberQueue<M>>,
     /// Set while the next reported end may be from before the member joined by a name on another
     /// node.
     is_new: bool,
@@ -33,22 +33,22 @@ pub(super) struct Member<M: Message + Wire> {
 
 /// The treatment of a message for a member that has no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum OverflowPolicy {
     None,
     Waits,
 }
 
 /// The queue of one member: a task of the group tells its messages in order (GR-1).
-struct Lane<M: Message + Wire> {
-    queue: mpsc::Sender<Parcel<M>>,
+struct MemberQueue<M: Message + Wire> {
+    queue: mpsc::Sender<QueuedMessage<M>>,
     /// Cloned by each waiting message, including the message that is being sent.
     waiting: Arc<()>,
     task: AbortHandle,
 }
 
-struct Parcel<M: Message + Wire> {
+struct QueuedMessage<M: Message + Wire> {
     copy: OneCopy<M>,
-    slip: Slip<M>,
+    slip: DeliveryAck<M>,
     /// The scope in which the group handled the message.
     scope: Option<Box<Scope>>,
     /// Dropped last, when the message is in the mailbox or on its way there.
@@ -100,8 +100,8 @@ impl<M: Message + Wire + Clone> Member<M> {
     pub(super) fn tell(
         &mut self,
         copy: OneCopy<M>,
-        slip: Slip<M>,
-        patience: Patience,
+        slip: DeliveryAck<M>,
+        patience: OverflowPolicy,
         cx: &mut Context<Group<M>>,
     ) {
         let (copy, cause) = if self.waits() {
@@ -113,12 +113,12 @@ impl<M: Message + Wire + Clone> Member<M> {
             }
         };
         let can_wait = matches!(cause, Cause::MailboxFull | Cause::Opening | Cause::LinkDown);
-        if !can_wait || patience == Patience::None {
+        if !can_wait || patience == OverflowPolicy::None {
             return slip.missed(Miss::of(&cause));
         }
         let lane = match &mut self.lane {
             Some(lane) => lane,
-            none => none.insert(Lane::new(self.to.clone(), self.far.clone(), cx)),
+            none => none.insert(MemberQueue::new(self.to.clone(), self.far.clone(), cx)),
         };
         if let Err(slip) = lane.put(copy, slip) {
             self.falls_behind();
@@ -128,7 +128,7 @@ impl<M: Message + Wire + Clone> Member<M> {
 
     /// Returns true if a message waits for the member.
     fn waits(&self) -> bool {
-        let waits = |lane: &Lane<M>| Arc::strong_count(&lane.waiting) > 1;
+        let waits = |lane: &MemberQueue<M>| Arc::strong_count(&lane.waiting) > 1;
         self.lane.as_ref().is_some_and(waits)
     }
 
@@ -145,7 +145,7 @@ impl<M: Message + Wire + Clone> Member<M> {
         }
     }
 
-    fn has_room(&mut self, slip: Slip<M>) {
+    fn has_room(&mut self, slip: DeliveryAck<M>) {
         slip.told();
         if std::mem::take(&mut self.is_behind) {
             let member = self.to.address();
@@ -164,27 +164,27 @@ impl<M: Message + Wire + Clone> Member<M> {
     }
 }
 
-impl<M: Message + Wire + Clone> Lane<M> {
+impl<M: Message + Wire + Clone> MemberQueue<M> {
     fn new(
         to: Recipient<M>,
-        far: Option<Recipient<Packed<M>>>,
+        far: Option<Recipient<MessageArchives<M>>>,
         cx: &mut Context<Group<M>>,
     ) -> Self {
         // The task holds one more message.
         let (queue, parcels) = mpsc::channel(limits::GROUP_WAITING_MAX - 1);
         let task = cx.spawn_task(tell_in_order(to, far, parcels));
-        Lane { queue, waiting: Arc::new(()), task }
+        MemberQueue { queue, waiting: Arc::new(()), task }
     }
 
     /// Queues a message (GR-3).
-    fn put(&self, copy: OneCopy<M>, slip: Slip<M>) -> Result<(), Slip<M>> {
+    fn put(&self, copy: OneCopy<M>, slip: DeliveryAck<M>) -> Result<(), DeliveryAck<M>> {
         let (scope, waits) = (Scope::here(), self.waiting.clone());
-        let parcel = Parcel { copy, slip, scope, waits };
+        let parcel = QueuedMessage { copy, slip, scope, waits };
         self.queue.try_send(parcel).map_err(|refused| refused.into_inner().slip)
     }
 }
 
-impl<M: Message + Wire> Drop for Lane<M> {
+impl<M: Message + Wire> Drop for MemberQueue<M> {
     fn drop(&mut self) {
         // The waiting messages are dropped with the task, and count as missed (GR-4).
         self.task.abort();
@@ -193,10 +193,10 @@ impl<M: Message + Wire> Drop for Lane<M> {
 
 async fn tell_in_order<M: Message + Wire + Clone>(
     to: Recipient<M>,
-    far: Option<Recipient<Packed<M>>>,
-    mut parcels: mpsc::Receiver<Parcel<M>>,
+    far: Option<Recipient<MessageArchives<M>>>,
+    mut parcels: mpsc::Receiver<QueuedMessage<M>>,
 ) {
-    while let Some(Parcel { copy, slip, scope, waits }) = parcels.recv().await {
+    while let Some(QueuedMessage { copy, slip, scope, waits }) = parcels.recv().await {
         let send = async {
             match (copy, &far) {
                 (OneCopy::Near(message), _) => {

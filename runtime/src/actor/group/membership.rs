@@ -83,17 +83,17 @@ use crate::message::{Message, Wire};
 pub struct Membership<M: Message + Wire + Clone> {
     group: ActorRef<Group<M>>,
     member: Recipient<M>,
-    steps: Arc<Steps>,
-    stage: Arc<watch::Sender<Stage>>,
+    steps: Arc<MembershipFuture>,
+    stage: Arc<watch::Sender<MembershipState>>,
     /// The task and its runtime; `None` if the reference leads to no actor.
     task: Option<(Handle, AbortHandle)>,
 }
 
 /// `None` while the actor is about to join.
-type Stage = Option<Result<(), MembershipEnded>>;
+type MembershipState = Option<Result<(), MembershipEnded>>;
 
 /// The future of the task, until the membership is over or dropped (GM-1).
-struct Steps(Mutex<Option<BoxFuture<'static, ()>>>);
+struct MembershipFuture(Mutex<Option<BoxFuture<'static, ()>>>);
 
 /// The reason why a [`Membership`] is over.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -130,7 +130,7 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
     /// [`Membership`] is dropped.
     pub fn membership(&self, member: Recipient<M>) -> Membership<M> {
         let (group, stage) = (self.clone(), Arc::new(watch::Sender::new(None)));
-        let steps = Arc::new(Steps(Mutex::new(None)));
+        let steps = Arc::new(MembershipFuture(Mutex::new(None)));
         let task = match runtime(group.destination()) {
             Ok(runtime) => {
                 let staying = stay(group.clone(), member.clone(), stage.clone()).boxed();
@@ -174,7 +174,7 @@ impl<M: Message + Wire + Clone> Membership<M> {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn joined(&self) -> Result<(), MembershipEnded> {
-        self.when(Stage::clone).await
+        self.when(MembershipState::clone).await
     }
 
     /// Waits until the membership is over, because trying again cannot help.
@@ -186,7 +186,7 @@ impl<M: Message + Wire + Clone> Membership<M> {
     }
 
     /// Waits until `look` returns a value.
-    async fn when<T>(&self, look: impl Fn(&Stage) -> Option<T>) -> T {
+    async fn when<T>(&self, look: impl Fn(&MembershipState) -> Option<T>) -> T {
         let mut stages = self.stage.subscribe();
         loop {
             let seen = look(&stages.borrow_and_update());
@@ -232,7 +232,7 @@ impl<M: Message + Wire + Clone> fmt::Debug for Membership<M> {
     }
 }
 
-impl Steps {
+impl MembershipFuture {
     fn poll(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let mut steps = self.0.lock();
         let polled = steps.as_mut().map_or(Poll::Ready(()), |steps| steps.poll_unpin(cx));
@@ -247,7 +247,7 @@ impl Steps {
 async fn stay<M: Message + Wire + Clone>(
     group: ActorRef<Group<M>>,
     member: Recipient<M>,
-    stage: Arc<watch::Sender<Stage>>,
+    stage: Arc<watch::Sender<MembershipState>>,
 ) {
     let why = tokio::select! {
         biased;
@@ -285,7 +285,7 @@ async fn end_of(actor: &impl Watchable) -> ActorExit {
 async fn join_again<M: Message + Wire + Clone>(
     group: &ActorRef<Group<M>>,
     member: &Recipient<M>,
-    stage: &watch::Sender<Stage>,
+    stage: &watch::Sender<MembershipState>,
 ) -> AskError {
     let mut pause = limits::BACKOFF_MIN;
     let mut is_refused = false;
@@ -295,14 +295,14 @@ async fn join_again<M: Message + Wire + Clone>(
         stage.send_replace(None);
         match attempt {
             Ok(()) => is_refused = false,
-            Err(Outside::Full(full)) => {
+            Err(MembershipError::Full(full)) => {
                 if !std::mem::replace(&mut is_refused, true) {
                     let (group, member) = (group.address(), member.address());
                     log::warn!(%group, %member, %full, "a group has no place for a member");
                 }
             }
-            Err(Outside::Unasked(error)) if is_final(&error.cause) => return error,
-            Err(Outside::Unasked(error)) => {
+            Err(MembershipError::Unasked(error)) if is_final(&error.cause) => return error,
+            Err(MembershipError::Unasked(error)) => {
                 let member = member.address();
                 log::debug!(%member, %error, "no member of a group, for now");
             }
@@ -316,7 +316,7 @@ async fn join_again<M: Message + Wire + Clone>(
 }
 
 /// The reason why an actor is not a member.
-enum Outside {
+enum MembershipError {
     Full(GroupFull),
     Unasked(AskError),
 }
@@ -325,14 +325,14 @@ enum Outside {
 async fn attend<M: Message + Wire + Clone>(
     group: &ActorRef<Group<M>>,
     member: &Recipient<M>,
-    stage: &watch::Sender<Stage>,
-) -> Result<(), Outside> {
+    stage: &watch::Sender<MembershipState>,
+) -> Result<(), MembershipError> {
     const TIMEOUT: Duration = limits::ASK_TIMEOUT_MAX;
     let join = group.ask(Join { member: member.clone() }).timeout(TIMEOUT).wait_for_link();
-    join.await.map_err(Outside::Unasked)?.map_err(Outside::Full)?;
+    join.await.map_err(MembershipError::Unasked)?.map_err(MembershipError::Full)?;
     stage.send_replace(Some(Ok(())));
     let stay = group.ask(Stay { member: member.clone() }).timeout(TIMEOUT).wait_for_link();
-    stay.await.map_err(Outside::Unasked)
+    stay.await.map_err(MembershipError::Unasked)
 }
 
 /// Makes the member leave. If the link is lost meanwhile, this is sent again, because the group may

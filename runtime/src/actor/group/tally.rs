@@ -90,9 +90,9 @@ impl Miss {
 
 /// The outcome of one message, as it becomes known. Shared by the slips of the members; dropping
 /// the last slip answers.
-pub(super) struct Tally<M: Message + Wire>(Mutex<Sheet<M>>);
+pub(super) struct BroadcastTally<M: Message + Wire>(Mutex<TallyState<M>>);
 
-struct Sheet<M: Message> {
+struct TallyState<M: Message> {
     outcome: Told<M>,
     /// `Some` if there is an asker.
     reply: Option<ReplyTo<Told<M>>>,
@@ -100,33 +100,33 @@ struct Sheet<M: Message> {
 
 /// The part of one member in the outcome. If it is dropped unused, the member counts as having
 /// left.
-pub(super) struct Slip<M: Message + Wire> {
+pub(super) struct DeliveryAck<M: Message + Wire> {
     /// `None` once it is settled.
-    open: Option<(Arc<Tally<M>>, Recipient<M>)>,
+    open: Option<(Arc<BroadcastTally<M>>, Recipient<M>)>,
 }
 
-impl<M: Message + Wire> Tally<M> {
+impl<M: Message + Wire> BroadcastTally<M> {
     pub(super) fn new(reply: ReplyTo<Told<M>>) -> Arc<Self> {
         let outcome = Told { told: 0, missed: Vec::new() };
         let reply = Some(reply).filter(ReplyTo::is_awaited);
-        Arc::new(Tally(Mutex::new(Sheet { outcome, reply })))
+        Arc::new(BroadcastTally(Mutex::new(TallyState { outcome, reply })))
     }
 
-    pub(super) fn slip(self: &Arc<Self>, member: &Recipient<M>) -> Slip<M> {
-        Slip { open: Some((self.clone(), member.clone())) }
+    pub(super) fn slip(self: &Arc<Self>, member: &Recipient<M>) -> DeliveryAck<M> {
+        DeliveryAck { open: Some((self.clone(), member.clone())) }
     }
 }
 
-impl<M: Message + Wire> Drop for Tally<M> {
+impl<M: Message + Wire> Drop for BroadcastTally<M> {
     fn drop(&mut self) {
-        let Sheet { outcome, reply } = self.0.get_mut();
+        let TallyState { outcome, reply } = self.0.get_mut();
         if let Some(reply) = reply.take() {
             reply.send(Told { told: outcome.told, missed: std::mem::take(&mut outcome.missed) });
         }
     }
 }
 
-impl<M: Message + Wire> Slip<M> {
+impl<M: Message + Wire> DeliveryAck<M> {
     /// Records that the member was told.
     pub(super) fn told(mut self) {
         if let Some((tally, _)) = self.open.take() {
@@ -150,13 +150,13 @@ impl<M: Message + Wire> Slip<M> {
     }
 }
 
-impl<M: Message + Wire> Drop for Slip<M> {
+impl<M: Message + Wire> Drop for DeliveryAck<M> {
     fn drop(&mut self) {
         self.miss(Miss::Left);
     }
 }
 
-impl<M: Message + Wire> fmt::Debug for Slip<M> {
+impl<M: Message + Wire> fmt::Debug for DeliveryAck<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slip").finish_non_exhaustive()
     }

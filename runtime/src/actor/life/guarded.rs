@@ -7,17 +7,17 @@ use std::task::{Context as TaskContext, Poll, ready};
 use pin_project_lite::pin_project;
 use ringpost_transport::shield;
 
-use super::Ending;
+use super::ExitReason;
 use crate::actor::Handlers;
-use crate::actor::cell::{Base, Body, Cell};
-use crate::busy::{Turn, began, enter_actor, take_turn};
-use crate::ends::Forced;
+use crate::actor::cell::{ActorCell, CellBase, ErasedCell};
+use crate::busy::{PollOutcome, began, enter_actor, take_turn};
+use crate::ends::ForcedExit;
 use crate::error::BoxError;
 
 pin_project! {
     /// An incarnation that ends when that is ordered, and whose panics are caught.
-    pub(super) struct Guarded<A: Handlers, F> {
-        cell: Arc<Cell<A>>,
+    pub(super) struct GuardedIncarnation<A: Handlers, F> {
+        cell: Arc<ActorCell<A>>,
         attended: bool,
         is_waiting: bool,
         #[pin]
@@ -25,21 +25,21 @@ pin_project! {
     }
 }
 
-impl<A: Handlers, F> Guarded<A, F> {
-    pub(super) fn new(cell: Arc<Cell<A>>, incarnation: F) -> Self {
-        Guarded { cell, attended: false, is_waiting: false, inner: Some(incarnation) }
+impl<A: Handlers, F> GuardedIncarnation<A, F> {
+    pub(super) fn new(cell: Arc<ActorCell<A>>, incarnation: F) -> Self {
+        GuardedIncarnation { cell, attended: false, is_waiting: false, inner: Some(incarnation) }
     }
 }
 
-/// An incarnation without its type, there until it has ended. (A pointer to it, as [`super::Lent`]
-/// is one.)
-trait Incarnation {
+/// An incarnation without its type, there until it has ended. (A pointer to it, like
+/// [`super::LifeRef`].)
+trait ErasedIncarnation {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), BoxError>>;
 
     fn end(&mut self);
 }
 
-impl<F: Future<Output = Result<(), BoxError>>> Incarnation for Pin<&mut Option<F>> {
+impl<F: Future<Output = Result<(), BoxError>>> ErasedIncarnation for Pin<&mut Option<F>> {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), BoxError>> {
         match self.as_mut().as_pin_mut() {
             Some(inner) => inner.poll(cx),
@@ -52,11 +52,11 @@ impl<F: Future<Output = Result<(), BoxError>>> Incarnation for Pin<&mut Option<F
     }
 }
 
-impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A, F> {
-    type Output = Ending;
+impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for GuardedIncarnation<A, F> {
+    type Output = ExitReason;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ending> {
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<ExitReason> {
         let mut this = self.project();
         let me = &**this.cell;
         if !std::mem::replace(this.attended, true) {
@@ -68,18 +68,18 @@ impl<A: Handlers, F: Future<Output = Result<(), BoxError>>> Future for Guarded<A
 
 /// Polls an incarnation of `me`.
 fn poll(
-    (me, base): (&dyn Body, &Base),
+    (me, base): (&dyn ErasedCell, &CellBase),
     is_waiting: &mut bool,
-    inner: &mut dyn Incarnation,
+    inner: &mut dyn ErasedIncarnation,
     cx: &mut TaskContext<'_>,
-) -> Poll<Ending> {
+) -> Poll<ExitReason> {
     let polled = if base.ends().is_forced() {
         note_turn(base, is_waiting);
         Ok(Poll::Pending)
     } else {
         let _within = enter_actor((base.token(), base.id()), base.node().runtime().id());
         // Also the text of an error is the user's code.
-        let polled = shield::catch(|| inner.poll(cx).map(Ending::of));
+        let polled = shield::catch(|| inner.poll(cx).map(ExitReason::of));
         // Before the drop of `_within`, which restores the notes of an asker on this thread.
         note_turn(base, is_waiting);
         polled
@@ -99,17 +99,17 @@ fn poll(
 /// Returns how an incarnation ended that was polled, if it has.
 #[cold]
 fn judge(
-    me: &dyn Body,
+    me: &dyn ErasedCell,
     is_waiting: &mut bool,
-    polled: Result<Poll<Ending>, Arc<str>>,
-) -> Poll<Ending> {
+    polled: Result<Poll<ExitReason>, Arc<str>>,
+) -> Poll<ExitReason> {
     let (base, ends) = (me.base(), me.ends());
     // An actor that killed itself and ended in the same breath was killed.
     let ending = match (ends.forced(), polled) {
-        (Some(Forced::Kill), _) => Ending::Killed,
+        (Some(ForcedExit::Kill), _) => ExitReason::Killed,
         // Its own failure: a failure of another actor is in the log of that one already.
-        (Some(Forced::Fail(_)) | None, Err(panic)) => Ending::Panicked(panic.into()),
-        (Some(Forced::Fail(reason)), _) => Ending::Failed(reason.into()),
+        (Some(ForcedExit::Fail(_)) | None, Err(panic)) => ExitReason::Panicked(panic.into()),
+        (Some(ForcedExit::Fail(reason)), _) => ExitReason::Failed(reason.into()),
         (None, Ok(Poll::Pending)) => return Poll::Pending,
         (None, Ok(Poll::Ready(ending))) => ending,
     };
@@ -128,16 +128,17 @@ fn judge(
 /// one does not have. A handler that does not wait is not recorded. `is_waiting` says whether one
 /// is recorded.
 #[inline]
-fn note_turn(me: &Base, is_waiting: &mut bool) {
+fn note_turn(me: &CellBase, is_waiting: &mut bool) {
     match (take_turn(), *is_waiting) {
-        (Turn::Idle | Turn::Ended | Turn::Rests, false) | (Turn::Waits(_, false), true) => {}
-        (Turn::Idle | Turn::Ended | Turn::Rests, true) => {
+        (PollOutcome::Idle | PollOutcome::Ended | PollOutcome::Rests, false)
+        | (PollOutcome::Waits(_, false), true) => {}
+        (PollOutcome::Idle | PollOutcome::Ended | PollOutcome::Rests, true) => {
             *is_waiting = false;
             if let Some(waits) = &mut *me.waits().lock() {
                 waits.handler = None;
             }
         }
-        (Turn::Waits(duty, _), _) => {
+        (PollOutcome::Waits(duty, _), _) => {
             *is_waiting = true;
             let mut guard = me.waits().lock();
             let waits = guard.get_or_insert_default();

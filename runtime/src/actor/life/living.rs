@@ -5,60 +5,60 @@ use std::sync::Arc;
 
 use ringpost_transport::shield;
 
-use super::{Ending, Life};
+use super::{ExitReason, Life};
 use crate::actor::Handlers;
-use crate::actor::cell::Body;
+use crate::actor::cell::ErasedCell;
 use crate::actor::cell::route::Label;
-use crate::actor::context::child::Course;
-use crate::actor::context::task::Registered;
+use crate::actor::context::child::RestartTracker;
+use crate::actor::context::task::ErasedStore;
 use crate::exit::ActorExit;
-use crate::rest::Started;
+use crate::rest::StartSender;
 
 /// A life without the type of its actor: the code between two incarnations, and at the end, is
 /// compiled once, and not for each actor of a program.
-pub(super) trait Living: Send {
-    fn me(&self) -> Arc<dyn Body>;
+pub(super) trait ErasedLife: Send {
+    fn me(&self) -> Arc<dyn ErasedCell>;
 
-    fn how(&mut self) -> &mut Ending;
+    fn how(&mut self) -> &mut ExitReason;
 
     /// Sets how it ended. (Drops the former ending, which may hold an error of the user.)
-    fn end_as(&mut self, how: Ending) {
+    fn end_as(&mut self, how: ExitReason) {
         shield::discard(mem::replace(self.how(), how));
     }
 
-    fn started(&mut self) -> &mut Option<Started>;
+    fn started(&mut self) -> &mut Option<StartSender>;
 
     fn is_born(&self) -> bool;
 
     /// Returns how it is restarted; `None` if it never is.
-    fn course(&mut self) -> Option<&mut Course>;
+    fn course(&mut self) -> Option<&mut RestartTracker>;
 
-    fn registered(&mut self) -> Option<&mut dyn Registered>;
+    fn registered(&mut self) -> Option<&mut dyn ErasedStore>;
 
     /// Returns the message whose handler did not end.
     fn take_in_hand(&mut self) -> Option<&'static Label>;
 
-    /// See [`Cell::leave_unbegun`](crate::actor::cell::Cell::leave_unbegun).
+    /// See [`ActorCell::leave_unbegun`](crate::actor::cell::Cell::leave_unbegun).
     fn leave_unbegun(&mut self);
 
-    /// See [`Cell::end`](crate::actor::cell::Cell::end).
+    /// See [`ActorCell::end`](crate::actor::cell::Cell::end).
     fn end(&mut self, exit: ActorExit);
 }
 
-/// A life as [`Living`]. (Not the life itself: a pointer to a generic type can drop it, and that
-/// drop would be compiled for each part of a program that makes a pointer.)
-pub(super) struct Lent<'a, A: Handlers>(pub(super) &'a mut Life<A>);
+/// A life as [`ErasedLife`]. (Not the life itself: a pointer to a generic type can drop it, and
+/// that drop would be compiled for each part of a program that makes a pointer.)
+pub(super) struct LifeRef<'a, A: Handlers>(pub(super) &'a mut Life<A>);
 
-impl<A: Handlers> Living for Lent<'_, A> {
-    fn me(&self) -> Arc<dyn Body> {
+impl<A: Handlers> ErasedLife for LifeRef<'_, A> {
+    fn me(&self) -> Arc<dyn ErasedCell> {
         self.0.cell.clone()
     }
 
-    fn how(&mut self) -> &mut Ending {
+    fn how(&mut self) -> &mut ExitReason {
         &mut self.0.how
     }
 
-    fn started(&mut self) -> &mut Option<Started> {
+    fn started(&mut self) -> &mut Option<StartSender> {
         &mut self.0.started
     }
 
@@ -66,11 +66,11 @@ impl<A: Handlers> Living for Lent<'_, A> {
         self.0.cx.is_born
     }
 
-    fn course(&mut self) -> Option<&mut Course> {
+    fn course(&mut self) -> Option<&mut RestartTracker> {
         self.0.plan.as_mut().map(|plan| plan.course_mut())
     }
 
-    fn registered(&mut self) -> Option<&mut dyn Registered> {
+    fn registered(&mut self) -> Option<&mut dyn ErasedStore> {
         self.0.cx.more_registered()
     }
 

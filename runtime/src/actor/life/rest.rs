@@ -10,44 +10,44 @@ use ringpost_transport::{log, shield};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::living::Living;
-use super::{Ending, note_undone};
-use crate::actor::cell::Body;
+use super::living::ErasedLife;
+use super::{ExitReason, note_undone};
+use crate::actor::cell::ErasedCell;
 use crate::actor::cell::route::Label;
-use crate::actor::context::child::{Course, Verdict};
+use crate::actor::context::child::{RestartDecision, RestartTracker};
 use crate::actor::context::task::{self, bury_asides, clear, is_to_stop};
-use crate::ends::Revival;
+use crate::ends::RestartPolicy;
 use crate::exit::ActorExit;
-use crate::rest::{Judgement, Pause, Resting, Started};
+use crate::rest::{IncarnationEnd, RestSender, RestingActor, StartSender};
 
 /// The outcome of an incarnation.
-enum Next {
+enum RestartAction {
     /// Nothing: that was its end.
     End,
     /// It was told to rest with others, and restarts with them when this channel says so.
-    Join(oneshot::Receiver<Started>),
+    Join(oneshot::Receiver<StartSender>),
     /// It is restarted for its own end, after such a pause.
     Restart(Duration),
 }
 
 /// An incarnation that has ended, or is about to.
-struct Ended<'a> {
-    life: &'a mut dyn Living,
-    me: Arc<dyn Body>,
-    judgement: Judgement,
+struct RestartPhase<'a> {
+    life: &'a mut dyn ErasedLife,
+    me: Arc<dyn ErasedCell>,
+    judgement: IncarnationEnd,
 }
 
 /// Ends everything that an incarnation has registered, decides what comes next, and waits until it
 /// does. Returns false if the actor ends. Its state held `kept` asks that were not answered.
 /// (Boxed: few actors have anything to clear, or are restarted.)
-pub(super) fn goes_on(life: &mut dyn Living, kept: usize) -> BoxFuture<'_, bool> {
-    let mut ended = Ended::of(life);
+pub(super) fn goes_on(life: &mut dyn ErasedLife, kept: usize) -> BoxFuture<'_, bool> {
+    let mut ended = RestartPhase::of(life);
     Box::pin(async move { ended.goes_on(kept).await })
 }
 
 /// Ends the children of an incarnation that ends in order; after a drain, once its `finish` is
 /// done.
-pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
+pub(super) fn end_children(life: &mut dyn ErasedLife) -> BoxFuture<'_, ()> {
     Box::pin(async move {
         if let Some(finish) = life.registered().and_then(|registered| registered.take_finish()) {
             let me = life.me();
@@ -57,7 +57,7 @@ pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
                 () = finish => {}
             }
         }
-        let mut ended = Ended::of(life);
+        let mut ended = RestartPhase::of(life);
         ended.leave_if_over(true);
         ended.me.ends().close_incarnation();
         if let Some(registered) = ended.life.registered() {
@@ -67,16 +67,16 @@ pub(super) fn end_children(life: &mut dyn Living) -> BoxFuture<'_, ()> {
     })
 }
 
-impl<'a> Ended<'a> {
-    fn of(life: &'a mut dyn Living) -> Self {
+impl<'a> RestartPhase<'a> {
+    fn of(life: &'a mut dyn ErasedLife) -> Self {
         let judged = life.registered().and_then(|registered| registered.judgement().take());
         let me = life.me();
-        let judgement = judged.unwrap_or_else(|| Judgement {
+        let judgement = judged.unwrap_or_else(|| IncarnationEnd {
             at: Instant::now(),
             was_closing: None,
             was_draining: me.intake().is_closed() && !me.intake().is_stopping(),
         });
-        Ended { me, life, judgement }
+        RestartPhase { me, life, judgement }
     }
 
     /// Ends everything that the incarnation has registered, decides what comes next, and waits
@@ -86,7 +86,7 @@ impl<'a> Ended<'a> {
         let mut undone = undone.unwrap_or_default();
         undone.asks += kept;
         if self.life.registered().is_some() {
-            let in_order = matches!(self.life.how(), Ending::Stopped);
+            let in_order = matches!(self.life.how(), ExitReason::Stopped);
             self.leave_if_over(in_order);
             undone.asks += clear(&*self.me, self.life.registered()).await;
         }
@@ -102,15 +102,15 @@ impl<'a> Ended<'a> {
         let next = self.next();
         self.note_restart(&next);
         let begins = match next {
-            Next::End => return false,
-            Next::Join(resumed) => self.resumed(resumed).await,
-            Next::Restart(delay) => self.pauses(delay, started).await,
+            RestartAction::End => return false,
+            RestartAction::Join(resumed) => self.resumed(resumed).await,
+            RestartAction::Restart(delay) => self.pauses(delay, started).await,
         };
         if !begins {
             // How the incarnation ended is in the log. The end of the actor came later: a kill of
             // its own, or an end in order. (A parent or node that kills finds nothing to kill.)
             let is_killed = self.me.ends().is_killed() && !self.me.ends().is_final();
-            self.life.end_as(if is_killed { Ending::Killed } else { Ending::Stopped });
+            self.life.end_as(if is_killed { ExitReason::Killed } else { ExitReason::Stopped });
         }
         begins
     }
@@ -142,19 +142,19 @@ impl<'a> Ended<'a> {
     }
 
     /// Decides what comes after an incarnation, and tells the parent if it failed too often.
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> RestartAction {
         // An actor that was over when it ended does not rest with others.
         let was_closing = self.judgement.was_closing;
         let pause = self.me.ends().rest().filter(|_| was_closing.is_none());
         let is_to_rest = pause.is_some();
         if let Some(resumed) = pause.and_then(|pause| self.rest(pause)) {
-            return Next::Join(resumed);
+            return RestartAction::Join(resumed);
         }
         // A stopped or drained actor has stopped, whatever its last handler came to.
         let is_closing = was_closing.unwrap_or_else(|| self.me.intake().is_closed());
-        if is_to_rest && !is_closing && matches!(self.life.how(), Ending::Stopped) {
+        if is_to_rest && !is_closing && matches!(self.life.how(), ExitReason::Stopped) {
             // It ended only to rest with others, which went on without it: they took it for killed.
-            self.life.end_as(Ending::Killed);
+            self.life.end_as(ExitReason::Killed);
         }
         let exit = self.life.how().exit();
         let (is_revived, is_dismissed) = (self.is_revived(), self.is_dismissed());
@@ -162,31 +162,33 @@ impl<'a> Ended<'a> {
         let is_over = is_closing && !(is_dismissed && exit.is_failure());
         let judged = if is_over { ActorExit::Stopped } else { exit.clone() };
         if is_dismissed && !judged.is_failure() {
-            return Next::End;
+            return RestartAction::End;
         }
-        let Some(course) = self.life.course() else { return Next::End };
+        let Some(course) = self.life.course() else { return RestartAction::End };
         match course.after(&judged, self.judgement.at) {
-            Verdict::Restart(delay) if self.me.renew(is_revived) => Next::Restart(delay),
-            Verdict::Restart(_) | Verdict::End => Next::End,
+            RestartDecision::Restart(delay) if self.me.renew(is_revived) => {
+                RestartAction::Restart(delay)
+            }
+            RestartDecision::Restart(_) | RestartDecision::End => RestartAction::End,
             // Its pool has others in its place, or ends.
-            Verdict::Exceeded(_) if is_dismissed => Next::End,
-            Verdict::Exceeded(most) => {
+            RestartDecision::Exceeded(_) if is_dismissed => RestartAction::End,
+            RestartDecision::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
                 course.escalate(reason.clone());
-                self.life.end_as(Ending::Failed(reason.into()));
-                Next::End
+                self.life.end_as(ExitReason::Failed(reason.into()));
+                RestartAction::End
             }
         }
     }
 
     /// Logs the end of an incarnation that is not the last one; the drop of [`Life`](super::Life)
     /// logs the last one.
-    fn note_restart(&mut self, next: &Next) {
+    fn note_restart(&mut self, next: &RestartAction) {
         let exit = self.life.how().exit();
         let delay = match next {
-            Next::Restart(delay) => *delay,
-            Next::Join(_) if exit.is_failure() => Duration::ZERO,
-            Next::Join(_) | Next::End => return,
+            RestartAction::Restart(delay) => *delay,
+            RestartAction::Join(_) if exit.is_failure() => Duration::ZERO,
+            RestartAction::Join(_) | RestartAction::End => return,
         };
         let (actor, in_hand) = (self.me.address(), self.life.take_in_hand().map(Label::name));
         let kind = self.me.name();
@@ -198,9 +200,9 @@ impl<'a> Ended<'a> {
 
     /// Rests after an end of its own: for `delay`, or until its parent restarts the whole group.
     /// Returns false if it never restarts.
-    async fn pauses(&mut self, delay: Duration, started: Option<Started>) -> bool {
+    async fn pauses(&mut self, delay: Duration, started: Option<StartSender>) -> bool {
         // The spawner is told this should the task end with its runtime.
-        self.life.end_as(Ending::Killed);
+        self.life.end_as(ExitReason::Killed);
         let (resume, resumed) = oneshot::channel();
         let course = self.life.course();
         let is_told = course.and_then(|course| course.report(delay, resume));
@@ -215,8 +217,8 @@ impl<'a> Ended<'a> {
     }
 
     /// Rests until the actor is to restart. Returns false if it never does.
-    async fn resumed(&mut self, mut resumed: oneshot::Receiver<Started>) -> bool {
-        self.life.end_as(Ending::Killed);
+    async fn resumed(&mut self, mut resumed: oneshot::Receiver<StartSender>) -> bool {
+        self.life.end_as(ExitReason::Killed);
         loop {
             match rested(&*self.me, &mut resumed).await {
                 Some(Ok(started)) => {
@@ -238,10 +240,10 @@ impl<'a> Ended<'a> {
 
     /// Says that the actor rests. Returns the channel that tells it to restart; `None` if its
     /// supervisor no longer waits for it to rest.
-    fn rest(&mut self, pause: Pause) -> Option<oneshot::Receiver<Started>> {
+    fn rest(&mut self, pause: RestSender) -> Option<oneshot::Receiver<StartSender>> {
         let reports = self.life.course().map_or(0, |course| course.reports());
         let (resume, resumed) = oneshot::channel();
-        let is_told = pause.send(Resting { delay: Duration::ZERO, reports, resume }).is_ok();
+        let is_told = pause.send(RestingActor { delay: Duration::ZERO, reports, resume }).is_ok();
         is_told.then_some(resumed)
     }
 
@@ -266,15 +268,15 @@ impl<'a> Ended<'a> {
 
     /// Returns true if it was restarted after a stop, too, and is not any more.
     fn is_dismissed(&mut self) -> bool {
-        let was_revived = |course: &mut Course| course.revival() == Revival::Always;
+        let was_revived = |course: &mut RestartTracker| course.revival() == RestartPolicy::Always;
         self.life.course().is_some_and(was_revived)
-            && self.me.ends().revival() == Revival::AfterFailures
+            && self.me.ends().revival() == RestartPolicy::AfterFailures
     }
 }
 
 /// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
 /// not restarted after one.
-async fn rested<F: Future>(me: &dyn Body, future: F) -> Option<F::Output> {
+async fn rested<F: Future>(me: &dyn ErasedCell, future: F) -> Option<F::Output> {
     let ordered = poll_fn(|cx| {
         me.intake().attend(cx.waker());
         // It may be dismissed while it rests.

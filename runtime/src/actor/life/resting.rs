@@ -7,11 +7,11 @@ use std::task::{Context as TaskContext, Waker};
 
 use ringpost_transport::shield;
 
-use super::{Ending, Life, handle_letter};
+use super::{ExitReason, Life, handle_letter};
 use crate::actor::Handlers;
 use crate::actor::cell::route::Route;
-use crate::actor::cell::{Body, IdleLife, Letter};
-use crate::busy::{InHand, enter_actor, note, take_turn, take_wait};
+use crate::actor::cell::{ErasedCell, IdleLife, LocalMessage};
+use crate::busy::{AskContext, enter_actor, note, take_turn, take_wait};
 use crate::slot::AskInPlace;
 use crate::waits::AskChain;
 
@@ -54,7 +54,7 @@ impl<A: Handlers> Life<A> {
             Ok(false) => true,
             Err(message) => {
                 shield::run(|| self.running.clear());
-                self.how = Ending::Panicked(message.into());
+                self.how = ExitReason::Panicked(message.into());
                 true
             }
         }
@@ -70,7 +70,7 @@ impl<A: Handlers> IdleLife for Life<A> {
         }
         self.act(|life| {
             let Life { actor: Some(actor), cx, .. } = life else { return true };
-            let in_hand = InHand { deadline: Some(ask.deadline), asked: None };
+            let in_hand = AskContext { deadline: Some(ask.deadline), asked: None };
             cx.begin(&head.label, &in_hand, 0);
             // It awaits nothing, so its asks have no chain.
             let mut asks = AskChain::default();
@@ -82,7 +82,7 @@ impl<A: Handlers> IdleLife for Life<A> {
     }
 
     fn handle(&mut self, letter: &mut dyn Any) -> bool {
-        let Some(letter) = letter.downcast_mut::<Letter<A::Envelope>>() else { return false };
+        let Some(letter) = letter.downcast_mut::<LocalMessage<A::Envelope>>() else { return false };
         self.act(|life| {
             let Life { actor: Some(actor), cell, cx, .. } = &mut *life else { return true };
             let Some(begun) = handle_letter(cell, actor, cx, letter) else { return true };

@@ -7,17 +7,17 @@ use std::ptr::NonNull;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use super::Life;
-use crate::actor::cell::Begun;
+use crate::actor::cell::BegunMessage;
 use crate::actor::{Context, Handlers};
 use crate::busy::on_duty;
 
 /// The handler of the message in hand, if one runs.
 #[derive(Default)]
-pub(super) struct Running(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+pub(super) struct CurrentHandler(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
 
 impl<A: Handlers> Life<A> {
     /// Starts the handler of a message. No other one runs.
-    pub(super) fn start(&mut self, begun: Begun<A>) {
+    pub(super) fn start(&mut self, begun: BegunMessage<A>) {
         let Life { actor: Some(actor), cx, running, .. } = self else { return };
         // SAFETY: the life is pinned with the future of its task (TN-3). It uses the actor and the
         // context for nothing else until the handler has ended or was cleared (LF-1).
@@ -25,7 +25,7 @@ impl<A: Handlers> Life<A> {
     }
 }
 
-impl Running {
+impl CurrentHandler {
     /// Starts the handler of a message. It does nothing until it is polled.
     ///
     /// # Safety
@@ -35,9 +35,9 @@ impl Running {
         &mut self,
         actor: &mut A,
         cx: &mut Context<A>,
-        begun: Begun<A>,
+        begun: BegunMessage<A>,
     ) {
-        let Begun { label, mut envelope, in_hand, scope, .. } = begun;
+        let BegunMessage { label, mut envelope, in_hand, scope, .. } = begun;
         let envelope = envelope.take().expect("what has begun has an envelope");
         let (mut actor, mut cx) = (NonNull::from(actor), NonNull::from(cx));
         // SAFETY: the caller keeps the actor in place, and for the handler alone.

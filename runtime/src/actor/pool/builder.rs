@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ring::{Keys, Shared};
+use super::ring::{KeyHashers, PoolState};
 use super::supervisor::SupervisorSlot;
 use super::{Pool, PoolSupervisor, Routing};
 use crate::actor::{Accepts, Child, Handlers, Restart};
@@ -21,7 +21,7 @@ pub struct PoolBuilder<A: Handlers> {
     worker: Child<A>,
     size: usize,
     routing: Routing,
-    keys: Keys,
+    keys: KeyHashers,
 }
 
 impl<A: Handlers> PoolBuilder<A> {
@@ -31,7 +31,7 @@ impl<A: Handlers> PoolBuilder<A> {
             worker: worker.restart(Restart::always()),
             size: 1,
             routing: Routing::default(),
-            keys: Keys::default(),
+            keys: KeyHashers::default(),
         }
     }
 
@@ -114,7 +114,7 @@ impl<A: Handlers> PoolBuilder<A> {
         let PoolBuilder { worker, size, routing, keys } = self;
         let name = name.into();
         let address = Address::by_name(node.shared_name().clone(), check_name(&name)?);
-        let shared = Arc::new(Shared::new(node, address, (routing, keys), size));
+        let shared = Arc::new(PoolState::new(node, address, (routing, keys), size));
         let pool = Pool { shared: shared.clone(), known: SupervisorSlot::default() };
         let known = pool.known.clone();
         let make = move || PoolSupervisor::new(worker.clone(), shared.clone(), known.clone());

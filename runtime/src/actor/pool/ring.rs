@@ -12,14 +12,14 @@ use ringpost_transport::shield;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::actor::cell::Cell;
+use crate::actor::cell::ActorCell;
 use crate::actor::send::destination::Destination;
 use crate::actor::{ActorRef, Handlers};
 use crate::address::Address;
 use crate::error::Cause;
 use crate::message::Message;
 use crate::node::Node;
-use crate::resident::Resident;
+use crate::resident::LocalActor;
 
 /// The choice of the worker for messages without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -36,24 +36,24 @@ pub enum Routing {
 /// The workers in their places.
 pub(super) type Ring<A> = [ActorRef<A>];
 
-/// Functions that hash the key of a message, by its type. Each box contains the [`KeyOf`] of its
-/// type.
+/// Functions that hash the key of a message, by its type. Each box contains the [`KeyHasher`] of
+/// its type.
 #[derive(Default)]
-pub(super) struct Keys(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+pub(super) struct KeyHashers(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
-type KeyOf<M> = Box<dyn Fn(&M, &mut DefaultHasher) + Send + Sync>;
+type KeyHasher<M> = Box<dyn Fn(&M, &mut DefaultHasher) + Send + Sync>;
 
-impl Keys {
+impl KeyHashers {
     pub(super) fn add<M: Message, K: Hash>(
         &mut self,
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) {
-        let hash: KeyOf<M> = Box::new(move |message, hasher| key(message).hash(hasher));
+        let hash: KeyHasher<M> = Box::new(move |message, hasher| key(message).hash(hasher));
         self.0.insert(TypeId::of::<M>(), Box::new(hash));
     }
 
     fn of<M: Message>(&self, message: &M, mut hasher: DefaultHasher) -> Option<u64> {
-        let hash = self.0.get(&TypeId::of::<M>())?.downcast_ref::<KeyOf<M>>()?;
+        let hash = self.0.get(&TypeId::of::<M>())?.downcast_ref::<KeyHasher<M>>()?;
         let hashed = shield::run(|| {
             hash(message, &mut hasher);
             hasher.finish()
@@ -64,12 +64,12 @@ impl Keys {
 }
 
 /// The state that all handles of a pool share with its supervisor.
-pub(super) struct Shared<A: Handlers> {
+pub(super) struct PoolState<A: Handlers> {
     pub(super) node: Node,
     /// The pool's name, as an address.
     pub(super) address: Address,
     routing: Routing,
-    keys: Keys,
+    keys: KeyHashers,
     /// Seeded with a secret of the pool, so that senders cannot choose keys that meet at one
     /// worker.
     hasher: DefaultHasher,
@@ -80,18 +80,18 @@ pub(super) struct Shared<A: Handlers> {
     changed: Notify,
 }
 
-impl<A: Handlers> Shared<A> {
+impl<A: Handlers> PoolState<A> {
     pub(super) fn new(
         node: &Node,
         address: Address,
-        (routing, keys): (Routing, Keys),
+        (routing, keys): (Routing, KeyHashers),
         size: usize,
     ) -> Self {
         // (The hasher's own keys are fixed. The keys of a `RandomState` would differ from run to
         // run, even if everything else follows from a seed.)
         let mut hasher = DefaultHasher::new();
         hasher.write_u128(node.entropy().u128());
-        Shared {
+        PoolState {
             node: node.clone(),
             address,
             routing,
@@ -198,7 +198,7 @@ impl<A: Handlers> ActorRef<A> {
         self.near_cell().is_none_or(|worker| worker.ends().has_ended())
     }
 
-    pub(super) fn near_cell(&self) -> Option<&Cell<A>> {
+    pub(super) fn near_cell(&self) -> Option<&ActorCell<A>> {
         match self.destination() {
             Destination::Local(near) => Some(near.cell()),
             Destination::ByAddress(_) => None,

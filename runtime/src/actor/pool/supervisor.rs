@@ -7,14 +7,14 @@ use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use ringpost_transport::log;
 
-use super::ring::Shared;
-use crate::actor::cell::Cell;
+use super::ring::PoolState;
+use crate::actor::cell::ActorCell;
 use crate::actor::{Actor, ActorRef, Child, Context, Down, Handler, Handlers, Local};
 use crate::address::Address;
 use crate::error::{AskCause, AskError, BoxError, Cause, NotBegun, SpawnError};
 use crate::limits;
 use crate::message::Message;
-use crate::resident::{Halt, Resident};
+use crate::resident::{Halt, LocalActor};
 use crate::{actor, handlers, message};
 
 /// The actor that has the workers of a [`Pool`](super::Pool) as its children. It has the pool's
@@ -41,22 +41,22 @@ trait Workers: Send + Sync {
 }
 
 /// The workers of a pool.
-struct Team<A: Handlers> {
+struct WorkerSet<A: Handlers> {
     worker: Child<A>,
-    shared: Arc<Shared<A>>,
+    shared: Arc<PoolState<A>>,
 }
 
 impl PoolSupervisor {
     pub(super) fn new<A: Handlers>(
         worker: Child<A>,
-        shared: Arc<Shared<A>>,
+        shared: Arc<PoolState<A>>,
         known: SupervisorSlot,
     ) -> Self {
-        PoolSupervisor { workers: Box::new(Team { worker, shared }), known }
+        PoolSupervisor { workers: Box::new(WorkerSet { worker, shared }), known }
     }
 }
 
-impl<A: Handlers> Team<A> {
+impl<A: Handlers> WorkerSet<A> {
     /// Fills `size` places: living workers keep theirs, and workers of higher places are drained.
     async fn fill_places(
         &self,
@@ -96,13 +96,13 @@ impl<A: Handlers> Team<A> {
 impl<A: Handlers> ActorRef<A> {
     /// Drains a worker, which is not restarted once it has handled its messages.
     fn remove(&self) {
-        if let Some(worker) = self.near_cell().map(Cell::resident) {
+        if let Some(worker) = self.near_cell().map(ActorCell::resident) {
             worker.dismiss();
         }
     }
 }
 
-impl<A: Handlers> Workers for Team<A> {
+impl<A: Handlers> Workers for WorkerSet<A> {
     fn fill<'a>(
         &'a self,
         size: Option<usize>,

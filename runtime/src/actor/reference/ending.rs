@@ -2,7 +2,7 @@
 
 use super::ActorRef;
 use crate::actor::Handlers;
-use crate::actor::send::destination::View;
+use crate::actor::send::destination::DestinationView;
 use crate::error::Cause;
 use crate::remote::{self, SendKind, Waiter, signals};
 use crate::resident::Halt;
@@ -30,12 +30,12 @@ impl<A: Handlers> ActorRef<A> {
     /// would wait.
     pub fn request_stop(&self) -> Result<(), Cause> {
         let asked = match self.destination().now().view() {
-            View::Local(near) => {
+            DestinationView::Local(near) => {
                 near.cell().resident().halt(Halt::Stop);
                 Ok(())
             }
-            View::Dead(cause) => Err(cause.clone()),
-            View::Remote(sender, _) => remote::try_signal(sender, signals::STOP),
+            DestinationView::Dead(cause) => Err(cause.clone()),
+            DestinationView::Remote(sender, _) => remote::try_signal(sender, signals::STOP),
         };
         self.unless_ended(asked)
     }
@@ -81,12 +81,12 @@ impl<A: Handlers> ActorRef<A> {
 
     async fn request(&self, halt: Halt) -> Result<(), Cause> {
         match self.destination().now().view() {
-            View::Local(near) => {
+            DestinationView::Local(near) => {
                 near.cell().resident().halt(halt);
                 Ok(())
             }
-            View::Dead(cause) => Err(cause.clone()),
-            View::Remote(sender, _) => {
+            DestinationView::Dead(cause) => Err(cause.clone()),
+            DestinationView::Remote(sender, _) => {
                 let signal = match halt {
                     Halt::Stop => SendKind::UrgentSignal(signals::STOP),
                     Halt::Kill => SendKind::UrgentSignal(signals::KILL),

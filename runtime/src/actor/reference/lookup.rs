@@ -4,16 +4,16 @@ mod found;
 
 use ringpost_transport::id::NodeName;
 
-use super::protocol::{Served, missing};
-use crate::actor::send::destination::{Destination, View};
+use super::protocol::{ProtocolPort, missing};
+use crate::actor::send::destination::{Destination, DestinationView};
 use crate::actor::{ActorRef, Handlers, Protocol, Recipient, Ref, SpawnOptions, kind_of};
 use crate::address::{Address, check_name};
-use crate::ends::Revival;
+use crate::ends::RestartPolicy;
 use crate::error::{Cause, LookupError, SpawnError};
 use crate::message::Message;
 use crate::node::Node;
-use crate::schema::Kind;
-use found::{Finding, Found};
+use crate::schema::ActorKind;
+use found::{LookupFuture, ResolvedActor};
 
 impl Node {
     /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
@@ -33,7 +33,7 @@ impl Node {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<ActorRef<A>, LookupError>> + Send {
-        Finding { looking: self.look(path, kind_of::<A>()), lead: reference_to }
+        LookupFuture { looking: self.look(path, kind_of::<A>()), lead: reference_to }
     }
 
     /// Returns a reference to whatever actor has the name `"node/name"`, or `"name"` on this node,
@@ -71,7 +71,7 @@ impl Node {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<ActorRef<A>, LookupError>> + Send {
-        Finding { looking: self.when_found(path, kind_of::<A>()), lead: reference_to }
+        LookupFuture { looking: self.when_found(path, kind_of::<A>()), lead: reference_to }
     }
 
     /// Finds the actor at a path, of whatever type, as a recipient that accepts `M` and, unless `R`
@@ -91,7 +91,7 @@ impl Node {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Recipient<M, R>, LookupError>> + Send {
-        Finding { looking: self.look(path, Kind::ANY), lead: recipient_of }
+        LookupFuture { looking: self.look(path, ActorKind::ANY), lead: recipient_of }
     }
 
     /// Returns a recipient that leads to whatever actor has the name whenever it is used, as
@@ -121,7 +121,7 @@ impl Node {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Recipient<M, R>, LookupError>> + Send {
-        Finding { looking: self.when_found(path, Kind::ANY), lead: recipient_of }
+        LookupFuture { looking: self.when_found(path, ActorKind::ANY), lead: recipient_of }
     }
 
     /// Finds the actor at a path, of whatever type, as a server of the protocol `P`.
@@ -140,7 +140,7 @@ impl Node {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Ref<P>, LookupError>> + Send {
-        Finding { looking: self.look(path, Kind::ANY), lead: served_by }
+        LookupFuture { looking: self.look(path, ActorKind::ANY), lead: served_by }
     }
 
     /// Returns a reference that leads to whatever actor has the name whenever it is used, as
@@ -202,7 +202,7 @@ impl Node {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Ref<P>, LookupError>> + Send {
-        Finding { looking: self.when_found(path, Kind::ANY), lead: served_by }
+        LookupFuture { looking: self.when_found(path, ActorKind::ANY), lead: served_by }
     }
 
     /// Finds the actor of this node that has a name, which may be starting still, or spawns one
@@ -226,7 +226,7 @@ impl Node {
         }
         let actor = make();
         loop {
-            match self.place(SpawnOptions::named(name), Revival::Never) {
+            match self.place(SpawnOptions::named(name), RestartPolicy::Never) {
                 Ok(cell) => {
                     self.run(cell.clone(), actor, None).await?;
                     return Ok(ActorRef::local(cell));
@@ -255,7 +255,7 @@ impl Node {
 fn reference_to<A: Handlers>(
     node: &Node,
     address: &Address,
-    found: Found,
+    found: ResolvedActor,
 ) -> Result<ActorRef<A>, LookupError> {
     found.destination(node, address).map(ActorRef::new)
 }
@@ -263,7 +263,7 @@ fn reference_to<A: Handlers>(
 fn recipient_of<M: Message, R: Send + 'static>(
     node: &Node,
     address: &Address,
-    found: Found,
+    found: ResolvedActor,
 ) -> Result<Recipient<M, R>, LookupError> {
     found.destination(node, address).map(Recipient::new)
 }
@@ -273,7 +273,7 @@ fn recipient_of<M: Message, R: Send + 'static>(
 fn served_by<P: Protocol>(
     node: &Node,
     address: &Address,
-    found: Found,
+    found: ResolvedActor,
 ) -> Result<Ref<P>, LookupError> {
     let not_served = |(message, cause): (_, Cause)| LookupError::NotServed {
         path: address.to_string(),
@@ -282,13 +282,13 @@ fn served_by<P: Protocol>(
         cause: Box::new(cause),
     };
     let to = match found {
-        Found::Here(actor) => {
-            let served = Served::of_all(actor.0);
+        ResolvedActor::Here(actor) => {
+            let served = ProtocolPort::of_all(actor.0);
             served
                 .map(Destination::Local)
                 .map_err(|call| not_served((call.name, Cause::NotAccepted)))?
         }
-        Found::There(found, sender, accepted) => {
+        ResolvedActor::There(found, sender, accepted) => {
             if let Some(missing) = missing::<P>(&accepted) {
                 return Err(not_served(missing));
             }
@@ -302,9 +302,11 @@ fn served_by<P: Protocol>(
 fn has_name<A: Handlers>(named: &ActorRef<A>) -> Result<Option<ActorRef<A>>, SpawnError> {
     let now = named.destination().now();
     match now.view() {
-        View::Dead(Cause::NoSuchActor | Cause::Shutdown) => Ok(None),
-        View::Dead(cause) => Err(SpawnError::WrongType(not_found(named.address(), cause.clone()))),
-        View::Local(_) | View::Remote(..) => Ok(Some(ActorRef::new(now))),
+        DestinationView::Dead(Cause::NoSuchActor | Cause::Shutdown) => Ok(None),
+        DestinationView::Dead(cause) => {
+            Err(SpawnError::WrongType(not_found(named.address(), cause.clone())))
+        }
+        DestinationView::Local(_) | DestinationView::Remote(..) => Ok(Some(ActorRef::new(now))),
     }
 }
 

@@ -3,83 +3,83 @@
 use std::sync::{Arc, Weak};
 
 use crate::actor::cell::route::{self, Label, forms};
-use crate::actor::cell::{Body, Cell, Letter, in_place};
+use crate::actor::cell::{ActorCell, ErasedCell, LocalMessage, in_place};
 use crate::actor::send::port::{AnyActor, AskPort, LocalHandle, NewAsk, Port, SharedActor};
 use crate::actor::{Accepts, Handlers, ReplyTo, kind_of};
 use crate::error::Cause;
 use crate::message::Message;
 use crate::remote::MessageForms;
-use crate::schema::Kind;
+use crate::schema::ActorKind;
 use crate::slot::scoped;
 use crate::spans::Scope;
 use crate::view::Input;
 
 /// The port of an actor of this node whose type is known.
-pub struct Near<A: Handlers>(Arc<dyn Typed<A>>);
+pub struct ActorPort<A: Handlers>(Arc<dyn TypedCell<A>>);
 
 /// A cell, as references hold it. A trait object, so that the compiler does not look through it
 /// into the envelope when it checks for `Send`: an error in one message would be reported again at
 /// every handler of the actor.
-trait Typed<A: Handlers>: Send + Sync {
-    fn cell(&self) -> &Cell<A>;
+trait TypedCell<A: Handlers>: Send + Sync {
+    fn cell(&self) -> &ActorCell<A>;
 
-    fn shared(self: Arc<Self>) -> Arc<Cell<A>>;
+    fn shared(self: Arc<Self>) -> Arc<ActorCell<A>>;
 }
 
-impl<A: Handlers> Typed<A> for Cell<A> {
+impl<A: Handlers> TypedCell<A> for ActorCell<A> {
     #[inline]
-    fn cell(&self) -> &Cell<A> {
+    fn cell(&self) -> &ActorCell<A> {
         self
     }
 
-    fn shared(self: Arc<Self>) -> Arc<Cell<A>> {
+    fn shared(self: Arc<Self>) -> Arc<ActorCell<A>> {
         self
     }
 }
 
-impl<A: Handlers> Near<A> {
-    pub(crate) fn new(cell: Arc<Cell<A>>) -> Self {
-        Near(cell)
+impl<A: Handlers> ActorPort<A> {
+    pub(crate) fn new(cell: Arc<ActorCell<A>>) -> Self {
+        ActorPort(cell)
     }
 
     #[inline]
-    pub(crate) fn cell(&self) -> &Cell<A> {
+    pub(crate) fn cell(&self) -> &ActorCell<A> {
         self.0.cell()
     }
 
-    pub(crate) fn shared(&self) -> Arc<Cell<A>> {
+    pub(crate) fn shared(&self) -> Arc<ActorCell<A>> {
         self.0.clone().shared()
     }
 
-    pub(crate) fn downgrade(&self) -> WeakNear<A> {
-        WeakNear(Arc::downgrade(&self.0))
+    pub(crate) fn downgrade(&self) -> WeakActorPort<A> {
+        WeakActorPort(Arc::downgrade(&self.0))
     }
 }
 
-impl<A: Handlers> LocalHandle for Near<A> {
+impl<A: Handlers> LocalHandle for ActorPort<A> {
     fn actor(&self) -> AnyActor<'_> {
         AnyActor(self.cell())
     }
 
-    fn kind() -> Kind {
+    fn kind() -> ActorKind {
         kind_of::<A>()
     }
 
     fn of(SharedActor(resident): SharedActor) -> Result<Self, Cause> {
         let found = resident.kind();
-        match resident.as_any().downcast::<Cell<A>>() {
-            Ok(cell) => Ok(Near::new(cell)),
+        match resident.as_any().downcast::<ActorCell<A>>() {
+            Ok(cell) => Ok(ActorPort::new(cell)),
             Err(_) => Err(wrong_type(kind_of::<A>(), found)),
         }
     }
 }
 
 #[cold]
-fn wrong_type(asked: Kind, found: Kind) -> Cause {
+fn wrong_type(asked: ActorKind, found: ActorKind) -> Cause {
     Cause::WrongActorType { asked: asked.name, found: found.name.into() }
 }
 
-impl<A: Accepts<M>, M: Message> Port<M> for Near<A> {
+impl<A: Accepts<M>, M: Message> Port<M> for ActorPort<A> {
     type Reply = A::Reply;
 
     const TOLD: MessageForms = forms::<M, A::Reply>();
@@ -124,36 +124,36 @@ fn letter<A: Accepts<M>, M: Message>(
     input: A::Input,
     asked: Option<&mut NewAsk<A::Reply>>,
     scope: Option<Box<Scope>>,
-) -> Letter<A::Envelope> {
+) -> LocalMessage<A::Envelope> {
     let (reply, ask) = match asked.map(NewAsk::open) {
         Some((reply, ask)) => (reply, Some(ask)),
         None => (ReplyTo::nobody(), None),
     };
     let envelope = Some(A::envelope(input, reply)).into();
-    Letter { label: const { &Label::of::<A, M>() }, ask: scoped(ask, scope), envelope }
+    LocalMessage { label: const { &Label::of::<A, M>() }, ask: scoped(ask, scope), envelope }
 }
 
-impl<A: Accepts<M>, M: Message> AskPort<M> for Near<A> {
+impl<A: Accepts<M>, M: Message> AskPort<M> for ActorPort<A> {
     const ASKED: MessageForms = forms::<M, A::Reply>();
 }
 
-impl<A: Handlers> Clone for Near<A> {
+impl<A: Handlers> Clone for ActorPort<A> {
     fn clone(&self) -> Self {
-        Near(self.0.clone())
+        ActorPort(self.0.clone())
     }
 }
 
-/// A [`Near`] that keeps nothing alive.
-pub(crate) struct WeakNear<A: Handlers>(Weak<dyn Typed<A>>);
+/// A [`ActorPort`] that keeps nothing alive.
+pub(crate) struct WeakActorPort<A: Handlers>(Weak<dyn TypedCell<A>>);
 
-impl<A: Handlers> WeakNear<A> {
-    pub(crate) fn upgrade(&self) -> Option<Near<A>> {
-        self.0.upgrade().map(Near)
+impl<A: Handlers> WeakActorPort<A> {
+    pub(crate) fn upgrade(&self) -> Option<ActorPort<A>> {
+        self.0.upgrade().map(ActorPort)
     }
 }
 
-impl<A: Handlers> Clone for WeakNear<A> {
+impl<A: Handlers> Clone for WeakActorPort<A> {
     fn clone(&self) -> Self {
-        WeakNear(self.0.clone())
+        WeakActorPort(self.0.clone())
     }
 }

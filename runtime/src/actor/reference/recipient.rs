@@ -21,8 +21,8 @@ use crate::error::{Cause, TellError};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::MessageForms;
-use crate::resident::Resident;
-use crate::schema::Kind;
+use crate::resident::LocalActor;
+use crate::schema::ActorKind;
 
 pub use archived::ArchivedRecipient;
 
@@ -32,32 +32,32 @@ pub use archived::ArchivedRecipient;
 /// It leads to exactly one actor, unless it comes from [`Node::named_recipient`], or from an
 /// [`ActorRef`](crate::ActorRef) of [`Node::named`]: these lead to whatever actor has the name.
 pub struct Recipient<M: Message, R = Unasked> {
-    to: Destination<Row<M, R>>,
+    to: Destination<MessagePort<M, R>>,
     ask_timeout: AskTimeout,
     _message: PhantomData<fn(M) -> R>,
 }
 
 /// The [`Permit`] that a [`Recipient`] makes.
-pub type RecipientPermit<M, R = Unasked> = Permit<Row<M, R>, M>;
+pub type RecipientPermit<M, R = Unasked> = Permit<MessagePort<M, R>, M>;
 
 /// The reply type of a [`Recipient`] that is only told.
 pub enum Unasked {}
 
 /// The port of an actor of this node for one message.
-pub struct Row<M, R> {
-    actor: Arc<dyn Resident>,
+pub struct MessagePort<M, R> {
+    actor: Arc<dyn LocalActor>,
     /// The place of the message in the actor's table.
     route: u16,
     _message: PhantomData<fn(M) -> R>,
 }
 
 impl<M: Message, R: Send + 'static> Recipient<M, R> {
-    pub(crate) fn new(to: Destination<Row<M, R>>) -> Self {
+    pub(crate) fn new(to: Destination<MessagePort<M, R>>) -> Self {
         Recipient { to, ask_timeout: AskTimeout::default(), _message: PhantomData }
     }
 
-    pub(crate) fn local(actor: Arc<dyn Resident>, route: Option<u16>) -> Self {
-        Recipient::new(match Row::at(actor.clone(), route) {
+    pub(crate) fn local(actor: Arc<dyn LocalActor>, route: Option<u16>) -> Self {
+        Recipient::new(match MessagePort::at(actor.clone(), route) {
             Ok(row) => Destination::Local(row),
             Err(cause) => Destination::dead(actor.address().clone(), cause),
         })
@@ -68,7 +68,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
         self
     }
 
-    pub(crate) fn destination(&self) -> &Destination<Row<M, R>> {
+    pub(crate) fn destination(&self) -> &Destination<MessagePort<M, R>> {
         &self.to
     }
 
@@ -87,7 +87,7 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
     ///
     /// # Errors
     /// [`TellError`], with the message.
-    pub fn tell(&self, message: M) -> Tell<'_, Row<M, R>, M> {
+    pub fn tell(&self, message: M) -> Tell<'_, MessagePort<M, R>, M> {
         Tell::new(&self.to, message)
     }
 
@@ -131,7 +131,7 @@ impl<M: Message, R: Reply> Recipient<M, R> {
     ///
     /// # Errors
     /// [`AskError`](crate::AskError).
-    pub fn ask(&self, message: M) -> Ask<'_, Row<M, R>, M> {
+    pub fn ask(&self, message: M) -> Ask<'_, MessagePort<M, R>, M> {
         Ask::new(&self.to, message, self.ask_timeout.get())
     }
 
@@ -143,35 +143,35 @@ impl<M: Message, R: Reply> Recipient<M, R> {
     }
 }
 
-impl<M, R> Row<M, R> {
-    fn at(actor: Arc<dyn Resident>, route: Option<u16>) -> Result<Self, Cause> {
+impl<M, R> MessagePort<M, R> {
+    fn at(actor: Arc<dyn LocalActor>, route: Option<u16>) -> Result<Self, Cause> {
         let route = route.ok_or(Cause::NotAccepted)?;
-        Ok(Row { actor, route, _message: PhantomData })
+        Ok(MessagePort { actor, route, _message: PhantomData })
     }
 
-    pub(crate) fn shared(&self) -> Arc<dyn Resident> {
+    pub(crate) fn shared(&self) -> Arc<dyn LocalActor> {
         self.actor.clone()
     }
 }
 
-impl<M: Message, R: Send + 'static> LocalHandle for Row<M, R> {
+impl<M: Message, R: Send + 'static> LocalHandle for MessagePort<M, R> {
     fn actor(&self) -> AnyActor<'_> {
         AnyActor(&*self.actor)
     }
 
-    fn kind() -> Kind {
-        Kind::ANY
+    fn kind() -> ActorKind {
+        ActorKind::ANY
     }
 
     fn of(SharedActor(actor): SharedActor) -> Result<Self, Cause> {
         let reply = TypeId::of::<R>();
         let reply = (reply != TypeId::of::<Unasked>()).then_some(reply);
         let route = actor.route(TypeId::of::<M>(), reply);
-        Row::at(actor, route)
+        MessagePort::at(actor, route)
     }
 }
 
-impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
+impl<M: Message, R: Send + 'static> Port<M> for MessagePort<M, R> {
     type Reply = R;
 
     const TOLD: MessageForms = forms::<M, Local<()>>();
@@ -181,13 +181,13 @@ impl<M: Message, R: Send + 'static> Port<M> for Row<M, R> {
     }
 }
 
-impl<M: Message, R: Reply> AskPort<M> for Row<M, R> {
+impl<M: Message, R: Reply> AskPort<M> for MessagePort<M, R> {
     const ASKED: MessageForms = forms::<M, R>();
 }
 
-impl<M, R> Clone for Row<M, R> {
+impl<M, R> Clone for MessagePort<M, R> {
     fn clone(&self) -> Self {
-        Row { actor: self.actor.clone(), route: self.route, _message: PhantomData }
+        MessagePort { actor: self.actor.clone(), route: self.route, _message: PhantomData }
     }
 }
 

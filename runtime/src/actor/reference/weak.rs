@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::WeakNear;
+use super::WeakActorPort;
 use crate::actor::send::destination::{ByAddress, Destination};
 use crate::actor::send::time_limit::AskTimeout;
 use crate::actor::{ActorRef, Handlers};
@@ -12,12 +12,12 @@ use crate::actor::{ActorRef, Handlers};
 /// ended. (An actor lives without references: see [`Node::spawn`](crate::Node::spawn).) Created by
 /// [`ActorRef::downgrade`].
 pub struct WeakActorRef<A: Handlers> {
-    to: To<A>,
+    to: WeakDestination<A>,
     ask_timeout: AskTimeout,
 }
 
-enum To<A: Handlers> {
-    Local(WeakNear<A>),
+enum WeakDestination<A: Handlers> {
+    Local(WeakActorPort<A>),
     ByAddress(Weak<ByAddress>),
 }
 
@@ -25,8 +25,10 @@ impl<A: Handlers> ActorRef<A> {
     /// Returns a reference that keeps nothing alive.
     pub fn downgrade(&self) -> WeakActorRef<A> {
         let to = match self.destination() {
-            Destination::Local(near) => To::Local(near.downgrade()),
-            Destination::ByAddress(elsewhere) => To::ByAddress(Arc::downgrade(elsewhere)),
+            Destination::Local(near) => WeakDestination::Local(near.downgrade()),
+            Destination::ByAddress(elsewhere) => {
+                WeakDestination::ByAddress(Arc::downgrade(elsewhere))
+            }
         };
         WeakActorRef { to, ask_timeout: self.ask_timeout() }
     }
@@ -38,8 +40,8 @@ impl<A: Handlers> WeakActorRef<A> {
     /// reference from which this one was created.
     pub fn upgrade(&self) -> Option<ActorRef<A>> {
         let to = match &self.to {
-            To::Local(near) => Destination::Local(near.upgrade()?),
-            To::ByAddress(elsewhere) => Destination::ByAddress(elsewhere.upgrade()?),
+            WeakDestination::Local(near) => Destination::Local(near.upgrade()?),
+            WeakDestination::ByAddress(elsewhere) => Destination::ByAddress(elsewhere.upgrade()?),
         };
         Some(ActorRef::with(to, self.ask_timeout))
     }
@@ -48,8 +50,8 @@ impl<A: Handlers> WeakActorRef<A> {
 impl<A: Handlers> Clone for WeakActorRef<A> {
     fn clone(&self) -> Self {
         let to = match &self.to {
-            To::Local(near) => To::Local(near.clone()),
-            To::ByAddress(elsewhere) => To::ByAddress(elsewhere.clone()),
+            WeakDestination::Local(near) => WeakDestination::Local(near.clone()),
+            WeakDestination::ByAddress(elsewhere) => WeakDestination::ByAddress(elsewhere.clone()),
         };
         WeakActorRef { to, ask_timeout: self.ask_timeout }
     }

@@ -5,17 +5,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::asking::{Asking, Question};
-use super::destination::{Destination, View, begin_ask};
+use super::asking::{AskState, Question};
+use super::destination::{Destination, DestinationView, begin_ask};
 use super::permit::Permit;
 use super::port::{AskPort, LocalHandle, NewAsk, Port, UNSENT};
-use super::sending::{SendTarget, Sending};
+use super::sending::{PendingSend, SendTarget};
 use super::tell::Tell;
 use super::time_limit::TimeLimit;
-use crate::address::Shown;
+use crate::address::AddressDisplay;
 use crate::deadlines::Deadlines;
 use crate::error::{AskCause, AskError, Cause, TellError};
-use crate::mailbox::Outlined;
+use crate::mailbox::OutlinedDrop;
 use crate::message::Message;
 
 /// The future of an ask: waits for room, sends the message, and waits for the answer.
@@ -34,13 +34,13 @@ use crate::message::Message;
 /// this node which of the two happened.)
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Ask<'a, P: LocalHandle, M, R = <P as Port<M>>::Reply> {
-    way: Outlined<Way<'a, P, M, R>>,
+    way: OutlinedDrop<AskFields<'a, P, M, R>>,
 }
 
 /// The state of an [`Ask`], in one struct so that one call drops it.
-struct Way<'a, P: LocalHandle, M, R> {
-    sending: Sending<'a, P, M>,
-    asking: Asking<R>,
+struct AskFields<'a, P: LocalHandle, M, R> {
+    sending: PendingSend<'a, P, M>,
+    asking: AskState<R>,
 }
 
 impl<'a, P: LocalHandle, M, R> Ask<'a, P, M, R> {
@@ -48,19 +48,19 @@ impl<'a, P: LocalHandle, M, R> Ask<'a, P, M, R> {
     #[inline]
     pub(crate) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
         let limit = TimeLimit::of_ask(timeout, to.deadlines());
-        Ask::of(Sending::new(to, message), limit)
+        Ask::of(PendingSend::new(to, message), limit)
     }
 
     #[inline]
-    pub(crate) fn of(sending: Sending<'a, P, M>, limit: TimeLimit) -> Self {
-        Ask { way: Outlined::new(Way { sending, asking: Asking::new(limit) }) }
+    pub(crate) fn of(sending: PendingSend<'a, P, M>, limit: TimeLimit) -> Self {
+        Ask { way: OutlinedDrop::new(AskFields { sending, asking: AskState::new(limit) }) }
     }
 }
 
 impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// Creates an ask whose time limit may have started already.
     pub(crate) fn with_limit(to: &'a Destination<P>, message: M, limit: TimeLimit) -> Self {
-        Ask::of(Sending::new(to, message), limit)
+        Ask::of(PendingSend::new(to, message), limit)
     }
 
     /// Sends the message, if it is not sent yet, to the room reserved for it in a mailbox of this
@@ -73,11 +73,11 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         to: &'a Destination<P>,
         room: Permit<P, M>,
     ) -> Result<(), Cause> {
-        let Way { sending, asking } = &mut *self.way;
+        let AskFields { sending, asking } = &mut *self.way;
         sending.redirect(to);
         let mut ask = NewAsk::new(asking.limit.start(), Waker::noop());
         let (to, message, line) = sending.parts();
-        let View::Local(actor) = to.view() else { return Ok(()) };
+        let DestinationView::Local(actor) = to.view() else { return Ok(()) };
         ask.wait = begin_ask(actor.actor().0, line)?;
         // If the room does not take the message, the next poll sends it as usual.
         if room.ask(message, &mut ask).is_ok() {
@@ -99,7 +99,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     pub fn tell(mut self) -> Tell<'a, P, M> {
         let remote = self.way.sending.heading.line.remote.renewed();
         let message = self.way.sending.give_up().expect("an `ask` was to be sent twice");
-        Tell::of(Sending::with_waiter(self.way.sending.heading.to, message, remote))
+        Tell::of(PendingSend::with_waiter(self.way.sending.heading.to, message, remote))
     }
 
     /// Sets the timeout, from the first poll to the answer; at most a year. The actor never begins
@@ -133,7 +133,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         let remote = self.way.sending.heading.line.remote.renewed();
         let message = self.way.sending.give_up().expect("an `ask` was to be sent twice");
         async move {
-            let sending = Sending::with_waiter(&to, message, remote);
+            let sending = PendingSend::with_waiter(&to, message, remote);
             Ask::of(sending, limit).await
         }
     }
@@ -176,7 +176,7 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// In an async task, because it would block that thread's other tasks (unless it leads to no
     /// actor).
     pub fn blocking(self) -> Result<P::Reply, AskError> {
-        Sending::<P, M>::block_on(self.way.sending.heading.to.deadlines(), self)
+        PendingSend::<P, M>::block_on(self.way.sending.heading.to.deadlines(), self)
     }
 }
 
@@ -186,12 +186,12 @@ impl<P: AskPort<M>, M: Message> Future for Ask<'_, P, M> {
     type Output = Result<P::Reply, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Way { sending, asking } = &mut *self.way;
+        let AskFields { sending, asking } = &mut *self.way;
         asking.poll(sending, cx)
     }
 }
 
-impl<P: AskPort<M>, M: Message> Question<P::Reply> for Sending<'_, P, M> {
+impl<P: AskPort<M>, M: Message> Question<P::Reply> for PendingSend<'_, P, M> {
     fn poll_send(
         &mut self,
         ask: &mut NewAsk<'_, P::Reply>,
@@ -228,12 +228,12 @@ impl<P: LocalHandle> SendTarget<'_, P> {
     fn called(&self) -> String {
         let to = self.settled.as_deref().unwrap_or(self.to);
         let kind = match to.view() {
-            View::Local(near) => near.actor().0.kind().name,
-            View::Remote(sender, _) => sender.request().called.kind,
-            View::Dead(_) => "",
+            DestinationView::Local(near) => near.actor().0.kind().name,
+            DestinationView::Remote(sender, _) => sender.request().called.kind,
+            DestinationView::Dead(_) => "",
         };
         let address = to.address(|near| near.actor().0.address());
-        Shown { address, kind }.to_string()
+        AddressDisplay { address, kind }.to_string()
     }
 
     /// Returns the error of an ask of this message that fails with `cause`.
@@ -245,7 +245,7 @@ impl<P: LocalHandle> SendTarget<'_, P> {
         let error = AskError::new(cause, actor.clone(), message);
         match self.to.view() {
             // A misspelt node name waits like a node that is not up yet: let the error say so.
-            View::Remote(_, node) if is_late && !node.has_linked(actor.node()) => {
+            DestinationView::Remote(_, node) if is_late && !node.has_linked(actor.node()) => {
                 error.of_unknown_node()
             }
             _ => error,

@@ -63,15 +63,15 @@ use crate::spans;
 /// After [`detach`](AskSet::detach) they go on.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct AskSet<'a, R> {
-    asks: FuturesUnordered<BoxFuture<'a, Outcome<R>>>,
+    asks: FuturesUnordered<BoxFuture<'a, NumberedAnswer<R>>>,
     /// Outcomes that have arrived and were not taken.
-    came: VecDeque<Outcome<R>>,
+    came: VecDeque<NumberedAnswer<R>>,
     /// The number of asks ever added.
     added: usize,
 }
 
 /// The number of an ask, and its answer.
-type Outcome<R> = (usize, Result<R, AskError>);
+type NumberedAnswer<R> = (usize, Result<R, AskError>);
 
 impl<R> AskSet<'_, R> {
     /// Returns how many asks are in flight, or have an outcome that was not taken.
@@ -173,12 +173,13 @@ impl<'a, R: 'a> AskSet<'a, R> {
 
     fn too_few(&self, wanted: usize) -> TooFewAnswers {
         let answered = count_answers(&self.came);
-        let failed = |(number, came): &Outcome<R>| Some((*number, came.as_ref().err()?.clone()));
+        let failed =
+            |(number, came): &NumberedAnswer<R>| Some((*number, came.as_ref().err()?.clone()));
         TooFewAnswers { wanted, answered, failed: self.came.iter().filter_map(failed).collect() }
     }
 }
 
-fn count_answers<'c, R: 'c>(came: impl IntoIterator<Item = &'c Outcome<R>>) -> usize {
+fn count_answers<'c, R: 'c>(came: impl IntoIterator<Item = &'c NumberedAnswer<R>>) -> usize {
     came.into_iter().filter(|(_, came)| came.is_ok()).count()
 }
 

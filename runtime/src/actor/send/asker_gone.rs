@@ -25,11 +25,11 @@ struct State {
 
 /// The slot of a waiting ask. Small, because every ask has one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place(NonZeroU32);
+pub(crate) struct WakerKey(NonZeroU32);
 
-impl Place {
+impl WakerKey {
     fn of(index: usize) -> Option<Self> {
-        u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(Place)
+        u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(WakerKey)
     }
 
     fn index(self) -> usize {
@@ -40,14 +40,14 @@ impl Place {
 impl AskerGone {
     /// Waits until the asker has gone. The caller keeps `place`, which is `None` at first, and
     /// gives it back with [`leave`](Self::leave).
-    pub(crate) fn poll(&self, place: &mut Option<Place>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&self, place: &mut Option<WakerKey>, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.lock();
         if state.has_gone {
             return Poll::Ready(());
         }
         let old = match *place {
             None => {
-                *place = Place::of(state.waiting.insert(cx.waker().clone()));
+                *place = WakerKey::of(state.waiting.insert(cx.waker().clone()));
                 return Poll::Pending;
             }
             Some(place) => match state.waiting.get_mut(place.index()) {
@@ -63,7 +63,7 @@ impl AskerGone {
     }
 
     /// Drops the waker of a wait.
-    pub(crate) fn leave(&self, place: Option<Place>) {
+    pub(crate) fn leave(&self, place: Option<WakerKey>) {
         let old = place.and_then(|place| self.0.lock().waiting.try_remove(place.index()));
         drop(old);
     }
@@ -102,7 +102,7 @@ pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
 
 pin_project! {
     /// A handler whose output is the answer to its asker.
-    pub struct Answering<'a, R, F> {
+    pub struct AnswerFuture<'a, R, F> {
         reply: &'a ReplyTo<R>,
         gone: Option<Arc<AskerGone>>,
         #[pin]
@@ -112,11 +112,11 @@ pin_project! {
 
 /// Runs `handler`, whose output is the answer for `reply`. The asks that it makes end when its
 /// asker has gone.
-pub fn answering<R, F: Future>(reply: &ReplyTo<R>, handler: F) -> Answering<'_, R, F> {
-    Answering { reply, gone: None, handler }
+pub fn answering<R, F: Future>(reply: &ReplyTo<R>, handler: F) -> AnswerFuture<'_, R, F> {
+    AnswerFuture { reply, gone: None, handler }
 }
 
-impl<R, F: Future> Future for Answering<'_, R, F> {
+impl<R, F: Future> Future for AnswerFuture<'_, R, F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -125,7 +125,7 @@ impl<R, F: Future> Future for Answering<'_, R, F> {
             return this.handler.poll(cx);
         }
         let polled = {
-            let _lent = Lent::of(this.gone);
+            let _lent = AskerGuard::of(this.gone);
             this.handler.poll(cx)
         };
         if polled.is_pending()
@@ -139,19 +139,19 @@ impl<R, F: Future> Future for Answering<'_, R, F> {
 }
 
 /// Holds the signal of a handler in [`ASKER`] while the handler is polled.
-struct Lent<'a> {
+struct AskerGuard<'a> {
     gone: &'a mut Option<Arc<AskerGone>>,
     outer: Option<Option<Arc<AskerGone>>>,
 }
 
-impl<'a> Lent<'a> {
+impl<'a> AskerGuard<'a> {
     fn of(gone: &'a mut Option<Arc<AskerGone>>) -> Self {
         let outer = ASKER.replace(Some(gone.take()));
-        Lent { gone, outer }
+        AskerGuard { gone, outer }
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for AskerGuard<'_> {
     fn drop(&mut self) {
         *self.gone = ASKER.replace(self.outer.take()).flatten();
     }

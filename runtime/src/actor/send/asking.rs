@@ -5,22 +5,22 @@ use std::task::{Context, Poll, ready};
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use super::port::{NewAsk, Pending, unsent};
+use super::port::{NewAsk, PendingAnswer, unsent};
 use super::time_limit::TimeLimit;
-use super::wait::Wait;
+use super::wait::WaitGuard;
 use crate::actor::Reply;
-use crate::deadlines::{Deadlines, Expired};
+use crate::deadlines::{Deadlines, ExpiryCause};
 use crate::error::{AskCause, AskError, Cause};
 
 /// The state of an ask except its message: held and polled by [`Ask`](crate::send::Ask), which
 /// passes the message as a [`Question`]. Generic over the answer alone, so it is compiled once per
 /// type of an answer, and not for each ask of a program.
-pub(crate) struct Asking<R> {
+pub(crate) struct AskState<R> {
     pub(crate) limit: TimeLimit,
     /// `Some` from the send to the end of the ask.
-    pending: Option<Pending<R>>,
+    pending: Option<PendingAnswer<R>>,
     /// The wait of the handler that asks; `Some` as long as `pending` is, if a handler asks.
-    wait: Option<Wait>,
+    wait: Option<WaitGuard>,
 }
 
 /// The message of an ask that is answered with an `R`.
@@ -48,9 +48,9 @@ pub(crate) trait Question<R> {
     fn error(&self, cause: AskCause) -> AskError;
 }
 
-impl<R> Asking<R> {
+impl<R> AskState<R> {
     pub(crate) fn new(limit: TimeLimit) -> Self {
-        Asking { limit, pending: None, wait: None }
+        AskState { limit, pending: None, wait: None }
     }
 
     /// Records that the message was sent.
@@ -61,7 +61,7 @@ impl<R> Asking<R> {
     }
 }
 
-impl<R: Reply> Asking<R> {
+impl<R: Reply> AskState<R> {
     /// Sends the message unless that is done, and waits for the answer until the time limit.
     pub(crate) fn poll(
         &mut self,
@@ -107,7 +107,7 @@ impl<R: Reply> Asking<R> {
         // Only at the first poll: after a wait for room the actor is busy.
         ask.in_place = self.limit.take_fresh();
         let sent = ready!(question.poll_send(&mut ask, cx));
-        if let Some(Pending::Here(answer)) = &mut ask.answer {
+        if let Some(PendingAnswer::Here(answer)) = &mut ask.answer {
             return Poll::Ready(answer.take().ok_or(AskCause::Panicked));
         }
         let in_place = ask.in_place;
@@ -142,7 +142,11 @@ impl<R: Reply> Asking<R> {
     }
 
     /// Ends the ask without an answer.
-    fn expire(&mut self, question: &mut dyn Question<R>, expired: Expired) -> Result<R, AskCause> {
+    fn expire(
+        &mut self,
+        question: &mut dyn Question<R>,
+        expired: ExpiryCause,
+    ) -> Result<R, AskCause> {
         if let Some(pending) = self.pending.take() {
             return pending.give_up(expired);
         }

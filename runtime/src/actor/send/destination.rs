@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 
-use super::entry::Entry;
+use super::entry::LocalSender;
 use super::port::{
-    AskPort, LocalHandle, NewAsk, Pending, PendingFate, Port, SendWait, SharedActor,
+    AskPort, LocalHandle, NewAsk, PendingAnswer, PendingFate, Port, SendWait, SharedActor,
 };
-use super::wait::Wait;
+use super::wait::WaitGuard;
 use crate::address::Address;
 use crate::busy::{is_running, running};
 use crate::deadlines::Deadlines;
@@ -18,8 +18,8 @@ use crate::fate::Fate;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, RemoteSender, Waiter};
-use crate::resident::Resident;
-use crate::schema::Kind;
+use crate::resident::LocalActor;
+use crate::schema::ActorKind;
 use crate::waits::Awaits;
 
 /// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
@@ -34,11 +34,11 @@ pub(crate) enum Destination<P> {
 /// An address that does not lead to an actor of this node.
 pub(crate) struct ByAddress {
     pub(crate) address: Address,
-    pub(crate) way: Way,
+    pub(crate) way: AddressTarget,
 }
 
 /// The target of such an address.
-pub(crate) enum Way {
+pub(crate) enum AddressTarget {
     /// An actor of another node, as this node sees it.
     Remote(RemoteSender, Node),
     /// The actor that has the name on this node when it is looked up, at each send.
@@ -48,7 +48,7 @@ pub(crate) enum Way {
 }
 
 /// A [`Destination`], looked at.
-pub(crate) enum View<'a, P> {
+pub(crate) enum DestinationView<'a, P> {
     Local(&'a P),
     Remote(&'a RemoteSender, &'a Node),
     Dead(&'a Cause),
@@ -56,31 +56,34 @@ pub(crate) enum View<'a, P> {
 
 impl<P> Destination<P> {
     #[inline]
-    pub(crate) fn view(&self) -> View<'_, P> {
+    pub(crate) fn view(&self) -> DestinationView<'_, P> {
         match self {
-            Destination::Local(actor) => View::Local(actor),
+            Destination::Local(actor) => DestinationView::Local(actor),
             Destination::ByAddress(elsewhere) => match &elsewhere.way {
-                Way::Remote(sender, node) => View::Remote(sender, node),
+                AddressTarget::Remote(sender, node) => DestinationView::Remote(sender, node),
                 // Callers first look the name up, by `now` or by the send.
-                Way::Named(_) => View::Dead(&Cause::NoSuchActor),
-                Way::Dead(cause) => View::Dead(cause),
+                AddressTarget::Named(_) => DestinationView::Dead(&Cause::NoSuchActor),
+                AddressTarget::Dead(cause) => DestinationView::Dead(cause),
             },
         }
     }
 
     pub(crate) fn remote(address: Address, sender: RemoteSender, node: Node) -> Self {
-        Destination::ByAddress(Arc::new(ByAddress { address, way: Way::Remote(sender, node) }))
+        Destination::ByAddress(Arc::new(ByAddress {
+            address,
+            way: AddressTarget::Remote(sender, node),
+        }))
     }
 
     pub(crate) fn dead(address: Address, cause: Cause) -> Self {
-        Destination::ByAddress(Arc::new(ByAddress { address, way: Way::Dead(cause) }))
+        Destination::ByAddress(Arc::new(ByAddress { address, way: AddressTarget::Dead(cause) }))
     }
 
     /// Returns true if it leads to an actor of this node.
     pub(crate) fn is_near(&self) -> bool {
         match self {
             Destination::Local(_) => true,
-            Destination::ByAddress(elsewhere) => matches!(elsewhere.way, Way::Named(_)),
+            Destination::ByAddress(elsewhere) => matches!(elsewhere.way, AddressTarget::Named(_)),
         }
     }
 
@@ -115,7 +118,7 @@ impl<P> Destination<P> {
     {
         match self {
             Destination::Local(actor) => {
-                let put = Entry::of(actor).poll_put::<P::Reply>(message, None, line, cx);
+                let put = LocalSender::of(actor).poll_put::<P::Reply>(message, None, line, cx);
                 told(put, fate, actor.actor().0, line)
             }
             Destination::ByAddress(to) => to.poll_tell(const { &P::TOLD }, message, fate, line, cx),
@@ -130,7 +133,7 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) if actor.try_put(message, None) => Ok(()),
             Destination::Local(actor) => {
-                match Entry::of(actor).try_put::<P::Reply>(message, None) {
+                match LocalSender::of(actor).try_put::<P::Reply>(message, None) {
                     Ok(_) => Ok(()),
                     Err(cause) => Err(at_end(actor.actor().0, cause)),
                 }
@@ -159,9 +162,9 @@ impl<P> Destination<P> {
                 // for nobody, so it closes no cycle.
                 ask.in_place = ask.in_place && to.is_idle();
                 if ask.in_place {
-                    let answer = Entry::of(actor).run_ask(message, ask.deadline);
+                    let answer = LocalSender::of(actor).run_ask(message, ask.deadline);
                     if message.is_none() {
-                        ask.answer = Some(Pending::Here(answer));
+                        ask.answer = Some(PendingAnswer::Here(answer));
                         return Poll::Ready(Ok(()));
                     }
                 }
@@ -175,7 +178,7 @@ impl<P> Destination<P> {
                         return Poll::Ready(Ok(()));
                     }
                 }
-                match Entry::of(actor).poll_put(message, Some(&mut *ask), line, cx) {
+                match LocalSender::of(actor).poll_put(message, Some(&mut *ask), line, cx) {
                     Poll::Ready(Ok(_)) => {
                         ask.take_turn(to);
                         Poll::Ready(Ok(()))
@@ -204,7 +207,7 @@ impl<P> Destination<P> {
     {
         match self {
             Destination::Local(actor) if is_running(actor.actor().0.token()) => Err(Cause::SelfAsk),
-            Destination::Local(actor) => match Entry::of(actor).try_put(message, Some(ask)) {
+            Destination::Local(actor) => match LocalSender::of(actor).try_put(message, Some(ask)) {
                 Ok(_) => Ok(()),
                 Err(cause) => Err(at_end(actor.actor().0, cause)),
             },
@@ -233,8 +236,10 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) => Some(actor.actor().0.home().deadlines()),
             Destination::ByAddress(elsewhere) => match &elsewhere.way {
-                Way::Remote(_, node) | Way::Named(node) => Some(node.deadlines()),
-                Way::Dead(_) => None,
+                AddressTarget::Remote(_, node) | AddressTarget::Named(node) => {
+                    Some(node.deadlines())
+                }
+                AddressTarget::Dead(_) => None,
             },
         }
     }
@@ -243,19 +248,22 @@ impl<P> Destination<P> {
 /// Returns the cause that the sender to an actor of this node gets. On a node that is shutting down
 /// no actor replaces an ended one, and programs that try again have to end.
 #[cold]
-pub(crate) fn at_end(actor: &dyn Resident, cause: Cause) -> Cause {
+pub(crate) fn at_end(actor: &dyn LocalActor, cause: Cause) -> Cause {
     let is_final = cause == Cause::Stopped && actor.home().is_leaving();
     if is_final { Cause::Shutdown } else { cause }
 }
 
 /// Refuses an ask of the asker itself, or of an actor that waits for the asker's answer. Else notes
 /// that the asker waits, if it is a handler.
-pub(crate) fn begin_ask(to: &dyn Resident, line: &mut SendWait) -> Result<Option<Wait>, Cause> {
+pub(crate) fn begin_ask(
+    to: &dyn LocalActor,
+    line: &mut SendWait,
+) -> Result<Option<WaitGuard>, Cause> {
     if is_running(to.token()) {
         return Err(Cause::SelfAsk);
     }
     match line.take_wait() {
-        None => Wait::begin_ask(to),
+        None => WaitGuard::begin_ask(to),
         wait => Ok(wait),
     }
 }
@@ -264,7 +272,7 @@ pub(crate) fn begin_ask(to: &dyn Resident, line: &mut SendWait) -> Result<Option
 fn told(
     put: Poll<Result<Fate, Cause>>,
     fate: Option<&mut Option<PendingFate>>,
-    whom: &dyn Resident,
+    whom: &dyn LocalActor,
     line: &mut SendWait,
 ) -> Poll<Result<(), Cause>> {
     let Poll::Ready(Ok(known)) = put else { return why_unput(whom, put, line).map(Err) };
@@ -278,7 +286,7 @@ fn told(
 /// (The caller has seen that it was not put.)
 #[cold]
 fn why_unput(
-    to: &dyn Resident,
+    to: &dyn LocalActor,
     put: Poll<Result<Fate, Cause>>,
     line: &mut SendWait,
 ) -> Poll<Cause> {
@@ -302,7 +310,7 @@ impl<P: LocalHandle> Destination<P> {
     }
 
     /// Returns the way into the actor of this node that was found at an address.
-    fn near(address: Address, found: Arc<dyn Resident>) -> Self {
+    fn near(address: Address, found: Arc<dyn LocalActor>) -> Self {
         match P::of(SharedActor(found)) {
             Ok(actor) => Destination::Local(actor),
             Err(cause) => Destination::dead(address, cause),
@@ -344,16 +352,17 @@ impl ByAddress {
     fn bind(
         node: &Node,
         address: Address,
-        kind: Kind,
-    ) -> Result<Arc<Self>, (Address, Arc<dyn Resident>)> {
+        kind: ActorKind,
+    ) -> Result<Arc<Self>, (Address, Arc<dyn LocalActor>)> {
         let way = if address.node() != node.name() {
-            node.sender(&address, kind).map_or_else(Way::Dead, |to| Way::Remote(to, node.clone()))
+            node.sender(&address, kind)
+                .map_or_else(AddressTarget::Dead, |to| AddressTarget::Remote(to, node.clone()))
         } else if address.identity().is_none() {
-            Way::Named(node.clone())
+            AddressTarget::Named(node.clone())
         } else {
             match node.resident(&address) {
                 Ok(found) => return Err((address, found)),
-                Err(cause) => Way::Dead(cause),
+                Err(cause) => AddressTarget::Dead(cause),
             }
         };
         Ok(Arc::new(ByAddress { address, way }))
@@ -364,15 +373,15 @@ impl ByAddress {
         Box::pin(async move {
             let (sender, node) = self.remote()?;
             let (address, found, _) = remote::find(sender, waiter).await?;
-            Ok(Arc::new(ByAddress { address, way: Way::Remote(found, node.clone()) }))
+            Ok(Arc::new(ByAddress { address, way: AddressTarget::Remote(found, node.clone()) }))
         })
     }
 
     /// Notes that the handler that sends waits for this actor of another node.
-    pub(crate) fn begin_wait(&self, what: Awaits) -> Option<Wait> {
-        let Way::Remote(sender, node) = &self.way else { return None };
+    pub(crate) fn begin_wait(&self, what: Awaits) -> Option<WaitGuard> {
+        let AddressTarget::Remote(sender, node) = &self.way else { return None };
         let whom = (&self.address, sender.request().called.kind);
-        Wait::elsewhere(node.residents(), whom, what)
+        WaitGuard::elsewhere(node.residents(), whom, what)
     }
 
     /// Notes that the handler that sends waits for room in the mailbox, or for the way to it.
@@ -384,7 +393,7 @@ impl ByAddress {
 
     #[inline]
     fn settled<P: LocalHandle>(&self) -> Option<Destination<P>> {
-        if let Way::Named(node) = &self.way { Some(self.find(node)) } else { None }
+        if let AddressTarget::Named(node) = &self.way { Some(self.find(node)) } else { None }
     }
 
     #[cold]
@@ -396,9 +405,9 @@ impl ByAddress {
     }
 
     /// Returns the actor that has the name now; no actor if none has.
-    fn found(&self, node: &Node) -> Result<Arc<dyn Resident>, Arc<Self>> {
+    fn found(&self, node: &Node) -> Result<Arc<dyn LocalActor>, Arc<Self>> {
         node.resident(&self.address).map_err(|cause| {
-            Arc::new(ByAddress { address: self.address.clone(), way: Way::Dead(cause) })
+            Arc::new(ByAddress { address: self.address.clone(), way: AddressTarget::Dead(cause) })
         })
     }
 }

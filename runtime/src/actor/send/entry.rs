@@ -8,28 +8,28 @@ use tokio::time::Instant;
 use super::port::{NewAsk, Port, SendWait};
 use crate::error::Cause;
 use crate::fate::Fate;
-use crate::mailbox::Room;
+use crate::mailbox::MailboxRoom;
 use crate::message::Message;
-use crate::resident::Resident;
+use crate::resident::LocalActor;
 use crate::slot::AskInPlace;
 
 /// An actor, and the place of a message in its table. The methods take the message as an `Option`,
 /// which they empty if and only if it was put. They are compiled once for each type of an answer.
-pub(crate) struct Entry<'a> {
-    actor: &'a dyn Resident,
+pub(crate) struct LocalSender<'a> {
+    actor: &'a dyn LocalActor,
     route: u16,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> LocalSender<'a> {
     #[inline]
     pub(crate) fn of<P: Port<M>, M: Message>(port: &'a P) -> Self {
-        Entry { actor: port.actor().0, route: port.route() }
+        LocalSender { actor: port.actor().0, route: port.route() }
     }
 
     /// Puts a message into reserved room, as the ask `asked` if there is one.
     pub(crate) fn put<R: Send + 'static>(
         &self,
-        room: Room<'_>,
+        room: MailboxRoom<'_>,
         message: &mut dyn Any,
         asked: Option<&mut NewAsk<R>>,
     ) -> Result<Fate, Cause> {

@@ -6,14 +6,14 @@ use std::task::{Context, Poll, ready};
 
 use tokio::task::coop;
 
-use super::destination::{Destination, View, at_end};
-use super::entry::Entry;
+use super::destination::{Destination, DestinationView, at_end};
+use super::entry::LocalSender;
 use super::port::{AskPort, NewAsk, Port, SendWait, UNSENT};
 use super::remote_send;
 use super::sending::SendTarget;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
-use crate::mailbox::Room;
+use crate::mailbox::MailboxRoom;
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{RemoteSender, Waiter};
@@ -30,18 +30,18 @@ use crate::remote::{RemoteSender, Waiter};
 /// [`RecipientPermit`](crate::send::RecipientPermit) and [`RefPermit`](crate::send::RefPermit), by
 /// the reference that creates it.
 #[must_use = "room that is kept for nothing holds up others"]
-pub struct Permit<P: Port<M>, M: Message>(Reserved<P, M>);
+pub struct Permit<P: Port<M>, M: Message>(ReservedRoom<P, M>);
 
 /// Room in a mailbox of this node or of another one.
-enum Reserved<P: Port<M>, M: Message> {
-    Near(Kept<P, M>),
+enum ReservedRoom<P: Port<M>, M: Message> {
+    Near(LocalRoom<P, M>),
     /// With the node that created it, which is kept alive until the room is used.
     Far(RemoteSender, Waiter, Node),
 }
 
 /// Room in the mailbox of an actor of this node, given back when dropped. The actor is `Some` until
 /// the room is used.
-struct Kept<P: Port<M>, M: Message>(Option<P>, PhantomData<fn(M)>);
+struct LocalRoom<P: Port<M>, M: Message>(Option<P>, PhantomData<fn(M)>);
 
 impl<P: Port<M> + Clone, M: Message> Permit<P, M> {
     pub(crate) async fn reserve(to: &Destination<P>) -> Result<Self, Cause> {
@@ -68,8 +68,8 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
     pub fn tell(self, message: M) -> Result<(), TellError<M>> {
         let mut message = Some(message);
         let sent = match self.0 {
-            Reserved::Near(room) => room.put(&mut message, None).map(|_| ()),
-            Reserved::Far(sender, waiter, node) => {
+            ReservedRoom::Near(room) => room.put(&mut message, None).map(|_| ()),
+            ReservedRoom::Far(sender, waiter, node) => {
                 let to = (&sender, const { &P::TOLD });
                 remote_send::send_reserved(to, &node, &mut message, waiter)
             }
@@ -90,8 +90,8 @@ impl<P: AskPort<M>, M: Message> Permit<P, M> {
         asked: &mut NewAsk<P::Reply>,
     ) -> Result<(), Cause> {
         match self.0 {
-            Reserved::Near(room) => room.put(message, Some(asked)).map(|_| ()),
-            Reserved::Far(..) => Err(Cause::LocalOnly),
+            ReservedRoom::Near(room) => room.put(message, Some(asked)).map(|_| ()),
+            ReservedRoom::Far(..) => Err(Cause::LocalOnly),
         }
     }
 }
@@ -101,17 +101,17 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
     /// be a dead letter then.
     pub(crate) fn is_void(&self) -> bool {
         match &self.0 {
-            Reserved::Near(Kept(Some(actor), _)) => actor.actor().0.intake().is_closed(),
-            Reserved::Near(Kept(None, _)) => true,
-            Reserved::Far(..) => false,
+            ReservedRoom::Near(LocalRoom(Some(actor), _)) => actor.actor().0.intake().is_closed(),
+            ReservedRoom::Near(LocalRoom(None, _)) => true,
+            ReservedRoom::Far(..) => false,
         }
     }
 }
 
-impl<P: Port<M>, M: Message> Kept<P, M> {
-    fn new(actor: P, room: Room<'_>) -> Self {
+impl<P: Port<M>, M: Message> LocalRoom<P, M> {
+    fn new(actor: P, room: MailboxRoom<'_>) -> Self {
         room.keep();
-        Kept(Some(actor), PhantomData)
+        LocalRoom(Some(actor), PhantomData)
     }
 
     fn put(
@@ -121,15 +121,15 @@ impl<P: Port<M>, M: Message> Kept<P, M> {
     ) -> Result<Fate, Cause> {
         // From here on dropping `room` gives it back.
         let Some(actor) = self.0.take() else { return Err(Cause::Stopped) };
-        let room = Room::kept(actor.actor().0.intake());
-        Entry::of(&actor).put(room, message, asked)
+        let room = MailboxRoom::kept(actor.actor().0.intake());
+        LocalSender::of(&actor).put(room, message, asked)
     }
 }
 
-impl<P: Port<M>, M: Message> Drop for Kept<P, M> {
+impl<P: Port<M>, M: Message> Drop for LocalRoom<P, M> {
     fn drop(&mut self) {
         if let Some(actor) = &self.0 {
-            drop(Room::kept(actor.actor().0.intake()));
+            drop(MailboxRoom::kept(actor.actor().0.intake()));
         }
     }
 }
@@ -138,9 +138,9 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
     to: &Destination<P>,
     line: &mut SendWait,
     cx: &mut Context<'_>,
-) -> Poll<Result<Reserved<P, M>, Cause>> {
+) -> Poll<Result<ReservedRoom<P, M>, Cause>> {
     match to.view() {
-        View::Local(actor) => {
+        DestinationView::Local(actor) => {
             let whom = actor.actor().0;
             let Poll::Ready(room) = line.poll_room(whom.intake(), whom.token(), cx) else {
                 line.wait_for_room(whom);
@@ -148,9 +148,9 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
             };
             to.leave(line);
             let room = room.map_err(|cause| at_end(whom, cause));
-            Poll::Ready(room.map(|room| Reserved::Near(Kept::new(actor.clone(), room))))
+            Poll::Ready(room.map(|room| ReservedRoom::Near(LocalRoom::new(actor.clone(), room))))
         }
-        View::Remote(sender, node) => {
+        DestinationView::Remote(sender, node) => {
             let told = (sender, const { &P::TOLD });
             let Poll::Ready(reserved) = remote_send::poll_reserve::<M>(told, &mut line.remote, cx)
             else {
@@ -161,8 +161,8 @@ fn poll_reserve<P: Port<M> + Clone, M: Message>(
             };
             reserved?;
             let room = std::mem::take(&mut line.remote);
-            Poll::Ready(Ok(Reserved::Far(sender.clone(), room, node.clone())))
+            Poll::Ready(Ok(ReservedRoom::Far(sender.clone(), room, node.clone())))
         }
-        View::Dead(cause) => Poll::Ready(Err(cause.clone())),
+        DestinationView::Dead(cause) => Poll::Ready(Err(cause.clone())),
     }
 }

@@ -8,18 +8,18 @@ use ringpost_transport::log;
 use ringpost_transport::memory::{InvalidArchive, Payload};
 use tokio::time::Instant;
 
-use super::wait::Wait;
+use super::wait::WaitGuard;
 use crate::actor::{Reply, ReplyTo};
 use crate::busy::is_running;
-use crate::deadlines::Expired;
+use crate::deadlines::ExpiryCause;
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::fate::Fate;
-use crate::mailbox::{Called, Intake, OutlinedOption, Room};
+use crate::mailbox::{ErasedMailbox, MailboxRoom, OutlinedOption, WakeOnDrop};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{self, Confirmation, LinkCause, MessageForms, PendingReply, Waiter};
-use crate::resident::Resident;
-use crate::schema::Kind;
+use crate::resident::LocalActor;
+use crate::schema::ActorKind;
 use crate::slot::{AskerEnd, OpenAsk, slot};
 use crate::waits::Awaits;
 
@@ -31,7 +31,7 @@ pub trait LocalHandle: Sized {
 
     /// Returns the actor type that is required on other nodes.
     #[doc(hidden)]
-    fn kind() -> Kind;
+    fn kind() -> ActorKind;
 
     /// Creates the handle to an actor of this node, if the actor is of the right type.
     #[doc(hidden)]
@@ -78,10 +78,10 @@ pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
 }
 
 /// An actor of this node, without its type.
-pub struct AnyActor<'a>(pub(crate) &'a dyn Resident);
+pub struct AnyActor<'a>(pub(crate) &'a dyn LocalActor);
 
 /// An actor of this node, without its type and shared.
-pub struct SharedActor(pub(crate) Arc<dyn Resident>);
+pub struct SharedActor(pub(crate) Arc<dyn LocalActor>);
 
 /// An ask to be sent. On this node its slot is created when there is room.
 pub struct NewAsk<'a, R> {
@@ -89,25 +89,25 @@ pub struct NewAsk<'a, R> {
     /// The asker's waker, which is cloned into the slot.
     waker: &'a Waker,
     /// `Some` once the ask was sent.
-    pub(crate) answer: Option<Pending<R>>,
+    pub(crate) answer: Option<PendingAnswer<R>>,
     /// The wait of the asking handler, if a handler asks: recorded before the message is in a
     /// mailbox.
-    pub(crate) wait: Option<Wait>,
+    pub(crate) wait: Option<WaitGuard>,
     /// The asker polls for the answer right after the ask is sent, so it may take the actor's turn.
     pub(crate) in_place: bool,
     /// The task of the actor, if it waits for this message.
-    pub(crate) called: Called,
+    pub(crate) called: WakeOnDrop,
 }
 
 impl<'a, R> NewAsk<'a, R> {
     pub(crate) fn new(deadline: Instant, waker: &'a Waker) -> Self {
-        let called = Called::default();
+        let called = WakeOnDrop::default();
         NewAsk { deadline, waker, answer: None, wait: None, in_place: false, called }
     }
 
     /// Takes the turn of `to` on this thread, if this ask may and the actor's task waited for it.
     #[inline]
-    pub(crate) fn take_turn(&mut self, to: &dyn Resident) {
+    pub(crate) fn take_turn(&mut self, to: &dyn LocalActor) {
         if self.in_place
             && let Some(task) = self.called.take()
         {
@@ -123,7 +123,7 @@ impl<R: Send + 'static> NewAsk<'_, R> {
         let waker = if self.in_place { Waker::noop() } else { self.waker };
         let waiting = self.wait.as_ref().map(|wait| wait.asker().clone());
         let (asker, answerer, ask) = slot(self.deadline, waker.clone(), waiting);
-        self.answer = Some(Pending::Local(asker));
+        self.answer = Some(PendingAnswer::Local(asker));
         (ReplyTo::local(answerer), ask)
     }
 }
@@ -158,7 +158,7 @@ pub(crate) struct SendWait {
 struct LocalWait {
     turn: Option<u64>,
     /// `Some` while a handler waits, even if that is for an actor of another node.
-    wait: Option<Wait>,
+    wait: Option<WaitGuard>,
 }
 
 impl SendWait {
@@ -177,10 +177,10 @@ impl SendWait {
     /// mailbox would wait forever, so it gets [`Cause::MailboxFull`].
     pub(crate) fn poll_room<'a>(
         &mut self,
-        intake: &'a dyn Intake,
+        intake: &'a dyn ErasedMailbox,
         token: usize,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Room<'a>, Cause>> {
+    ) -> Poll<Result<MailboxRoom<'a>, Cause>> {
         match self.look(|turn| intake.poll_room(turn, cx)) {
             Poll::Pending if is_running(token) => Poll::Ready(Err(Cause::MailboxFull)),
             room => room,
@@ -190,19 +190,19 @@ impl SendWait {
     /// Lists the actor `whom`, so that the log reports long waits for it, and records that the
     /// sending handler, if there is one, waits for room in its mailbox.
     #[cold]
-    pub(crate) fn wait_for_room(&mut self, whom: &dyn Resident) {
+    pub(crate) fn wait_for_room(&mut self, whom: &dyn LocalActor) {
         whom.list();
         let near = self.near.get_or_insert_default();
         match &near.wait {
             Some(wait) => wait.set(Awaits::Room),
-            None => near.wait = Wait::begin(whom, Awaits::Room),
+            None => near.wait = WaitGuard::begin(whom, Awaits::Room),
         }
     }
 
     /// Records that the sending handler waits for room in a mailbox of another node, or for a link
     /// to it.
     #[cold]
-    pub(crate) fn wait_elsewhere(&mut self, begin: impl FnOnce() -> Option<Wait>) {
+    pub(crate) fn wait_elsewhere(&mut self, begin: impl FnOnce() -> Option<WaitGuard>) {
         let near = self.near.get_or_insert_default();
         match &near.wait {
             Some(wait) => wait.set(Awaits::Room),
@@ -213,7 +213,7 @@ impl SendWait {
     /// Takes the wait of the asking handler, if it waited for room. The handler waits for the
     /// answer from now on.
     #[inline]
-    pub(crate) fn take_wait(&mut self) -> Option<Wait> {
+    pub(crate) fn take_wait(&mut self) -> Option<WaitGuard> {
         let wait = self.near.as_mut()?.wait.take()?;
         wait.set(Awaits::Answer);
         Some(wait)
@@ -221,7 +221,7 @@ impl SendWait {
 
     /// Keeps the wait of the asking handler, which waits for room.
     #[cold]
-    pub(crate) fn keep_wait(&mut self, wait: Option<Wait>) {
+    pub(crate) fn keep_wait(&mut self, wait: Option<WaitGuard>) {
         if let Some(wait) = wait {
             wait.set(Awaits::Room);
             self.near.get_or_insert_default().wait = Some(wait);
@@ -230,7 +230,7 @@ impl SendWait {
 
     /// Ends the wait on this node: gives up the turn in the mailbox, if there is one.
     #[inline]
-    pub(crate) fn leave<'a>(&mut self, intake: impl FnOnce() -> &'a dyn Intake) {
+    pub(crate) fn leave<'a>(&mut self, intake: impl FnOnce() -> &'a dyn ErasedMailbox) {
         if let Some(near) = self.near.take()
             && let Some(turn) = near.turn
         {
@@ -257,7 +257,7 @@ impl SendWait {
 }
 
 /// An answer that has not been taken.
-pub(crate) enum Pending<R> {
+pub(crate) enum PendingAnswer<R> {
     /// The answer is here; `None` if the handler has panicked.
     Here(Option<R>),
     /// From an actor of this node.
@@ -289,13 +289,13 @@ fn unread(error: InvalidArchive) -> AskCause {
     AskCause::InvalidReply
 }
 
-impl<R: Reply> Pending<R> {
+impl<R: Reply> PendingAnswer<R> {
     #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskCause>> {
         match self {
-            Pending::Here(answer) => Poll::Ready(answer.take().ok_or(AskCause::Panicked)),
-            Pending::Local(asker) => asker.poll(cx),
-            Pending::Remote(remote) => {
+            PendingAnswer::Here(answer) => Poll::Ready(answer.take().ok_or(AskCause::Panicked)),
+            PendingAnswer::Local(asker) => asker.poll(cx),
+            PendingAnswer::Remote(remote) => {
                 let payload = ready!(remote.poll(cx))?;
                 let codec = R::CODEC.ok_or(AskCause::InvalidReply)?;
                 let RemoteAnswer { answer, node } = remote;
@@ -306,20 +306,20 @@ impl<R: Reply> Pending<R> {
 
     /// Gives up the ask. For an actor of this node it is known whether it began the ask, or even
     /// answered.
-    pub(crate) fn give_up(self, expired: Expired) -> Result<R, AskCause> {
+    pub(crate) fn give_up(self, expired: ExpiryCause) -> Result<R, AskCause> {
         match (self, expired) {
-            (Pending::Here(answer), _) => answer.ok_or(AskCause::Panicked),
-            (Pending::Local(asker), Expired::Deadline) => {
+            (PendingAnswer::Here(answer), _) => answer.ok_or(AskCause::Panicked),
+            (PendingAnswer::Local(asker), ExpiryCause::Deadline) => {
                 asker.give_up(NotBegun::Timeout, AskCause::Timeout)
             }
-            (Pending::Local(asker), Expired::RuntimeGone) => {
+            (PendingAnswer::Local(asker), ExpiryCause::RuntimeGone) => {
                 asker.give_up(NotBegun::Stopped, AskCause::NoReply)
             }
-            (Pending::Remote(mut remote), Expired::Deadline) => {
+            (PendingAnswer::Remote(mut remote), ExpiryCause::Deadline) => {
                 let unsent = remote.answer.give_up();
                 Err(if unsent { AskCause::NotSent(Cause::Timeout) } else { AskCause::Timeout })
             }
-            (Pending::Remote(_), Expired::RuntimeGone) => {
+            (PendingAnswer::Remote(_), ExpiryCause::RuntimeGone) => {
                 Err(AskCause::LinkDown(LinkCause::Shutdown))
             }
         }
@@ -330,9 +330,9 @@ impl<R: Reply> Pending<R> {
 pub(crate) const UNSENT: &str = "a message that was not sent is still there";
 
 /// Returns the cause of the failure of a send that has expired.
-pub(crate) fn unsent(expired: Expired) -> Cause {
+pub(crate) fn unsent(expired: ExpiryCause) -> Cause {
     match expired {
-        Expired::Deadline => Cause::Timeout,
-        Expired::RuntimeGone => Cause::Shutdown,
+        ExpiryCause::Deadline => Cause::Timeout,
+        ExpiryCause::RuntimeGone => Cause::Shutdown,
     }
 }

@@ -8,9 +8,9 @@ use rkyv::rancor::Error;
 use rkyv::util::AlignedVec;
 use tokio::time::Instant;
 
-use super::destination::{ByAddress, Way};
-use super::port::{NewAsk, Pending, PendingFate, RemoteAnswer, SendWait};
-use super::wait::Wait;
+use super::destination::{AddressTarget, ByAddress};
+use super::port::{NewAsk, PendingAnswer, PendingFate, RemoteAnswer, SendWait};
+use super::wait::WaitGuard;
 use crate::error::Cause;
 use crate::limits;
 use crate::message::Message;
@@ -18,11 +18,11 @@ use crate::node::Node;
 use crate::remote::{
     self, ArchiveFailed, Archived, Awaited, MessageForms, Note, RemoteSender, SendKind, Waiter,
 };
-use crate::spans::{self, Subject};
+use crate::spans::{self, SpanFields};
 use crate::waits::{Asker, Awaits, wire};
 
 /// A message to be sent, without its type: an `Option<M>`, which is `None` once it was sent.
-pub(crate) trait Letter {
+pub(crate) trait ErasedMessage {
     /// Returns true if the message never leaves its node.
     fn is_local(&self) -> bool;
 
@@ -36,7 +36,7 @@ pub(crate) trait Letter {
     fn sent(&mut self);
 }
 
-impl<M: Message> Letter for Option<M> {
+impl<M: Message> ErasedMessage for Option<M> {
     fn is_local(&self) -> bool {
         M::CODEC.is_none()
     }
@@ -70,7 +70,7 @@ impl ByAddress {
     pub(crate) fn poll_tell(
         &self,
         told: &MessageForms,
-        message: &mut dyn Letter,
+        message: &mut dyn ErasedMessage,
         fate: Option<&mut Option<PendingFate>>,
         line: &mut SendWait,
         cx: &mut Context<'_>,
@@ -86,15 +86,15 @@ impl ByAddress {
     /// Sends an ask; a handler may wait for its answer.
     fn poll_ask(
         &self,
-        (asked, deadline, wait): (&MessageForms, Instant, &mut Option<Wait>),
-        message: &mut dyn Letter,
+        (asked, deadline, wait): (&MessageForms, Instant, &mut Option<WaitGuard>),
+        message: &mut dyn ErasedMessage,
         line: &mut SendWait,
         cx: &mut Context<'_>,
     ) -> Poll<Result<RemoteAnswer, Cause>> {
         let (sender, node) = self.remote()?;
         // Recorded before the ask is sent, because its actor may ask back at once.
         *wait = line.take_wait().or_else(|| self.begin_wait(Awaits::Answer));
-        let asker = wait.as_ref().map(Wait::asker);
+        let asker = wait.as_ref().map(WaitGuard::asker);
         let to = (sender, asked, ask(deadline));
         match poll_send(to, (node, asker), message, &mut line.remote, cx) {
             Poll::Ready(awaited) => Poll::Ready(self.answer(awaited?)),
@@ -109,7 +109,7 @@ impl ByAddress {
     pub(crate) fn try_tell(
         &self,
         told: &MessageForms,
-        message: &mut dyn Letter,
+        message: &mut dyn ErasedMessage,
     ) -> Result<(), Cause> {
         let (sender, node) = self.remote()?;
         try_send((sender, told, SendKind::Tell), node, message).map(|_| ())
@@ -119,7 +119,7 @@ impl ByAddress {
     pub(crate) fn try_ask(
         &self,
         (asked, deadline): (&MessageForms, Instant),
-        message: &mut dyn Letter,
+        message: &mut dyn ErasedMessage,
     ) -> Result<RemoteAnswer, Cause> {
         let (sender, node) = self.remote()?;
         let awaited = try_send((sender, asked, ask(deadline)), node, message)?;
@@ -129,16 +129,18 @@ impl ByAddress {
     /// Returns the sender to the other node, and this node; otherwise the cause why there is none.
     pub(crate) fn remote(&self) -> Result<(&RemoteSender, &Node), Cause> {
         match &self.way {
-            Way::Remote(sender, node) => Ok((sender, node)),
+            AddressTarget::Remote(sender, node) => Ok((sender, node)),
             // A name is looked up first, and the send goes to the actor that was found.
-            Way::Named(_) => Err(Cause::NoSuchActor),
-            Way::Dead(cause) => Err(cause.clone()),
+            AddressTarget::Named(_) => Err(Cause::NoSuchActor),
+            AddressTarget::Dead(cause) => Err(cause.clone()),
         }
     }
 
     fn answer(&self, awaited: Awaited) -> Result<RemoteAnswer, Cause> {
         match (&self.way, awaited) {
-            (Way::Remote(_, node), Awaited::Reply(answer)) => Ok(RemoteAnswer::new(answer, node)),
+            (AddressTarget::Remote(_, node), Awaited::Reply(answer)) => {
+                Ok(RemoteAnswer::new(answer, node))
+            }
             _ => Err(Cause::LinkDown),
         }
     }
@@ -149,13 +151,13 @@ impl<R> NewAsk<'_, R> {
     pub(crate) fn poll_elsewhere(
         &mut self,
         (to, asked): (&ByAddress, &MessageForms),
-        message: &mut dyn Letter,
+        message: &mut dyn ErasedMessage,
         line: &mut SendWait,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Cause>> {
         let how = (asked, self.deadline, &mut self.wait);
         let answer = ready!(to.poll_ask(how, message, line, cx))?;
-        self.answer = Some(Pending::Remote(answer));
+        self.answer = Some(PendingAnswer::Remote(answer));
         Poll::Ready(Ok(()))
     }
 
@@ -163,10 +165,10 @@ impl<R> NewAsk<'_, R> {
     pub(crate) fn try_elsewhere(
         &mut self,
         (to, asked): (&ByAddress, &MessageForms),
-        message: &mut dyn Letter,
+        message: &mut dyn ErasedMessage,
     ) -> Result<(), Cause> {
         let answer = to.try_ask((asked, self.deadline), message)?;
-        self.answer = Some(Pending::Remote(answer));
+        self.answer = Some(PendingAnswer::Remote(answer));
         Ok(())
     }
 }
@@ -176,13 +178,13 @@ impl<R> NewAsk<'_, R> {
 pub(crate) fn poll_send(
     (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
     (node, asker): (&Node, Option<&Asker>),
-    message: &mut dyn Letter,
+    message: &mut dyn ErasedMessage,
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Awaited, Cause>> {
     check_codec(message, forms, kind)?;
     let asks = kind.is_ask().then_some(asker);
-    let mut writing = Writing::of(&*message, (node, to, asks), waiter.note());
+    let mut writing = MessageWriter::of(&*message, (node, to, asks), waiter.note());
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     match ready!(to.poll_send(forms, kind, &mut archive, waiter, cx)) {
         Ok(awaited) => {
@@ -198,7 +200,7 @@ pub(crate) fn poll_send(
 fn poll_tell(
     (to, forms): (&RemoteSender, &MessageForms),
     node: &Node,
-    message: &mut dyn Letter,
+    message: &mut dyn ErasedMessage,
     fate: Option<&mut Option<PendingFate>>,
     waiter: &mut Waiter,
     cx: &mut Context<'_>,
@@ -215,7 +217,7 @@ fn poll_tell(
     if message.is_local() {
         return Poll::Ready(Err(Cause::LocalOnly));
     }
-    let mut writing = Writing::of(&*message, (node, to, None), waiter.note());
+    let mut writing = MessageWriter::of(&*message, (node, to, None), waiter.note());
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     match ready!(to.poll_tell(forms, &mut archive, waiter, cx)) {
         Ok(()) => {
@@ -243,10 +245,10 @@ pub(crate) fn poll_reserve<M: Message>(
 pub(crate) fn send_reserved(
     (to, forms): (&RemoteSender, &MessageForms),
     node: &Node,
-    message: &mut dyn Letter,
+    message: &mut dyn ErasedMessage,
     waiter: Waiter,
 ) -> Result<(), Cause> {
-    let mut writing = Writing::of(&*message, (node, to, None), None);
+    let mut writing = MessageWriter::of(&*message, (node, to, None), None);
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     let sent = to.send_reserved(forms, &mut archive, waiter);
     sent.map_err(|unsent| remote::cause_of(to, unsent, writing.failure))?;
@@ -269,11 +271,11 @@ pub(crate) fn leading_ask(deadline: Instant) -> SendKind {
 fn try_send(
     (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
     node: &Node,
-    message: &mut dyn Letter,
+    message: &mut dyn ErasedMessage,
 ) -> Result<Awaited, Cause> {
     check_codec(message, forms, kind)?;
     let asks = kind.is_ask().then_some(None);
-    let mut writing = Writing::of(&*message, (node, to, asks), None);
+    let mut writing = MessageWriter::of(&*message, (node, to, asks), None);
     let mut archive = |form, out: &mut _| writing.archive(form, out);
     let sent = to.try_send(forms, kind, &mut archive);
     let awaited = sent.map_err(|unsent| remote::cause_of(to, unsent, writing.failure))?;
@@ -282,15 +284,19 @@ fn try_send(
 }
 
 /// Refuses a message without an archive, and an ask whose answer has none.
-fn check_codec(message: &dyn Letter, forms: &MessageForms, kind: SendKind) -> Result<(), Cause> {
+fn check_codec(
+    message: &dyn ErasedMessage,
+    forms: &MessageForms,
+    kind: SendKind,
+) -> Result<(), Cause> {
     let is_local = message.is_local() || (kind.is_ask() && forms.replies.is_empty());
     if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 
 /// A message whose archive is written when the transport wants it, once in each form in which it is
 /// sent.
-struct Writing<'a> {
-    message: &'a dyn Letter,
+struct MessageWriter<'a> {
+    message: &'a dyn ErasedMessage,
     node: &'a Node,
     to: &'a RemoteSender,
     /// `Some` for an ask, with the handler that waits for it, if any. Its chain travels with the
@@ -302,14 +308,14 @@ struct Writing<'a> {
     failure: Option<Cause>,
 }
 
-impl<'a> Writing<'a> {
+impl<'a> MessageWriter<'a> {
     /// Creates the writer of a message; `note` comes from an earlier step of the same send.
     fn of(
-        message: &'a dyn Letter,
+        message: &'a dyn ErasedMessage,
         (node, to, asks): (&'a Node, &'a RemoteSender, Option<Option<&'a Asker>>),
         note: Option<Note>,
     ) -> Self {
-        Writing { message, node, to, asks, note, failure: None }
+        MessageWriter { message, node, to, asks, note, failure: None }
     }
 
     fn archive(&mut self, form: u8, out: &mut AlignedVec<16>) -> Archived {
@@ -326,7 +332,10 @@ impl<'a> Writing<'a> {
             self.note = spans::send(|| {
                 let (actor_type, message) = (self.to.request().called.kind, self.message.name());
                 let (node, entropy) = (node.name(), node.entropy());
-                (Subject { node, entropy, actor_type, message, is_ask }, Called(self.to))
+                (
+                    SpanFields { node, entropy, actor_type, message, is_ask },
+                    RemoteActorName(self.to),
+                )
             });
         }
         Ok(self.note.clone())
@@ -334,9 +343,9 @@ impl<'a> Writing<'a> {
 }
 
 /// The name of an actor of another node, for display.
-struct Called<'a>(&'a RemoteSender);
+struct RemoteActorName<'a>(&'a RemoteSender);
 
-impl fmt::Display for Called<'_> {
+impl fmt::Display for RemoteActorName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.0.request().called.name.as_deref();
         write!(f, "{}/{}", self.0.peer(), name.unwrap_or_default())

@@ -14,10 +14,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{AskCause, Cause, NotBegun};
 use crate::limits;
 use crate::mailbox::OutlinedOption;
-use crate::message::{Codec, Encode, Wire};
+use crate::message::{Codec, EncodeFn, Wire};
 use crate::remote::{self, Replier, code};
 use crate::slot::Answerer;
-use crate::waits::Asked;
+use crate::waits::HandledAsk;
 
 /// A type that a handler may return.
 #[diagnostic::on_unimplemented(
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Reply for Local<T> {
 /// the log counts the `ReplyTo`s that are dropped with its state or its tasks.
 ///
 /// A tell has no asker: a reply to it goes nowhere.
-pub struct ReplyTo<R>(OutlinedOption<To<R>>);
+pub struct ReplyTo<R>(OutlinedOption<ReplyTarget<R>>);
 
 thread_local! {
     /// The number of `ReplyTo`s that this thread has dropped unused while their askers waited.
@@ -81,27 +81,27 @@ impl<R> Drop for ReplyTo<R> {
 }
 
 /// The asker, and how it is reached.
-enum To<R> {
+enum ReplyTarget<R> {
     Local(Answerer<R>),
-    Remote(Replier, Encode<R>),
+    Remote(Replier, EncodeFn<R>),
     /// The same, for an ask whose answer a handler awaits.
-    Chained(Box<(Replier, Encode<R>, Arc<dyn Asked>)>),
+    Chained(Box<(Replier, EncodeFn<R>, Arc<dyn HandledAsk>)>),
 }
 
-impl<R> To<R> {
+impl<R> ReplyTarget<R> {
     fn near(&self) -> Result<&Answerer<R>, &Replier> {
         match self {
-            To::Local(answerer) => Ok(answerer),
-            To::Remote(replier, _) => Err(replier),
-            To::Chained(far) => Err(&far.0),
+            ReplyTarget::Local(answerer) => Ok(answerer),
+            ReplyTarget::Remote(replier, _) => Err(replier),
+            ReplyTarget::Chained(far) => Err(&far.0),
         }
     }
 
-    fn into_near(self) -> Result<Answerer<R>, (Replier, Encode<R>)> {
+    fn into_near(self) -> Result<Answerer<R>, (Replier, EncodeFn<R>)> {
         match self {
-            To::Local(answerer) => Ok(answerer),
-            To::Remote(replier, encode) => Err((replier, encode)),
-            To::Chained(far) => {
+            ReplyTarget::Local(answerer) => Ok(answerer),
+            ReplyTarget::Remote(replier, encode) => Err((replier, encode)),
+            ReplyTarget::Chained(far) => {
                 let (replier, encode, _) = *far;
                 Err((replier, encode))
             }
@@ -115,7 +115,7 @@ impl<R> ReplyTo<R> {
     }
 
     pub(crate) fn local(answerer: Answerer<R>) -> Self {
-        ReplyTo(Some(To::Local(answerer)).into())
+        ReplyTo(Some(ReplyTarget::Local(answerer)).into())
     }
 
     /// Returns true if `reply` is an `Option<Self>` that is `Some`, or if there is none.
@@ -138,7 +138,10 @@ impl<R> ReplyTo<R> {
     /// Creates the `ReplyTo` of an asker on another node, if there is one, for a reply in this
     /// form. No correct peer asks for a reply without a layout; if it does, it is told that no
     /// reply comes.
-    pub(crate) fn far((replier, asked): (Option<Replier>, Option<Arc<dyn Asked>>), form: u8) -> Self
+    pub(crate) fn far(
+        (replier, asked): (Option<Replier>, Option<Arc<dyn HandledAsk>>),
+        form: u8,
+    ) -> Self
     where
         R: Reply,
     {
@@ -146,8 +149,8 @@ impl<R> ReplyTo<R> {
             (Some(mut replier), Some(codec)) => {
                 replier.set_form(form);
                 let to = match asked {
-                    None => To::Remote(replier, codec.encode),
-                    Some(asked) => To::Chained(Box::new((replier, codec.encode, asked))),
+                    None => ReplyTarget::Remote(replier, codec.encode),
+                    Some(asked) => ReplyTarget::Chained(Box::new((replier, codec.encode, asked))),
                 };
                 ReplyTo(Some(to).into())
             }
@@ -164,7 +167,7 @@ impl<R> ReplyTo<R> {
     /// down. A reply then goes nowhere. An asker on another node may have given up a moment before
     /// this node learns it.
     pub fn is_given_up(&self) -> bool {
-        match self.0.as_ref().map(To::near) {
+        match self.0.as_ref().map(ReplyTarget::near) {
             Some(Ok(answerer)) => answerer.is_given_up(),
             Some(Err(replier)) => replier.is_given_up(),
             None => false,
@@ -230,7 +233,7 @@ impl<R> ReplyTo<R> {
 
     /// Waits until the asker has given up, except by its time-out.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.0.as_ref().map(To::near) {
+        match self.0.as_ref().map(ReplyTarget::near) {
             Some(Ok(answerer)) => answerer.poll_given_up(cx),
             Some(Err(replier)) => replier.poll_given_up(cx),
             None => Poll::Pending,
@@ -238,20 +241,20 @@ impl<R> ReplyTo<R> {
     }
 
     /// Returns the ask, if a handler waits for the answer.
-    pub(crate) fn asked(&self) -> Option<Arc<dyn Asked>>
+    pub(crate) fn asked(&self) -> Option<Arc<dyn HandledAsk>>
     where
         R: Send + 'static,
     {
         match &*self.0 {
-            Some(To::Local(answerer)) => answerer.asked(),
-            Some(To::Chained(far)) => Some(far.2.clone()),
-            Some(To::Remote(..)) | None => None,
+            Some(ReplyTarget::Local(answerer)) => answerer.asked(),
+            Some(ReplyTarget::Chained(far)) => Some(far.2.clone()),
+            Some(ReplyTarget::Remote(..)) | None => None,
         }
     }
 
     /// Returns the time at which the asker gives up; `None` if no asker waits.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match self.0.as_ref().map(To::near) {
+        match self.0.as_ref().map(ReplyTarget::near) {
             Some(Ok(answerer)) => answerer.deadline(),
             Some(Err(replier)) => replier.deadline(),
             None => None,
@@ -270,7 +273,7 @@ impl<R> ReplyTo<R> {
 impl<R> ReplyTo<R> {
     /// Ends the ask without an answer, for this cause if it can cross nodes.
     fn fail(mut self, cause: AskCause) {
-        match self.0.take().map(To::into_near) {
+        match self.0.take().map(ReplyTarget::into_near) {
             None => {}
             Some(Ok(answerer)) => answerer.fail(cause),
             Some(Err((replier, _))) => replier.fail(remote::code_of(&cause)),
@@ -300,7 +303,7 @@ impl<R> ReplyTo<R> {
     }
 }
 
-impl<R> To<R> {
+impl<R> ReplyTarget<R> {
     fn send(self, reply: R) {
         match self.into_near() {
             Ok(answerer) => answerer.send(reply),
@@ -311,7 +314,7 @@ impl<R> To<R> {
     }
 }
 
-fn send_archive<R>(replier: Replier, encode: Encode<R>, reply: &R) {
+fn send_archive<R>(replier: Replier, encode: EncodeFn<R>, reply: &R) {
     thread_local! {
         static SCRATCH: RefCell<AlignedVec<16>> = RefCell::new(AlignedVec::new());
     }

@@ -7,7 +7,7 @@ use crate::mailbox::OutlinedOption;
 use crate::remote::Waiter;
 
 /// A message on its way to a port.
-pub(crate) struct Sending<'a, P: LocalHandle, M> {
+pub(crate) struct PendingSend<'a, P: LocalHandle, M> {
     pub(crate) heading: SendTarget<'a, P>,
     pub(crate) message: Option<M>,
 }
@@ -78,14 +78,14 @@ impl<P: LocalHandle> Drop for SendTarget<'_, P> {
     }
 }
 
-impl<'a, P: LocalHandle, M> Sending<'a, P, M> {
+impl<'a, P: LocalHandle, M> PendingSend<'a, P, M> {
     pub(crate) fn new(to: &'a Destination<P>, message: M) -> Self {
-        Sending { heading: SendTarget::new(to), message: Some(message) }
+        PendingSend { heading: SendTarget::new(to), message: Some(message) }
     }
 
     /// Creates a send that waits for links as `remote` says.
     pub(crate) fn with_waiter(to: &'a Destination<P>, message: M, remote: Waiter) -> Self {
-        let mut sending = Sending::new(to, message);
+        let mut sending = PendingSend::new(to, message);
         sending.heading.line.remote = remote;
         sending
     }

@@ -9,11 +9,11 @@ use tokio::task::coop;
 
 use super::destination::Destination;
 use super::port::{LocalHandle, PendingFate, Port, UNSENT, unsent};
-use super::sending::Sending;
+use super::sending::PendingSend;
 use super::time_limit::TimeLimit;
 use crate::error::{Cause, TellError};
 use crate::fate::Fate;
-use crate::mailbox::Outlined;
+use crate::mailbox::OutlinedDrop;
 use crate::message::Message;
 
 /// The future of a tell: waits for room and sends the message.
@@ -23,17 +23,17 @@ use crate::message::Message;
 /// turn in the queue for room goes to the next sender.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct Tell<'a, P: LocalHandle, M> {
-    sending: Outlined<Sending<'a, P, M>>,
+    sending: OutlinedDrop<PendingSend<'a, P, M>>,
     limit: Option<Box<TimeLimit>>,
 }
 
 impl<'a, P: LocalHandle, M> Tell<'a, P, M> {
     pub(crate) fn new(to: &'a Destination<P>, message: M) -> Self {
-        Tell::of(Sending::new(to, message))
+        Tell::of(PendingSend::new(to, message))
     }
 
-    pub(crate) fn of(sending: Sending<'a, P, M>) -> Self {
-        Tell { sending: Outlined::new(sending), limit: None }
+    pub(crate) fn of(sending: PendingSend<'a, P, M>) -> Self {
+        Tell { sending: OutlinedDrop::new(sending), limit: None }
     }
 }
 
@@ -69,7 +69,7 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     /// In an async task, because it would block that thread's other tasks (unless it leads to no
     /// actor).
     pub fn blocking(self) -> Result<(), TellError<M>> {
-        Sending::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
+        PendingSend::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
     }
 
     /// Sends the message, and stores its pending fate if that is wanted.
@@ -149,7 +149,7 @@ impl<P: Port<M>, M: Message> Future for Confirmed<'_, P, M> {
 #[cold]
 fn poll_limited<P: Port<M>, M: Message>(
     limit: &mut TimeLimit,
-    sending: &mut Sending<'_, P, M>,
+    sending: &mut PendingSend<'_, P, M>,
     fate: Option<&mut Option<PendingFate>>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), TellError<M>>> {
@@ -170,7 +170,7 @@ fn poll_limited<P: Port<M>, M: Message>(
 /// (Not inlined, because it would be compiled into every sender.)
 #[inline(never)]
 fn poll_tell<P: Port<M>, M: Message>(
-    sending: &mut Sending<'_, P, M>,
+    sending: &mut PendingSend<'_, P, M>,
     fate: Option<&mut Option<PendingFate>>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), TellError<M>>> {
@@ -178,7 +178,7 @@ fn poll_tell<P: Port<M>, M: Message>(
     // messages leave while it goes on.
     let turn = ready!(begin_turn(cx));
     // This usually sends the message.
-    let Sending { heading, message } = sending;
+    let PendingSend { heading, message } = sending;
     if fate.is_none() && heading.to.tell_at_once(message, &heading.line) {
         // Same effect as `made_progress`, without the check when it is dropped.
         std::mem::forget(turn);
@@ -195,7 +195,7 @@ fn begin_turn(cx: &mut Context<'_>) -> Poll<coop::RestoreOnPending> {
 
 #[inline(never)]
 fn poll_tell_on<P: Port<M>, M: Message>(
-    sending: &mut Sending<'_, P, M>,
+    sending: &mut PendingSend<'_, P, M>,
     fate: Option<&mut Option<PendingFate>>,
     turn: coop::RestoreOnPending,
     cx: &mut Context<'_>,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::asker_gone::{self, AskerGone, asker_gone};
 use crate::busy::running;
-use crate::deadlines::{Deadlines, Expired, Place, leave};
+use crate::deadlines::{DeadlineEntry, Deadlines, ExpiryCause, leave};
 use crate::limits;
 
 /// The timeout for the asks of a reference. Small, because every reference has one.
@@ -42,11 +42,11 @@ pub(crate) struct TimeLimit {
     /// Set when the time starts.
     deadline: Option<Instant>,
     /// The place among the deadlines of the node, while the send waits.
-    place: Option<Box<Place>>,
+    place: Option<Box<DeadlineEntry>>,
     /// The signal that the asker of the message in hand has gone; `Some` if the time is inherited.
     asker: Option<Arc<AskerGone>>,
     /// The place among the asks that wait for the signal.
-    waits: Option<asker_gone::Place>,
+    waits: Option<asker_gone::WakerKey>,
     /// Set unless the send has a time of its own: then the asker of the message in hand limits it.
     inherits: bool,
     /// Set when the time starts and is not over at once.
@@ -140,12 +140,12 @@ impl TimeLimit {
         &mut self,
         deadlines: Option<&Deadlines>,
         cx: &mut Context<'_>,
-    ) -> Poll<Expired> {
+    ) -> Poll<ExpiryCause> {
         let deadline = self.start();
         if let Some(asker) = &self.asker
             && asker.poll(&mut self.waits, cx).is_ready()
         {
-            return Poll::Ready(Expired::Deadline);
+            return Poll::Ready(ExpiryCause::Deadline);
         }
         let Some(deadlines) = deadlines else { return Poll::Pending };
         deadlines.poll(&mut self.place, deadline, cx)

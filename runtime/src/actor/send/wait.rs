@@ -6,28 +6,28 @@ use crate::address::Address;
 use crate::busy::{began, note_wait, running};
 use crate::error::Cause;
 use crate::limits;
-use crate::resident::Resident;
-use crate::residents::Residents;
-use crate::waits::{AskChain, Asker, Awaits, Chain, WaitingActor, WaitsFor, Whom};
+use crate::resident::LocalActor;
+use crate::residents::LocalActors;
+use crate::waits::{AskChain, Asker, Awaits, ChainElement, WaitEntry, WaitTarget, WaitingActor};
 
 /// The wait of a handler of this node for another actor, or the wait of the asker whose ask the
 /// caller hands on. Owned by the send that waits; dropping it ends the wait.
-pub(crate) struct Wait {
+pub(crate) struct WaitGuard {
     asker: Asker,
     /// Set if the wait belongs to another send, which ends it.
     is_handed_on: bool,
 }
 
-impl Wait {
+impl WaitGuard {
     /// Records that the calling handler waits for `whom`. Returns `None` if the caller is not a
     /// handler, is a handler of another node, or waits for too many actors already.
-    pub(crate) fn begin(whom: &dyn Resident, what: Awaits) -> Option<Self> {
+    pub(crate) fn begin(whom: &dyn LocalActor, what: Awaits) -> Option<Self> {
         let shown = |waiter: &dyn WaitingActor| match waiter.node_number() == whom.node_number() {
-            true => Whom::Near(whom.id()),
+            true => WaitTarget::Near(whom.id()),
             // The two nodes are in one process.
-            false => Whom::Far(whom.address().clone(), whom.kind().name),
+            false => WaitTarget::Far(whom.address().clone(), whom.kind().name),
         };
-        Wait::note(|id| whom.home().actor(id), shown, what)
+        WaitGuard::note(|id| whom.home().actor(id), shown, what)
     }
 
     /// Records that the calling handler asks `whom`. Returns `None` as [`begin`](Self::begin) does.
@@ -35,12 +35,13 @@ impl Wait {
     /// # Errors
     /// [`Cause::Cycle`] if `whom` waits for the answer of that handler, directly or through others
     /// (CH-1).
-    pub(crate) fn begin_ask(whom: &dyn Resident) -> Result<Option<Self>, Cause> {
+    pub(crate) fn begin_ask(whom: &dyn LocalActor) -> Result<Option<Self>, Cause> {
         let wait = match AskChain::handed_on() {
-            Some(asker) => asker.map(Wait::handed_on),
-            None => Wait::begin(whom, Awaits::Answer),
+            Some(asker) => asker.map(WaitGuard::handed_on),
+            None => WaitGuard::begin(whom, Awaits::Answer),
         };
-        let waits_for_it = |wait: &Wait| wait.askers().is_some_and(|it| it.leads_to(whom.token()));
+        let waits_for_it =
+            |wait: &WaitGuard| wait.askers().is_some_and(|it| it.leads_to(whom.token()));
         match wait {
             Some(wait) if waits_for_it(&wait) => Err(wait.cycle_with(&whom.shown().to_string())),
             wait => Ok(wait),
@@ -50,32 +51,32 @@ impl Wait {
     /// Records that the calling handler waits for an actor of another node. Returns `None` as
     /// [`begin`](Self::begin) does.
     pub(crate) fn elsewhere(
-        residents: &Residents,
+        residents: &LocalActors,
         (address, kind): (&Address, &'static str),
         what: Awaits,
     ) -> Option<Self> {
         match AskChain::handed_on() {
-            Some(asker) => asker.map(Wait::handed_on),
+            Some(asker) => asker.map(WaitGuard::handed_on),
             None => {
-                let whom = |_: &dyn WaitingActor| Whom::Far(address.clone(), kind);
-                Wait::note(|id| residents.by_id(id), whom, what)
+                let whom = |_: &dyn WaitingActor| WaitTarget::Far(address.clone(), kind);
+                WaitGuard::note(|id| residents.by_id(id), whom, what)
             }
         }
     }
 
     fn handed_on(asker: Asker) -> Self {
-        Wait { asker, is_handed_on: true }
+        WaitGuard { asker, is_handed_on: true }
     }
 
     fn note(
-        by_id: impl FnOnce(u64) -> Option<Arc<dyn Resident>>,
-        whom: impl FnOnce(&dyn WaitingActor) -> Whom,
+        by_id: impl FnOnce(u64) -> Option<Arc<dyn LocalActor>>,
+        whom: impl FnOnce(&dyn WaitingActor) -> WaitTarget,
         what: Awaits,
     ) -> Option<Self> {
         let running = running()?;
         let chain = AskChain::chain(|asked| {
             let waiter = by_id(running.id).filter(|waiter| waiter.token() == running.token)?;
-            Some(Chain::new(waiter, asked))
+            Some(ChainElement::new(waiter, asked))
         })?;
         note_wait();
         let waiter = chain.near()?;
@@ -92,10 +93,10 @@ impl Wait {
             }
             waits.noted += 1;
             let (number, since, chain) = (waits.noted, began(), chain.clone());
-            waits.actors.push(WaitsFor { number, whom, what, since, chain });
+            waits.actors.push(WaitEntry { number, whom, what, since, chain });
             number
         };
-        Some(Wait { asker: Asker { chain, wait: number }, is_handed_on: false })
+        Some(WaitGuard { asker: Asker { chain, wait: number }, is_handed_on: false })
     }
 
     /// Changes the event that the handler waits for.
@@ -125,7 +126,7 @@ impl Wait {
     }
 }
 
-impl Drop for Wait {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         let Some(actor) = self.asker.chain.near().filter(|_| !self.is_handed_on) else { return };
         let mut waits = actor.waits().lock();

@@ -23,23 +23,23 @@ use std::sync::Arc;
 use ringpost_transport::{log, shield};
 use tokio::time::Instant;
 
-use super::{Starts, Unborn};
-use crate::actor::cell::Cell;
+use super::{StartFuture, UnstartedActor};
+use crate::actor::cell::ActorCell;
 use crate::actor::{
     Actor, ActorRef, Context, Down, Handlers, Recipient, ReplyTo, SpawnOptions, kind_of,
 };
 use crate::address::{Address, RESERVED};
-use crate::ends::Revival;
+use crate::ends::RestartPolicy;
 use crate::error::{BoxError, OfferError, SpawnError};
 use crate::limits;
 use crate::message::Wire;
 use crate::node::Node;
-use crate::registry::Refused;
-use crate::resident::{Ended, Halt};
+use crate::registry::RegisterError;
+use crate::resident::{ExitFuture, Halt};
 use crate::{actor, handlers, message};
-use held::{Held, Waiting};
+use held::{HeldActor, HeldActors};
 
-pub(crate) use request::Spawn;
+pub(crate) use request::SpawnRequest;
 
 /// An actor type that other nodes may spawn on a node that [offers](Node::offer) it.
 ///
@@ -127,12 +127,12 @@ impl Node {
                     drop(self.run(cell, Spawner::new(), None));
                     return Ok(());
                 }
-                Err(Refused::Closed) => return Err(OfferError::Shutdown),
-                Err(Refused::NameTaken) => {}
+                Err(RegisterError::Closed) => return Err(OfferError::Shutdown),
+                Err(RegisterError::NameTaken) => {}
             }
             // (If the spawner has ended since, its name is free, and this tries again.)
             if let Ok(found) = self.resident(&address) {
-                let is_same = found.clone().as_any().downcast::<Cell<Spawner<A>>>().is_ok();
+                let is_same = found.clone().as_any().downcast::<ActorCell<Spawner<A>>>().is_ok();
                 return match (is_same, found.is_ending()) {
                     (true, false) => Ok(()),
                     (true, true) if self.residents().is_closed() => Err(OfferError::Shutdown),
@@ -158,11 +158,11 @@ impl Node {
     pub async fn withdraw<A: Offered>(&self) -> bool {
         let address = Address::by_name(self.shared_name().clone(), offer_name::<A>());
         let Ok(found) = self.resident(&address) else { return false };
-        if found.clone().as_any().downcast::<Cell<Spawner<A>>>().is_err() {
+        if found.clone().as_any().downcast::<ActorCell<Spawner<A>>>().is_err() {
             return false;
         }
         found.retire(Halt::Stop);
-        Ended::of(found).await;
+        ExitFuture::of(found).await;
         true
     }
 }
@@ -176,24 +176,24 @@ pub(crate) fn offer_name<A: Offered>() -> Arc<str> {
 
 /// Tells a held actor to begin.
 #[message(name = "ringpost::Begin")]
-pub(crate) struct Begin {
+pub(crate) struct BeginHeldActor {
     /// The actor's number on its node.
     pub(crate) id: u64,
 }
 
 /// Tells that the spawner of a held actor no longer wants it.
 #[message(name = "ringpost::Release")]
-pub(crate) struct Release {
+pub(crate) struct ReleaseHeldActor {
     pub(crate) id: u64,
 }
 
-/// The answer to [`Spawn`] and [`Begin`]: the address of the actor.
-pub(crate) type Outcome = Result<Address, Refusal>;
+/// The answer to [`SpawnRequest`] and [`BeginHeldActor`]: the address of the actor.
+pub(crate) type SpawnReply = Result<Address, SpawnRefusal>;
 
 /// The reason why there is no actor.
 #[message(name = "ringpost::SpawnRefusal")]
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum SpawnRefusal {
     NameTaken,
     InvalidName,
     /// The maximum number of actors live already.
@@ -210,31 +210,31 @@ pub(crate) enum Refusal {
     Released,
 }
 
-impl Refusal {
+impl SpawnRefusal {
     /// Returns the outcome of the spawn, as a label of the metric.
     fn label(&self) -> &'static str {
         match self {
-            Refusal::NameTaken => "name_taken",
-            Refusal::InvalidName => "invalid_name",
-            Refusal::TooMany(_) => "too_many",
-            Refusal::Refused(_) => "refused",
-            Refusal::NotStarted(_) => "not_started",
-            Refusal::Panicked(_) => "panicked",
-            Refusal::Killed => "killed",
-            Refusal::Leaving => "leaving",
-            Refusal::Released => NOT_BEGUN,
+            SpawnRefusal::NameTaken => "name_taken",
+            SpawnRefusal::InvalidName => "invalid_name",
+            SpawnRefusal::TooMany(_) => "too_many",
+            SpawnRefusal::Refused(_) => "refused",
+            SpawnRefusal::NotStarted(_) => "not_started",
+            SpawnRefusal::Panicked(_) => "panicked",
+            SpawnRefusal::Killed => "killed",
+            SpawnRefusal::Leaving => "leaving",
+            SpawnRefusal::Released => NOT_BEGUN,
         }
     }
 
     fn of(error: SpawnError) -> Self {
         match error {
-            SpawnError::NameTaken(_) => Refusal::NameTaken,
-            SpawnError::InvalidName(_) => Refusal::InvalidName,
-            SpawnError::Panicked(text) => Refusal::Panicked(shortened(&text)),
-            SpawnError::Killed => Refusal::Killed,
-            SpawnError::Shutdown => Refusal::Leaving,
-            SpawnError::Start(error) => Refusal::NotStarted(shortened(&error.to_string())),
-            other => Refusal::NotStarted(shortened(&other.to_string())),
+            SpawnError::NameTaken(_) => SpawnRefusal::NameTaken,
+            SpawnError::InvalidName(_) => SpawnRefusal::InvalidName,
+            SpawnError::Panicked(text) => SpawnRefusal::Panicked(shortened(&text)),
+            SpawnError::Killed => SpawnRefusal::Killed,
+            SpawnError::Shutdown => SpawnRefusal::Leaving,
+            SpawnError::Start(error) => SpawnRefusal::NotStarted(shortened(&error.to_string())),
+            other => SpawnRefusal::NotStarted(shortened(&other.to_string())),
         }
     }
 }
@@ -249,7 +249,7 @@ pub(crate) struct Spawner<A: Offered> {
     /// The actors that it placed and that have not ended (OF-2).
     living: HashSet<Address>,
     /// The actors that were not told to begin yet (OF-3).
-    held: Waiting<A>,
+    held: HeldActors<A>,
 }
 
 #[actor(name = "ringpost::Spawner")]
@@ -262,15 +262,20 @@ impl<A: Offered> Actor for Spawner<A> {
 #[handlers]
 impl<A: Offered> Spawner<A> {
     #[handler]
-    fn spawn(&mut self, msg: Spawn<A::Arguments>, reply: ReplyTo<Outcome>, cx: &mut Context<Self>) {
-        let Spawn { arguments, name, mailbox_capacity, watcher } = msg;
+    fn spawn(
+        &mut self,
+        msg: SpawnRequest<A::Arguments>,
+        reply: ReplyTo<SpawnReply>,
+        cx: &mut Context<Self>,
+    ) {
+        let SpawnRequest { arguments, name, mailbox_capacity, watcher } = msg;
         let capacity = mailbox_capacity
             .map(|capacity| capacity.min(limits::OFFERED_MAILBOX_CAPACITY_MAX as u64) as usize);
         let options = SpawnOptions { name, mailbox_capacity: capacity };
         // Panics of the user's code are not failures of the spawner: of the constructor, of the
         // text of its error, and of the drop of anything that was not used.
         let placed = shield::catch(|| self.place(*arguments, options, cx));
-        let placed = placed.unwrap_or_else(|panic| Err(Refusal::Panicked(shortened(&panic))));
+        let placed = placed.unwrap_or_else(|panic| Err(SpawnRefusal::Panicked(shortened(&panic))));
         let (address, actor) = match placed {
             Ok(placed) => placed,
             Err(refusal) => return refuse(A::NAME, refusal, reply),
@@ -285,16 +290,16 @@ impl<A: Offered> Spawner<A> {
     }
 
     #[handler]
-    fn begin(&mut self, msg: Begin, reply: ReplyTo<Outcome>, cx: &mut Context<Self>) {
+    fn begin(&mut self, msg: BeginHeldActor, reply: ReplyTo<SpawnReply>, cx: &mut Context<Self>) {
         let Some(held) = self.let_go(msg.id, cx) else {
-            return reply.send(Err(Refusal::Released));
+            return reply.send(Err(SpawnRefusal::Released));
         };
         answer(A::NAME, (cx.node(), held.actor.run(cx.node())), held.address, reply);
     }
 
     /// Ends an actor whose spawner no longer wants it. The actor has not run.
     #[handler]
-    fn release(&mut self, msg: Release, cx: &mut Context<Self>) {
+    fn release(&mut self, msg: ReleaseHeldActor, cx: &mut Context<Self>) {
         if self.let_go(msg.id, cx).is_some() {
             count(A::NAME, NOT_BEGUN);
         }
@@ -313,7 +318,7 @@ impl<A: Offered> Spawner<A> {
 
 impl<A: Offered> Spawner<A> {
     fn new() -> Self {
-        Spawner { living: HashSet::new(), held: Waiting::new() }
+        Spawner { living: HashSet::new(), held: HeldActors::new() }
     }
 
     /// Gives an actor its place, and then makes it: if the name is taken, none is made. If making
@@ -323,14 +328,14 @@ impl<A: Offered> Spawner<A> {
         arguments: A::Arguments,
         options: SpawnOptions,
         cx: &mut Context<Self>,
-    ) -> Result<(Address, Unborn<A>), Refusal> {
+    ) -> Result<(Address, UnstartedActor<A>), SpawnRefusal> {
         if self.living.len() >= A::LIVING_MAX {
-            return Err(Refusal::TooMany(A::LIVING_MAX as u64));
+            return Err(SpawnRefusal::TooMany(A::LIVING_MAX as u64));
         }
-        let cell = cx.node().place::<A>(options, Revival::Never).map_err(Refusal::of)?;
-        let mut unborn = Unborn::new(cell.clone());
+        let cell = cx.node().place::<A>(options, RestartPolicy::Never).map_err(SpawnRefusal::of)?;
+        let mut unborn = UnstartedActor::new(cell.clone());
         let created = A::create(arguments);
-        unborn.give(created.map_err(|error| Refusal::Refused(shortened(&error.to_string())))?);
+        unborn.give(created.map_err(|error| SpawnRefusal::Refused(shortened(&error.to_string())))?);
         let actor = ActorRef::local(cell);
         // The actor may have been watched before it existed, as a watcher: that end does not count
         // for it.
@@ -343,7 +348,7 @@ impl<A: Offered> Spawner<A> {
     /// Keeps an actor that must not begin yet.
     fn hold(
         &mut self,
-        (actor, address): (Unborn<A>, Address),
+        (actor, address): (UnstartedActor<A>, Address),
         watcher: Address,
         until: Option<Instant>,
         cx: &mut Context<Self>,
@@ -352,12 +357,12 @@ impl<A: Offered> Spawner<A> {
         let watcher = Recipient::<Down>::bind(cx.node(), watcher);
         cx.watch(&watcher);
         let left = until.map_or(limits::ASK_TIMEOUT, |until| until.saturating_duration_since(now));
-        cx.tell_after(timer(id), left, Release { id });
-        self.held.insert(id, Held { actor, address, watcher });
+        cx.tell_after(timer(id), left, ReleaseHeldActor { id });
+        self.held.insert(id, HeldActor { actor, address, watcher });
     }
 
     /// Removes a held actor, its timer, and the watch of its watcher.
-    fn let_go(&mut self, id: u64, cx: &mut Context<Self>) -> Option<Held<A>> {
+    fn let_go(&mut self, id: u64, cx: &mut Context<Self>) -> Option<HeldActor<A>> {
         let held = self.held.remove(id)?;
         cx.cancel(timer(id));
         let watcher = &held.watcher;
@@ -381,9 +386,9 @@ fn timer(id: u64) -> (&'static str, u64) {
 /// Answers when an actor has started. If the asker has given up, the actor still lives.
 fn answer(
     kind: &'static str,
-    (node, starts): (&Node, Starts),
+    (node, starts): (&Node, StartFuture),
     address: Address,
-    reply: ReplyTo<Outcome>,
+    reply: ReplyTo<SpawnReply>,
 ) {
     node.runtime().spawn(async move {
         match starts.await {
@@ -391,13 +396,13 @@ fn answer(
                 count(kind, "started");
                 reply.send(Ok(address));
             }
-            Err(error) => refuse(kind, Refusal::of(error), reply),
+            Err(error) => refuse(kind, SpawnRefusal::of(error), reply),
         }
     });
 }
 
 /// Tells an asker why no actor of this type was spawned.
-fn refuse(kind: &'static str, refusal: Refusal, reply: ReplyTo<Outcome>) {
+fn refuse(kind: &'static str, refusal: SpawnRefusal, reply: ReplyTo<SpawnReply>) {
     count(kind, refusal.label());
     log::debug!(kind, why = ?refusal, "no actor was spawned for another node");
     reply.send(Err(refusal));

@@ -13,8 +13,11 @@ use ringpost_transport::id::NodeName;
 use ringpost_transport::text;
 use tokio::time::Instant;
 
-use super::offer::{Begin, Offered, Outcome, Refusal, Release, Spawn, id_of, offer_name};
-use crate::actor::send::destination::View;
+use super::offer::{
+    BeginHeldActor, Offered, ReleaseHeldActor, SpawnRefusal, SpawnReply, SpawnRequest, id_of,
+    offer_name,
+};
+use crate::actor::send::destination::DestinationView;
 use crate::actor::send::time_limit::TimeLimit;
 use crate::actor::{Accepts, ActorRef, Context, Down, Handlers, Recipient};
 use crate::address::{Address, InvalidActorName, check_name};
@@ -24,7 +27,7 @@ use crate::limits;
 use crate::message::Message;
 use crate::node::{Node, NodeBuilder, StartError};
 use crate::remote::{self, ConnectError, Waiter};
-use crate::resident::Ended;
+use crate::resident::ExitFuture;
 
 impl Node {
     /// Returns a handle to a node of the cluster, for spawning actors there; it may be this node.
@@ -133,17 +136,17 @@ impl fmt::Debug for Peer {
 /// actor cannot be found then, unless it makes itself known. It ends when its node shuts down.)
 #[must_use = "nothing is spawned until this is awaited"]
 pub struct RemoteSpawn<'a, A: Offered> {
-    state: State<'a, A>,
+    state: RemoteSpawnState<'a, A>,
 }
 
-enum State<'a, A: Offered> {
+enum RemoteSpawnState<'a, A: Offered> {
     /// Not polled yet. `None` only during the first poll.
-    New(Option<Box<Request<'a, A>>>),
+    New(Option<Box<SpawnParams<'a, A>>>),
     Running(BoxFuture<'a, Result<ActorRef<A>, RemoteSpawnError>>),
 }
 
 /// The parameters of a spawn.
-struct Request<'a, A: Offered> {
+struct SpawnParams<'a, A: Offered> {
     peer: Peer,
     name: Option<String>,
     arguments: Box<A::Arguments>,
@@ -178,7 +181,7 @@ impl<'a, A: Offered> RemoteSpawn<'a, A> {
     fn new(peer: Peer, name: Option<String>, arguments: A::Arguments) -> Self {
         let limit = TimeLimit::inherited(peer.node.deadlines().ask_timeout());
         let arguments = Box::new(arguments);
-        let request = Request {
+        let request = SpawnParams {
             peer,
             name,
             arguments,
@@ -187,7 +190,7 @@ impl<'a, A: Offered> RemoteSpawn<'a, A> {
             waits_for_link: false,
             watcher: None,
         };
-        RemoteSpawn { state: State::New(Some(Box::new(request))) }
+        RemoteSpawn { state: RemoteSpawnState::New(Some(Box::new(request))) }
     }
 
     /// Sets the timeout, from the first poll until the actor has started; at most a year. The
@@ -229,9 +232,9 @@ impl<'a, A: Offered> RemoteSpawn<'a, A> {
 
     /// # Panics
     /// If it was polled.
-    fn with(mut self, change: impl FnOnce(&mut Request<'a, A>)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut SpawnParams<'a, A>)) -> Self {
         match &mut self.state {
-            State::New(Some(request)) => change(request),
+            RemoteSpawnState::New(Some(request)) => change(request),
             _ => panic!("a spawn was changed after it was polled"),
         }
         self
@@ -242,20 +245,20 @@ impl<A: Offered> Future for RemoteSpawn<'_, A> {
     type Output = Result<ActorRef<A>, RemoteSpawnError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        if let State::New(request) = &mut self.state {
+        if let RemoteSpawnState::New(request) = &mut self.state {
             let request = request.take().expect("a request is taken once");
-            self.state = State::Running(Box::pin(request.run()));
+            self.state = RemoteSpawnState::Running(Box::pin(request.run()));
         }
         match &mut self.state {
-            State::Running(running) => running.poll_unpin(cx),
-            State::New(_) => Poll::Pending,
+            RemoteSpawnState::Running(running) => running.poll_unpin(cx),
+            RemoteSpawnState::New(_) => Poll::Pending,
         }
     }
 }
 
 impl<A: Offered> Unpin for RemoteSpawn<'_, A> {}
 
-impl<A: Offered> Request<'_, A> {
+impl<A: Offered> SpawnParams<'_, A> {
     async fn run(self: Box<Self>) -> Result<ActorRef<A>, RemoteSpawnError> {
         let peer = self.peer.clone();
         let spawned = self.spawn().await;
@@ -271,13 +274,13 @@ impl<A: Offered> Request<'_, A> {
     async fn spawn(mut self) -> Result<ActorRef<A>, RemoteSpawnCause> {
         NodeName::new(&self.peer.name)?;
         self.name.as_deref().map(check_name).transpose()?;
-        let spawn = Spawn {
+        let spawn = SpawnRequest {
             arguments: self.arguments,
             name: self.name.clone(),
             mailbox_capacity: self.mailbox_capacity,
             watcher: self.watcher.as_ref().map(|watcher| watcher.place()),
         };
-        let asker = Asker {
+        let asker = SpawnerClient {
             peer: &self.peer,
             name: self.name.as_deref(),
             spawner: Address::by_name(self.peer.name.clone(), offer_name::<A>()),
@@ -292,11 +295,11 @@ impl<A: Offered> Request<'_, A> {
         let address = asker.ask(spawn).await?;
         let actor = ActorRef::bind(&self.peer.node, address);
         let Some(watcher) = self.watcher else { return Ok(actor) };
-        let mut watch = Watch { watcher, actor: &actor, asker: &asker, is_kept: false };
+        let mut watch = WatchGuard { watcher, actor: &actor, asker: &asker, is_kept: false };
         watch.watcher.watch(&actor);
         asker.opened(&actor, &mut self.limit).await?;
         // From now on its node reports the actor's end to this node, however soon it comes.
-        let begun = asker.ask(Begin { id: id_of(actor.address()) }).await;
+        let begun = asker.ask(BeginHeldActor { id: id_of(actor.address()) }).await;
         _ = poll!(ended.as_mut());
         let is_withdrawn = ended.as_mut().take_output() == Some(ActorExit::Stopped);
         begun.map_err(|cause| match cause {
@@ -317,14 +320,14 @@ impl<A: Offered> Request<'_, A> {
 
 /// The watch of a held actor. Dropping this ends the watch and releases the actor, unless it is
 /// kept.
-struct Watch<'w, A: Handlers> {
+struct WatchGuard<'w, A: Handlers> {
     watcher: &'w mut (dyn Watcher<A> + 'static),
     actor: &'w ActorRef<A>,
-    asker: &'w Asker<'w>,
+    asker: &'w SpawnerClient<'w>,
     is_kept: bool,
 }
 
-impl<A: Handlers> Drop for Watch<'_, A> {
+impl<A: Handlers> Drop for WatchGuard<'_, A> {
     fn drop(&mut self) {
         if !self.is_kept {
             self.watcher.unwatch(self.actor);
@@ -334,7 +337,7 @@ impl<A: Handlers> Drop for Watch<'_, A> {
 }
 
 /// A client of the spawner of a type on another node.
-struct Asker<'r> {
+struct SpawnerClient<'r> {
     peer: &'r Peer,
     /// The name of the new actor.
     name: Option<&'r str>,
@@ -343,9 +346,10 @@ struct Asker<'r> {
     waits_for_link: bool,
 }
 
-impl Asker<'_> {
+impl SpawnerClient<'_> {
     async fn ask<M: Message>(&self, message: M) -> Result<Address, RemoteSpawnCause> {
-        let spawner: Recipient<M, Outcome> = Recipient::bind(&self.peer.node, self.spawner.clone());
+        let spawner: Recipient<M, SpawnReply> =
+            Recipient::bind(&self.peer.node, self.spawner.clone());
         let left = self.until.saturating_duration_since(Instant::now());
         let mut ask = spawner.ask(message).timeout(left);
         if self.waits_for_link {
@@ -362,23 +366,23 @@ impl Asker<'_> {
 
     /// Waits for the end of the spawner that has the name now.
     async fn ended(&self) -> ActorExit {
-        let spawner: Recipient<Begin, Outcome> =
+        let spawner: Recipient<BeginHeldActor, SpawnReply> =
             Recipient::bind(&self.peer.node, self.spawner.clone());
         match spawner.destination().now().view() {
-            View::Local(near) => Ended::of(near.shared()).await,
-            View::Remote(sender, _) => remote::closed(sender).await,
-            View::Dead(_) => ActorExit::NoActor,
+            DestinationView::Local(near) => ExitFuture::of(near.shared()).await,
+            DestinationView::Remote(sender, _) => remote::closed(sender).await,
+            DestinationView::Dead(_) => ActorExit::NoActor,
         }
     }
 
     /// Tells the spawner that an actor must not begin. Best effort: the actor ends at its time-out
-    /// at the latest. If it has begun, by an earlier [`Begin`], it goes on.
+    /// at the latest. If it has begun, by an earlier [`BeginHeldActor`], it goes on.
     fn release(&self, id: u64) {
         let node = &self.peer.node;
-        let spawner = Recipient::<Release>::bind(node, self.spawner.clone());
+        let spawner = Recipient::<ReleaseHeldActor>::bind(node, self.spawner.clone());
         let left = self.until.saturating_duration_since(Instant::now());
         node.runtime().spawn(async move {
-            drop(spawner.tell(Release { id }).timeout(left).await);
+            drop(spawner.tell(ReleaseHeldActor { id }).timeout(left).await);
         });
     }
 
@@ -405,21 +409,21 @@ impl Asker<'_> {
         }
     }
 
-    fn refused(&self, refusal: Refusal) -> RemoteSpawnCause {
+    fn refused(&self, refusal: SpawnRefusal) -> RemoteSpawnCause {
         let name = || self.name.unwrap_or_default().to_owned();
         match refusal {
-            Refusal::NameTaken => RemoteSpawnCause::NameTaken(name()),
-            Refusal::InvalidName => RemoteSpawnCause::InvalidName(InvalidActorName(name())),
-            Refusal::TooMany(most) => RemoteSpawnCause::TooMany(most),
-            Refusal::Refused(text) => RemoteSpawnCause::Refused(shown(&text)),
-            Refusal::NotStarted(text) => RemoteSpawnCause::Start(shown(&text)),
-            Refusal::Panicked(text) => RemoteSpawnCause::Panicked(shown(&text)),
-            Refusal::Killed => RemoteSpawnCause::Killed,
-            Refusal::Leaving if *self.peer.name == *self.peer.node.name() => {
+            SpawnRefusal::NameTaken => RemoteSpawnCause::NameTaken(name()),
+            SpawnRefusal::InvalidName => RemoteSpawnCause::InvalidName(InvalidActorName(name())),
+            SpawnRefusal::TooMany(most) => RemoteSpawnCause::TooMany(most),
+            SpawnRefusal::Refused(text) => RemoteSpawnCause::Refused(shown(&text)),
+            SpawnRefusal::NotStarted(text) => RemoteSpawnCause::Start(shown(&text)),
+            SpawnRefusal::Panicked(text) => RemoteSpawnCause::Panicked(shown(&text)),
+            SpawnRefusal::Killed => RemoteSpawnCause::Killed,
+            SpawnRefusal::Leaving if *self.peer.name == *self.peer.node.name() => {
                 RemoteSpawnCause::NotSent(Cause::Shutdown)
             }
-            Refusal::Leaving => RemoteSpawnCause::Leaving,
-            Refusal::Released => RemoteSpawnCause::NotSent(Cause::Timeout),
+            SpawnRefusal::Leaving => RemoteSpawnCause::Leaving,
+            SpawnRefusal::Released => RemoteSpawnCause::NotSent(Cause::Timeout),
         }
     }
 }

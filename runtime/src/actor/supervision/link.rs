@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::actor::cell::arrival::begin_ask;
 use crate::actor::cell::tether::{TETHER, Tether};
-use crate::actor::context::watch::{Peer, Watchable};
+use crate::actor::context::watch::{TargetActor, Watchable};
 use crate::actor::send::remote_send;
 use crate::actor::{Actor, ActorRef, Context, Down, Handler, Handlers, Reply, SpawnOptions};
 use crate::address::Address;
@@ -33,8 +33,8 @@ use crate::link_end::{LinkEnd, linked_text, linked_to};
 use crate::message::Message;
 use crate::node::Node;
 use crate::remote::{Awaited, Delivery, RemoteSender, Replier, ReplyLoss, Waiter, code, lost};
-use crate::resident::Resident;
-use crate::waits::wire::{self, Place};
+use crate::resident::LocalActor;
+use crate::waits::wire::{self, ActorLocation};
 use crate::{actor, handlers, message};
 
 impl<A: Handlers> Context<A> {
@@ -50,13 +50,14 @@ impl<A: Handlers> Context<A> {
     /// told of an end, [watch](Self::watch) the actor; to make others fail with this actor without
     /// failing with them, [trap exits](Self::trap_exits).
     pub fn link(&mut self, actor: &impl Watchable) {
-        let me: Arc<dyn Resident> = self.shared_cell();
+        let me: Arc<dyn LocalActor> = self.shared_cell();
         match actor.met().0 {
-            Peer::Near(peer) if peer.token() == me.token() => {}
-            Peer::Near(_) | Peer::Far(_) if self.cell().ends().is_linked(actor.place()) => {}
-            Peer::Near(peer) => link_near(&me, &peer, actor.place()),
-            Peer::Far(sender) => link_far(self.node(), &me, actor.place(), sender.clone()),
-            Peer::Nobody => {
+            TargetActor::Near(peer) if peer.token() == me.token() => {}
+            TargetActor::Near(_) | TargetActor::Far(_)
+                if self.cell().ends().is_linked(actor.place()) => {}
+            TargetActor::Near(peer) => link_near(&me, &peer, actor.place()),
+            TargetActor::Far(sender) => link_far(self.node(), &me, actor.place(), sender.clone()),
+            TargetActor::Nobody => {
                 let reason = linked_to(actor.place(), &ActorExit::NoActor);
                 me.order(|ends| ends.fail_linked(reason));
             }
@@ -80,7 +81,7 @@ impl<A: Handlers> Context<A> {
 }
 
 /// Links two actors of one node, of which the first knows the other by the address `to`.
-fn link_near(me: &Arc<dyn Resident>, peer: &Arc<dyn Resident>, to: &Address) {
+fn link_near(me: &Arc<dyn LocalActor>, peer: &Arc<dyn LocalActor>, to: &Address) {
     // In this order: if the peer ends from now on, its end finds the link here (LI-1).
     me.ends().link(peer.token(), link_to(peer, to, me.token()));
     if !peer.ends().link(me.token(), link_to(me, me.address(), peer.token())) {
@@ -89,13 +90,13 @@ fn link_near(me: &Arc<dyn Resident>, peer: &Arc<dyn Resident>, to: &Address) {
 }
 
 /// Creates an end of a link to an actor of this node, known as `to`, for the actor with `token`.
-fn link_to(actor: &Arc<dyn Resident>, to: &Address, token: usize) -> LinkEnd {
+fn link_to(actor: &Arc<dyn LocalActor>, to: &Address, token: usize) -> LinkEnd {
     let actor = actor.clone();
     LinkEnd { to: to.clone(), tell: Box::new(move |why| actor.unlink(token, why)) }
 }
 
 /// Links an actor to an actor of another node.
-fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSender) {
+fn link_far(node: &Node, me: &Arc<dyn LocalActor>, to: &Address, sender: RemoteSender) {
     let tie = Tie::new(me, to);
     // An error means that the node is shutting down, which ends all its actors.
     let Ok((cell, _)) = node.begin(Tie::options(), tie, None, None) else { return };
@@ -103,13 +104,13 @@ fn link_far(node: &Node, me: &Arc<dyn Resident>, to: &Address, sender: RemoteSen
     me.ends().link(cell.resident().token(), link_by(&tie, to.clone()));
     // Only now, so that the outcome finds the link (LI-1).
     let tether = Tether { tie: tie.address().clone(), actor: me.address().clone() };
-    let mut making: MakeFuture = Box::pin(make(sender, node.clone(), tether));
+    let mut making: LinkFuture = Box::pin(make(sender, node.clone(), tether));
     // Polled once now, so that it is sent before all that the actor sends there after this.
     let mut cx = TaskContext::from_waker(Waker::noop());
     if let Poll::Ready(made) = coop::unconstrained(&mut making).poll_unpin(&mut cx) {
         making = Box::pin(ready(made));
     }
-    drop(tie.try_tell(Make(making)));
+    drop(tie.try_tell(RequestLink(making)));
 }
 
 /// Creates an end of a link to an actor of another node, for which `tie` stands in.
@@ -122,14 +123,14 @@ fn link_by(tie: &ActorRef<Tie>, to: Address) -> LinkEnd {
 /// An actor that stands in, on the node of `me`, for the actor `to` of another node. It lives as
 /// long as the link, and its exit tells the other end how the link ended.
 struct Tie {
-    me: Arc<dyn Resident>,
+    me: Arc<dyn LocalActor>,
     to: Address,
     /// The tie at the other end, once it is known.
     other: Option<ActorRef<Tie>>,
 }
 
 impl Tie {
-    fn new(me: &Arc<dyn Resident>, to: &Address) -> Self {
+    fn new(me: &Arc<dyn LocalActor>, to: &Address) -> Self {
         Tie { me: me.clone(), to: to.clone(), other: None }
     }
 
@@ -151,15 +152,15 @@ impl Tie {
 impl Actor for Tie {}
 
 /// The request to the other node to make its end of the link.
-type MakeFuture = BoxFuture<'static, Result<Address, Unmade>>;
+type LinkFuture = BoxFuture<'static, Result<Address, LinkError>>;
 
 /// The request to make the other end of the link. Sent once, before all other messages.
 #[message(local)]
-struct Make(MakeFuture);
+struct RequestLink(LinkFuture);
 
 /// The order to answer a tether. Sent once, before all other messages.
 #[message(local)]
-struct Answer {
+struct AcceptLink {
     /// The tie at the other end.
     other: Address,
     replier: Replier,
@@ -178,14 +179,14 @@ struct Untied {
 #[message(local)]
 struct Untie(Option<Arc<str>>);
 
-#[handlers(Make, Answer, Untied, Untie, Down)]
+#[handlers(RequestLink, AcceptLink, Untied, Untie, Down)]
 impl Tie {}
 
 #[diagnostic::do_not_recommend]
-impl Handler<Make> for Tie {
+impl Handler<RequestLink> for Tie {
     type Reply = ();
 
-    async fn handle(&mut self, msg: Make, cx: &mut Context<Self>) {
+    async fn handle(&mut self, msg: RequestLink, cx: &mut Context<Self>) {
         let made = tokio::select! {
             biased;
             // The node is shutting down.
@@ -197,7 +198,7 @@ impl Handler<Make> for Tie {
             Err(unmade) => {
                 self.me.unlink(cx.cell().resident().token(), Some(unmade.text(&self.to)));
                 match unmade {
-                    Unmade::Ended(ActorExit::NoActor) => cx.stop(),
+                    LinkError::Ended(ActorExit::NoActor) => cx.stop(),
                     // If the other end was made after all, it learns of this failure by its watch.
                     unmade => cx.cell().resident().fail(unmade.text(self.me.address())),
                 }
@@ -207,11 +208,11 @@ impl Handler<Make> for Tie {
 }
 
 #[diagnostic::do_not_recommend]
-impl Handler<Answer> for Tie {
+impl Handler<AcceptLink> for Tie {
     type Reply = ();
 
-    async fn handle(&mut self, msg: Answer, cx: &mut Context<Self>) {
-        let Answer { other, replier, deadline, is_linked } = msg;
+    async fn handle(&mut self, msg: AcceptLink, cx: &mut Context<Self>) {
+        let AcceptLink { other, replier, deadline, is_linked } = msg;
         let is_linked = is_linked.await == Ok(true);
         let Some(replier) = begin_ask(replier, deadline).filter(|_| is_linked) else {
             self.me.unlink(cx.cell().resident().token(), None);
@@ -288,39 +289,39 @@ async fn untie(other: &ActorRef<Tie>, why: Option<&str>) {
 }
 
 /// The reason why a link to an actor of another node was not made.
-enum Unmade {
+enum LinkError {
     /// That actor or its node has ended.
     Ended(ActorExit),
     /// Another reason, as a text for people.
     Refused(String),
 }
 
-impl Unmade {
+impl LinkError {
     fn of(error: AskCause) -> Self {
         match error {
             AskCause::NotSent(Cause::NodeUnreachable(_) | Cause::Leaving | Cause::Shutdown) => {
-                Unmade::Ended(ActorExit::NodeDown)
+                LinkError::Ended(ActorExit::NodeDown)
             }
             AskCause::NotSent(
                 Cause::NoSuchActor | Cause::WrongActorType { .. } | Cause::Stopped,
             )
             | AskCause::NotBegun(_)
-            | AskCause::NoReply => Unmade::Ended(ActorExit::NoActor),
-            other => Unmade::Refused(other.to_string()),
+            | AskCause::NoReply => LinkError::Ended(ActorExit::NoActor),
+            other => LinkError::Refused(other.to_string()),
         }
     }
 
     /// Returns the failure of an actor that could not be linked to `peer`.
     fn text(&self, peer: &Address) -> Arc<str> {
         match self {
-            Unmade::Ended(exit) => linked_to(peer, exit),
-            Unmade::Refused(why) => linked_text(&format!("not linked to {peer}: {why}")),
+            LinkError::Ended(exit) => linked_to(peer, exit),
+            LinkError::Refused(why) => linked_text(&format!("not linked to {peer}: {why}")),
         }
     }
 }
 
 /// Asks another node to make its end of a link. Returns the tie there.
-async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, Unmade> {
+async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, LinkError> {
     loop {
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
         let to = (&to, &TETHER, remote_send::leading_ask(deadline));
@@ -335,23 +336,23 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, U
                 sleep(limits::LOOK_UP_AGAIN).await;
                 continue;
             }
-            Err(cause) => return Err(Unmade::of(AskCause::NotSent(cause))),
+            Err(cause) => return Err(LinkError::of(AskCause::NotSent(cause))),
         };
         match answered {
             Ok(answer) => {
                 let tie = <Address as Reply>::CODEC.map(|codec| (codec.decode)(&answer, &node, 0));
                 return match tie {
                     Some(Ok(tie)) => Ok(tie),
-                    _ => Err(Unmade::of(AskCause::InvalidReply)),
+                    _ => Err(LinkError::of(AskCause::InvalidReply)),
                 };
             }
             // The end may have been made there or not; a second one does no harm.
             Err(ReplyLoss::LinkDown(_) | ReplyLoss::Unsent(_)) => {}
             Err(ReplyLoss::Failed(code::TOO_MANY_LINKS)) => {
                 let most = limits::LINKS_MAX;
-                return Err(Unmade::Refused(format!("it has {most} links already")));
+                return Err(LinkError::Refused(format!("it has {most} links already")));
             }
-            Err(loss) => return Err(Unmade::of(lost(loss))),
+            Err(loss) => return Err(LinkError::of(lost(loss))),
         }
     }
 }
@@ -360,14 +361,14 @@ impl Node {
     /// Makes this node's end of a link to the actor `me` for another node, if `me` takes more
     /// links. Called while messages are delivered to `me`, so that messages after the tether find
     /// the link.
-    pub(crate) fn tether(&self, me: Arc<dyn Resident>, tether: Delivery, takes_links: bool) {
+    pub(crate) fn tether(&self, me: Arc<dyn LocalActor>, tether: Delivery, takes_links: bool) {
         let Delivery { mut payload, replier: Some(replier), deadline, .. } = tether else { return };
         if !takes_links {
             return replier.fail(code::TOO_MANY_LINKS);
         }
         let fits = payload.len() <= limits::TETHER_BYTES_MAX;
         // The chain is empty, because no handler waits for a tether.
-        let fits = fits && wire::take(&mut payload, |_, _| Place::Elsewhere).is_ok();
+        let fits = fits && wire::take(&mut payload, |_, _| ActorLocation::Elsewhere).is_ok();
         let codec = <Tether as Message>::CODEC.filter(|_| fits);
         let decoded = codec.map(|codec| (codec.decode)(&payload, self, 0));
         let Some(Ok(Tether { tie: other, actor })) = decoded else {
@@ -379,7 +380,7 @@ impl Node {
         let tie = ActorRef::local(cell.clone());
         let (linked, is_linked) = oneshot::channel();
         // In this order: the tie answers before it learns of an end of the link.
-        drop(tie.try_tell(Answer { other, replier, deadline, is_linked }));
+        drop(tie.try_tell(AcceptLink { other, replier, deadline, is_linked }));
         let _told = linked.send(me.ends().link(cell.resident().token(), link_by(&tie, actor)));
     }
 }

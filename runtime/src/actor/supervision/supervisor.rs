@@ -13,21 +13,21 @@ use ringpost_transport::{log, shield};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::actor::cell::Cell;
-use crate::actor::context::child::{Child, Parent, Rested};
-use crate::actor::context::family::Member;
-use crate::actor::send::destination::View;
-use crate::actor::spawn::Starts;
+use crate::actor::cell::ActorCell;
+use crate::actor::context::child::{Child, Parent, RestReport};
+use crate::actor::context::family::ChildHandle;
+use crate::actor::send::destination::DestinationView;
+use crate::actor::spawn::StartFuture;
 use crate::actor::{Actor, ActorRef, Context, Handler, Handlers, Local};
 use crate::address::Address;
 use crate::busy::at_rest;
-use crate::ends::Ends;
+use crate::ends::ExitControl;
 use crate::error::{AskCause, AskError, BoxError, SpawnError};
 use crate::limits;
 use crate::message::Message;
 use crate::node::Node;
-use crate::resident::Resident;
-use crate::rest::{Resting, Started};
+use crate::resident::LocalActor;
+use crate::rest::{RestingActor, StartSender};
 use crate::{actor, handlers, message};
 
 /// The choice of the children that are restarted when one of them has failed.
@@ -78,56 +78,59 @@ pub enum Strategy {
 #[derive(Clone)]
 pub struct Supervisor {
     strategy: Strategy,
-    children: Vec<Arc<dyn Spec>>,
-    group: Group,
+    children: Vec<Arc<dyn ChildSpec>>,
+    group: ChildGroup,
 }
 
 /// The children that are restarted together. Each incarnation of a supervisor has its own.
 #[derive(Default)]
-struct Group {
+struct ChildGroup {
     /// The children that were started and have not ended, by number.
-    running: BTreeMap<usize, Running>,
+    running: BTreeMap<usize, RunningChild>,
     /// The number of children whose start was begun, failed ones included. Numbers the next one.
     begun: usize,
     /// The children that rest and will be started again, by number.
-    resting: BTreeMap<usize, oneshot::Sender<Started>>,
+    resting: BTreeMap<usize, oneshot::Sender<StartSender>>,
     /// The answer of the child that was told to rest, while the supervisor waits for it. Kept when
     /// the wait is given up: a child that finds its answer unwanted takes its rest for a failure,
     /// and may escalate it to a supervisor that is stopping its children.
-    pausing: Option<oneshot::Receiver<Resting>>,
+    pausing: Option<oneshot::Receiver<RestingActor>>,
     /// The channel on which each child that has failed and rests reports it.
-    reports: Option<(mpsc::UnboundedSender<Rested>, Reports)>,
+    reports: Option<(mpsc::UnboundedSender<RestReport>, ReportReceiver)>,
 }
 
 /// A child that has started and not ended.
-struct Running {
-    member: Member,
+struct RunningChild {
+    member: ChildHandle,
     /// The number of its reports that are obsolete: it was told to rest with others since, and did.
     overtaken: u64,
 }
 
-impl Clone for Group {
+impl Clone for ChildGroup {
     fn clone(&self) -> Self {
-        Group::default()
+        ChildGroup::default()
     }
 }
 
 /// Read by the stream of the supervisor's messages, and by its handler while that runs.
-type Reports = Arc<Mutex<mpsc::UnboundedReceiver<Rested>>>;
+type ReportReceiver = Arc<Mutex<mpsc::UnboundedReceiver<RestReport>>>;
 
 /// A child, without its type.
-trait Spec: Send + Sync {
-    fn begin(&self, node: &Node, parent: Parent)
-    -> Result<(Arc<dyn Resident>, Starts), SpawnError>;
-    fn stop_within(&self) -> Duration;
-}
-
-impl<A: Handlers> Spec for Child<A> {
+trait ChildSpec: Send + Sync {
     fn begin(
         &self,
         node: &Node,
         parent: Parent,
-    ) -> Result<(Arc<dyn Resident>, Starts), SpawnError> {
+    ) -> Result<(Arc<dyn LocalActor>, StartFuture), SpawnError>;
+    fn stop_within(&self) -> Duration;
+}
+
+impl<A: Handlers> ChildSpec for Child<A> {
+    fn begin(
+        &self,
+        node: &Node,
+        parent: Parent,
+    ) -> Result<(Arc<dyn LocalActor>, StartFuture), SpawnError> {
         // A panic in the user's function is not a failure of the supervisor.
         let begin = || node.begin_child(self.clone(), parent);
         let (cell, starts) = shield::catch(begin).map_err(SpawnError::Panicked)??;
@@ -142,7 +145,7 @@ impl<A: Handlers> Spec for Child<A> {
 impl Supervisor {
     /// Creates a supervisor without children.
     pub fn new(strategy: Strategy) -> Self {
-        Supervisor { strategy, children: Vec::new(), group: Group::default() }
+        Supervisor { strategy, children: Vec::new(), group: ChildGroup::default() }
     }
 
     /// Adds a child, which is started after the children that were added before.
@@ -154,9 +157,9 @@ impl Supervisor {
     /// Starts a child, after the children that were started before.
     async fn start(
         &mut self,
-        child: &dyn Spec,
+        child: &dyn ChildSpec,
         cx: &mut Context<Self>,
-    ) -> Result<Arc<dyn Resident>, (Option<Address>, SpawnError)> {
+    ) -> Result<Arc<dyn LocalActor>, (Option<Address>, SpawnError)> {
         let (number, member, starts) = self.begin(child, cx).map_err(|error| (None, error))?;
         starts.await.map_err(|error| (Some(member.actor.address().clone()), error))?;
         Ok(self.join(number, member))
@@ -165,9 +168,9 @@ impl Supervisor {
     /// Begins to start a child, which ends with the supervisor from now on.
     fn begin(
         &mut self,
-        child: &dyn Spec,
+        child: &dyn ChildSpec,
         cx: &mut Context<Self>,
-    ) -> Result<(usize, Member, Starts), SpawnError> {
+    ) -> Result<(usize, ChildHandle, StartFuture), SpawnError> {
         let (number, me) = (self.group.begun, cx.shared_cell());
         self.group.begun += 1;
         let parent = match &self.group.reports {
@@ -175,39 +178,39 @@ impl Supervisor {
             Some((reports, _)) => Parent::Group(me, reports.clone(), number),
         };
         let (actor, starts) = child.begin(cx.node(), parent)?;
-        let member = Member { actor, stop_within: child.stop_within() };
+        let member = ChildHandle { actor, stop_within: child.stop_within() };
         cx.adopt(member.clone());
         Ok((number, member, starts))
     }
 
     /// Adds a child that has started to the children that rest together.
-    fn join(&mut self, number: usize, member: Member) -> Arc<dyn Resident> {
+    fn join(&mut self, number: usize, member: ChildHandle) -> Arc<dyn LocalActor> {
         let actor = member.actor.clone();
         if self.group.reports.is_some() {
             self.group.running.retain(|_, running| !running.member.actor.has_ended());
-            self.group.running.insert(number, Running { member, overtaken: 0 });
+            self.group.running.insert(number, RunningChild { member, overtaken: 0 });
         }
         actor
     }
 
     /// Makes a child rest, if it has not ended.
     async fn pause(&mut self, number: usize) {
-        let Group { running, resting, pausing, .. } = &mut self.group;
-        let Some(Running { member, overtaken }) = running.get_mut(&number) else { return };
-        let Member { actor, stop_within } = member;
+        let ChildGroup { running, resting, pausing, .. } = &mut self.group;
+        let Some(RunningChild { member, overtaken }) = running.get_mut(&number) else { return };
+        let ChildHandle { actor, stop_within } = member;
         let (pause, paused) = oneshot::channel();
         actor.order(|ends| ends.pause(pause));
         let paused = pausing.insert(paused);
         let rests = match timeout(*stop_within, &mut *paused).await {
             Ok(rests) => Ok(rests),
             Err(_late) => {
-                actor.order(Ends::kill_unless_resting);
+                actor.order(ExitControl::kill_unless_resting);
                 timeout(limits::KILL_TIMEOUT, paused).await
             }
         };
         *pausing = None;
         match rests {
-            Ok(Ok(Resting { resume, reports, .. })) => {
+            Ok(Ok(RestingActor { resume, reports, .. })) => {
                 *overtaken = reports;
                 resting.insert(number, resume);
             }
@@ -222,8 +225,8 @@ impl Supervisor {
 
     /// Records a child that failed, and makes the children rest that are restarted with it. Returns
     /// until when all of them rest. Ends early if the supervisor must end.
-    async fn gather(&mut self, failed: Rested, cx: &Context<Self>) -> Instant {
-        let Rested { number, resting: Resting { delay, reports, resume } } = failed;
+    async fn gather(&mut self, failed: RestReport, cx: &Context<Self>) -> Instant {
+        let RestReport { number, resting: RestingActor { delay, reports, resume } } = failed;
         let until = Instant::now() + delay;
         if self.group.running.get(&number).is_some_and(|child| reports <= child.overtaken) {
             // The child was told to rest with others since, and is or was started with these.
@@ -249,7 +252,7 @@ impl Supervisor {
     }
 
     /// Waits for the next child that fails.
-    async fn failure(&self) -> Rested {
+    async fn failure(&self) -> RestReport {
         let next = poll_fn(|cx| match &self.group.reports {
             Some((_, reported)) => reported.lock().poll_recv(cx),
             None => Poll::Pending,
@@ -262,7 +265,7 @@ impl Supervisor {
 
     /// Starts the first of the resting children, and waits until it has started or has failed to;
     /// then it rests again and reports that, or it has ended. Returns false if no child rests.
-    async fn start_first(resting: &mut BTreeMap<usize, oneshot::Sender<Started>>) -> bool {
+    async fn start_first(resting: &mut BTreeMap<usize, oneshot::Sender<StartSender>>) -> bool {
         let Some((_, resume)) = resting.pop_first() else { return false };
         let (started, starts) = oneshot::channel();
         if resume.send(started).is_ok() {
@@ -294,16 +297,16 @@ impl Actor for Supervisor {
     }
 }
 
-#[handlers(Rested, Start, End)]
+#[handlers(RestReport, StartChild, EndChild)]
 impl Supervisor {}
 
 /// Tells a supervisor to start another child.
 #[message(local)]
-struct Start(Arc<dyn Spec>);
+struct StartChild(Arc<dyn ChildSpec>);
 
 /// Tells a supervisor to end the child with this token.
 #[message(local)]
-struct End(usize);
+struct EndChild(usize);
 
 impl ActorRef<Supervisor> {
     /// Starts another child of this supervisor, after its current children. Returns when it has
@@ -322,9 +325,9 @@ impl ActorRef<Supervisor> {
         child: Child<A>,
     ) -> Result<ActorRef<A>, SpawnError> {
         // The longest timeout, because the child may take long to start.
-        let asked = self.ask(Start(Arc::new(child))).timeout(limits::ASK_TIMEOUT_MAX);
+        let asked = self.ask(StartChild(Arc::new(child))).timeout(limits::ASK_TIMEOUT_MAX);
         let Local(started) = asked.await.map_err(SpawnError::NoSupervisor)?;
-        let cell = started?.as_any().downcast::<Cell<A>>().map_err(|_| SpawnError::Killed)?;
+        let cell = started?.as_any().downcast::<ActorCell<A>>().map_err(|_| SpawnError::Killed)?;
         Ok(ActorRef::local(cell))
     }
 
@@ -345,20 +348,22 @@ impl ActorRef<Supervisor> {
     /// If the future is dropped, the child may still end.
     pub async fn end_child<A: Handlers>(&self, child: &ActorRef<A>) -> Result<bool, AskError> {
         let now = child.destination().now();
-        let View::Local(near) = now.view() else { return Ok(false) };
-        let asked = self.ask(End(near.cell().resident().token())).timeout(limits::ASK_TIMEOUT_MAX);
+        let DestinationView::Local(near) = now.view() else { return Ok(false) };
+        let asked =
+            self.ask(EndChild(near.cell().resident().token())).timeout(limits::ASK_TIMEOUT_MAX);
         let Local(ended) = asked.await?;
-        let error =
-            || AskError::new(AskCause::NoReply, self.address().clone(), <End as Message>::NAME);
+        let error = || {
+            AskError::new(AskCause::NoReply, self.address().clone(), <EndChild as Message>::NAME)
+        };
         ended.ok_or_else(error)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl Handler<Start> for Supervisor {
-    type Reply = Local<Result<Arc<dyn Resident>, SpawnError>>;
+impl Handler<StartChild> for Supervisor {
+    type Reply = Local<Result<Arc<dyn LocalActor>, SpawnError>>;
 
-    async fn handle(&mut self, msg: Start, cx: &mut Context<Self>) -> Self::Reply {
+    async fn handle(&mut self, msg: StartChild, cx: &mut Context<Self>) -> Self::Reply {
         let (number, member, starts) = match self.begin(&*msg.0, cx) {
             Ok(begun) => begun,
             Err(error) => return Local(Err(error)),
@@ -375,11 +380,11 @@ impl Handler<Start> for Supervisor {
 }
 
 #[diagnostic::do_not_recommend]
-impl Handler<End> for Supervisor {
+impl Handler<EndChild> for Supervisor {
     type Reply = Local<Option<bool>>;
 
     /// Returns `None` if the supervisor must end first: it ends the child with the others.
-    async fn handle(&mut self, msg: End, cx: &mut Context<Self>) -> Self::Reply {
+    async fn handle(&mut self, msg: EndChild, cx: &mut Context<Self>) -> Self::Reply {
         let Some(child) = cx.child(msg.0) else { return Local(Some(false)) };
         tokio::select! {
             biased;
@@ -390,12 +395,12 @@ impl Handler<End> for Supervisor {
 }
 
 #[diagnostic::do_not_recommend]
-impl Handler<Rested> for Supervisor {
+impl Handler<RestReport> for Supervisor {
     type Reply = ();
 
     /// Restarts a child that failed, the children that are restarted with it, and all children that
     /// fail meanwhile. Ends early if the supervisor must end: then the resting children end, too.
-    async fn handle(&mut self, msg: Rested, cx: &mut Context<Self>) {
+    async fn handle(&mut self, msg: RestReport, cx: &mut Context<Self>) {
         let (mut failed, mut until) = (Some(msg), Instant::now());
         loop {
             if let Some(failed) = failed.take() {

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::deadlines::Deadlines;
-use crate::mailbox::tests::{Taken, take, take_unbegun};
-use crate::mailbox::{Batch, Mailbox};
+use crate::mailbox::tests::{TakenMessage, take, take_unbegun};
+use crate::mailbox::{FillOutcome, Mailbox};
 
 /// A link with room for `room` replies, and the tasks to wake when it gets more.
 #[derive(Default)]
@@ -39,7 +39,7 @@ struct Message {
 /// One message, or tells of one link that came together.
 type Item = VecDeque<Message>;
 
-impl Remote for Item {
+impl RemoteItem for Item {
     type Message = Message;
 
     fn count(&self) -> usize {
@@ -80,32 +80,32 @@ impl Message {
 }
 
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct TestWaker(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for TestWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// A mailbox, its actor, and links 0 and 1 to it.
-struct Scene {
+struct MailboxFixture {
     mailbox: Mailbox<u32, Item>,
-    hand: Hand<u32, Item>,
+    hand: Prefetched<u32, Item>,
     links: [Arc<Link>; 2],
     late: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    bell: Arc<TestWaker>,
 }
 
-impl Scene {
+impl MailboxFixture {
     fn new() -> Self {
-        Scene::of(64)
+        MailboxFixture::of(64)
     }
 
     fn of(capacity: usize) -> Self {
-        Scene {
+        MailboxFixture {
             mailbox: Mailbox::new(capacity),
-            hand: Hand::new(),
+            hand: Prefetched::new(),
             links: Default::default(),
             late: Arc::default(),
             bell: Arc::default(),
@@ -136,27 +136,27 @@ impl Scene {
 
     /// Runs the actor until it waits or ends, and returns the messages it began; the reply of an
     /// ask takes room.
-    fn begun(&mut self) -> (Vec<u32>, Poll<Batch>) {
+    fn begun(&mut self) -> (Vec<u32>, Poll<FillOutcome>) {
         let mut begun = Vec::new();
         loop {
             let batch = self.batch(&mut begun);
-            if batch != Poll::Ready(Batch::Filled) {
+            if batch != Poll::Ready(FillOutcome::Filled) {
                 return (begun, batch);
             }
         }
     }
 
     /// Runs one batch of the actor.
-    fn batch(&mut self, begun: &mut Vec<u32>) -> Poll<Batch> {
+    fn batch(&mut self, begun: &mut Vec<u32>) -> Poll<FillOutcome> {
         let waker = Waker::from(self.bell.clone());
         let mut cx = Context::from_waker(&waker);
         let batch = self.mailbox.poll_batch(&mut self.hand, &mut cx);
-        while batch == Poll::Ready(Batch::Filled)
+        while batch == Poll::Ready(FillOutcome::Filled)
             && let Some(taken) = take(&mut self.hand, &mut cx)
         {
             begun.push(match taken {
-                Taken::Local(number) => number,
-                Taken::Remote(message) => {
+                TakenMessage::Local(number) => number,
+                TakenMessage::Remote(message) => {
                     if message.is_ask && !message.is_late.load(Ordering::Relaxed) {
                         message.link.1.room.fetch_sub(1, Ordering::Relaxed);
                     }
@@ -176,7 +176,7 @@ impl Scene {
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_without_room_keeps_its_order_and_others_go_on() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.links[1].grant(9);
     for number in [1, 2] {
         scene.tell(0, number);
@@ -197,13 +197,13 @@ fn a_link_without_room_keeps_its_order_and_others_go_on() {
     assert_eq!(scene.begun(), (vec![6, 7], Poll::Pending));
     scene.tell(0, 8);
     assert_eq!(scene.begun(), (vec![8], Poll::Pending), "nothing is held any more");
-    assert!(!scene.hand.remote().is_some_and(Far::holds_back));
+    assert!(!scene.hand.remote().is_some_and(RemotePrefetched::holds_back));
 }
 
 /// MB-8: messages of this node go on, too.
 #[test]
 fn messages_of_this_node_go_on_while_a_link_has_no_room() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
     let room = scene.mailbox.try_room().ok().unwrap();
@@ -218,7 +218,7 @@ fn messages_of_this_node_go_on_while_a_link_has_no_room() {
 fn what_was_held_back_goes_on_in_turn_with_all_else() {
     const OTHER: u32 = 1000;
     const LOCAL: u32 = 2000;
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     (2..200).for_each(|number| scene.tell(0, number));
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
@@ -241,7 +241,7 @@ fn what_was_held_back_goes_on_in_turn_with_all_else() {
 #[test]
 fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
     for capacity in [1, 32, 63, 64, 100, 1000] {
-        let mut scene = Scene::of(capacity);
+        let mut scene = MailboxFixture::of(capacity);
         scene.ask(0, 1);
         (2..6).for_each(|number| scene.tell(0, number));
         assert_eq!(scene.begun(), (vec![], Poll::Pending));
@@ -249,7 +249,7 @@ fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
         let mut begun = Vec::new();
         for number in 100..112 {
             scene.tell(1, number);
-            assert_eq!(scene.batch(&mut begun), Poll::Ready(Batch::Filled));
+            assert_eq!(scene.batch(&mut begun), Poll::Ready(FillOutcome::Filled));
         }
         begun.retain(|number| *number < 100);
         assert_eq!(begun, [1, 2, 3, 4, 5], "of a mailbox for {capacity}");
@@ -260,11 +260,11 @@ fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
 /// after a mark do not delay it.
 #[test]
 fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     scene.tell(1, 11);
     let marks = [0, 1].map(|link| scene.mailbox.mark(Some(link)));
-    let passed = |scene: &Scene| {
+    let passed = |scene: &MailboxFixture| {
         [0, 1].map(|link| scene.mailbox.has_passed(Some(link), marks[link], &scene.hand))
     };
     assert_eq!(passed(&scene), [false, false]);
@@ -276,13 +276,13 @@ fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
         scene.links[0].grant(1);
         assert_eq!(scene.begun().0, [round]);
     }
-    assert!(scene.hand.remote().is_some_and(Far::holds_back));
+    assert!(scene.hand.remote().is_some_and(RemotePrefetched::holds_back));
 }
 
 /// MB-8: each of two links without room waits for its own room.
 #[test]
 fn each_link_waits_for_its_own_room() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     scene.ask(1, 11);
     scene.ask(0, 2);
@@ -301,12 +301,12 @@ fn each_link_waits_for_its_own_room() {
 /// MB-8: the wake-up is not lost, whether room comes before or after the actor waits.
 #[test]
 fn room_wakes_an_actor_that_waits_for_it() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     let waker = Waker::from(scene.bell.clone());
     let mut cx = Context::from_waker(&waker);
     let filled = scene.mailbox.poll_batch(&mut scene.hand, &mut cx);
-    assert_eq!(filled, Poll::Ready(Batch::Filled));
+    assert_eq!(filled, Poll::Ready(FillOutcome::Filled));
     assert!(take(&mut scene.hand, &mut cx).is_none(), "it is held back");
     scene.links[0].grant(1);
     assert_eq!(scene.rings(), 1);
@@ -322,7 +322,7 @@ fn room_wakes_an_actor_that_waits_for_it() {
 /// MB-8: an ask that is held back can expire.
 #[test]
 fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     scene.tell(0, 2);
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
@@ -334,20 +334,20 @@ fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
 /// MB-6, MB-8: a drain handles messages that are held back, too.
 #[test]
 fn a_drain_waits_for_what_is_held_back() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     scene.tell(0, 2);
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
     scene.mailbox.drain();
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
     scene.links[0].grant(1);
-    assert_eq!(scene.begun(), (vec![1, 2], Poll::Ready(Batch::End)));
+    assert_eq!(scene.begun(), (vec![1, 2], Poll::Ready(FillOutcome::End)));
 }
 
 /// MB-6, MB-8: a stop begins no more messages, and returns the held ones with the others.
 #[test]
 fn what_is_held_back_comes_out_at_the_end() {
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     scene.ask(0, 1);
     scene.tell(0, 2);
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
@@ -355,17 +355,17 @@ fn what_is_held_back_comes_out_at_the_end() {
     scene.ask(1, 11);
     scene.mailbox.stop();
     scene.links[0].grant(9);
-    assert_eq!(scene.begun(), (vec![], Poll::Ready(Batch::End)));
+    assert_eq!(scene.begun(), (vec![], Poll::Ready(FillOutcome::End)));
     scene.mailbox.close(&mut scene.hand);
     let left: Vec<_> = take_unbegun(&mut scene.hand)
         .into_iter()
         .map(|taken| match taken {
-            Taken::Local(number) => number,
-            Taken::Remote(message) => message.number,
+            TakenMessage::Local(number) => number,
+            TakenMessage::Remote(message) => message.number,
         })
         .collect();
     assert_eq!(left, [1, 2, 3, 11]);
-    assert!(!scene.hand.remote().is_some_and(Far::holds_back));
+    assert!(!scene.hand.remote().is_some_and(RemotePrefetched::holds_back));
 }
 
 /// MB-8: an actor needs no other event to see that an ask has expired.
@@ -374,7 +374,7 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
     let deadlines =
         Deadlines::start(&tokio::runtime::Handle::current(), crate::limits::ASK_TIMEOUT);
     let mut alarm = None;
-    let mut scene = Scene::new();
+    let mut scene = MailboxFixture::new();
     for (number, seconds) in [(1, 9), (2, 5)] {
         let link = (u64::from(number), scene.links[0].clone());
         let (is_late, second) = (scene.late.clone(), std::time::Duration::from_secs(1));
@@ -385,11 +385,11 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
     assert_eq!(scene.begun(), (vec![], Poll::Pending));
     let mut released = Vec::new();
     while released.len() < 2 {
-        let Scene { mailbox, hand, .. } = &mut scene;
+        let MailboxFixture { mailbox, hand, .. } = &mut scene;
         let filled = poll_fn(|cx| mailbox.poll_fill(hand, &mut alarm, &&deadlines, cx)).await;
-        assert_eq!(filled, Batch::Filled);
+        assert_eq!(filled, FillOutcome::Filled);
         let mut cx = Context::from_waker(Waker::noop());
-        while let Some(Taken::Remote(message)) = take(hand, &mut cx) {
+        while let Some(TakenMessage::Remote(message)) = take(hand, &mut cx) {
             released.push(message.number);
         }
     }
@@ -406,7 +406,7 @@ proptest! {
     ) {
         const LOCAL: u32 = 1 << 30;
         const OTHER: u32 = 1 << 20;
-        let mut scene = Scene::new();
+        let mut scene = MailboxFixture::new();
         let mut next = [0, OTHER, LOCAL];
         let (mut begun, mut marks) = (Vec::new(), Vec::new());
         for (what, link, count) in steps {

@@ -11,7 +11,7 @@ async fn requests_without_measure_are_bounded() {
     let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
     let offer = |bytes_per_node, bytes| node.offer_memory(MemoryOffer { bytes_per_node, bytes });
     assert_eq!(offer(10 * PAGE_BYTES + 1, u64::MAX), Ok(()));
-    let to: Recipient<Allocate, Outcome> = Recipient::bind(&node, allocator("alpha".into()));
+    let to: Recipient<Allocate, AllocateReply> = Recipient::bind(&node, allocator("alpha".into()));
     let tenant = node.spawn_anonymous(Tenant).await.expect("it is spawned");
     for bytes in [u64::MAX, u64::MAX - 4095, 1 << 63, 11 * PAGE_BYTES] {
         let asked = to.ask(Allocate { bytes, tenant: tenant.clone() }).await;
@@ -126,7 +126,7 @@ async fn a_tenant_that_gave_its_region_back_is_not_watched() {
     let begun = node.begin_anonymous(Tenant).expect("it is spawned");
     let (tenant, resident) = (begun.actor, begun.resident);
     begun.starts.await.expect("it starts");
-    let to: Recipient<Allocate, Outcome> = Recipient::bind(&node, allocator("alpha".into()));
+    let to: Recipient<Allocate, AllocateReply> = Recipient::bind(&node, allocator("alpha".into()));
     let back: Recipient<Release, bool> = Recipient::bind(&node, allocator("alpha".into()));
     let allocate = |bytes| to.ask(Allocate { bytes, tenant: tenant.clone() }).into_future();
     allocate(u64::MAX).await.expect("it answers").expect_err("it is too much");

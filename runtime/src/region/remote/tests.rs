@@ -12,7 +12,7 @@ async fn a_region_that_says_it_is_enormous_is_none() {
     let owned = node.region::<u64>(8).expect("it is small");
     let shared = owned.share(Access::ALL).expect("it is shared");
     let region = |node, share, at, len| {
-        let place = Whereabouts { share, at, len, ..(*shared.place).clone() };
+        let place = RegionAddress { share, at, len, ..(*shared.place).clone() };
         RemoteRegion::<u64>::bind(node, place)
     };
     for (at, len) in [(0, 1 << 40), (0, u64::MAX), (u64::MAX, 8), (u64::MAX, u64::MAX)] {
@@ -115,7 +115,7 @@ async fn a_node_without_a_network_uses_its_own_regions() {
     assert!(owned.revoke(&shared).await);
     assert_eq!(node.snapshot().shared, crate::observe::SharedTotals::default());
     assert_eq!(shared.get(1).await, Err(RegionError::Revoked));
-    let place = Whereabouts { node: "other".into(), ..(*shared.place).clone() };
+    let place = RegionAddress { node: "other".into(), ..(*shared.place).clone() };
     let other = RemoteRegion::<u64>::bind(&node, place);
     assert_eq!(other.get(1).await, Err(RegionError::NoNetwork));
 }
@@ -124,7 +124,7 @@ async fn a_node_without_a_network_uses_its_own_regions() {
 #[tokio::test]
 async fn a_node_that_shuts_down_reaches_no_other_region() {
     let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
-    let place = Whereabouts { node: "beta".into(), incarnation: 1, share: 7, at: 0, len: 8 };
+    let place = RegionAddress { node: "beta".into(), incarnation: 1, share: 7, at: 0, len: 8 };
     let region = RemoteRegion::<u64>::bind(&node, place);
     let operation = tokio::spawn({
         let region = region.clone();

@@ -31,20 +31,20 @@ pub(super) fn is_honest(text: &str) -> bool {
 
 /// A map, whose entries have a number before their text, or a set.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CollectionKind {
     Map,
     Set,
 }
 
-impl Kind {
+impl CollectionKind {
     /// Returns the hash for a look-up of the secret with this number.
     fn hash(self, number: u32) -> u64 {
         fn of(value: &(impl Hash + ?Sized)) -> u64 {
             hash_value::<_, FxHasher64>(value)
         }
         match self {
-            Kind::Map => of(&u32_le::from_native(number)),
-            Kind::Set => of(secret(number).as_str()),
+            CollectionKind::Map => of(&u32_le::from_native(number)),
+            CollectionKind::Set => of(secret(number).as_str()),
         }
     }
 
@@ -67,7 +67,7 @@ pub(super) enum Header {
 }
 
 /// An archive that is written for the beginning of a slot.
-pub(super) struct Forge {
+pub(super) struct ArchiveForger {
     bytes: Vec<u8>,
     /// Offset of the secrets from the beginning of the slot.
     secrets: isize,
@@ -75,13 +75,13 @@ pub(super) struct Forge {
     sought: u32,
 }
 
-impl Forge {
+impl ArchiveForger {
     /// Starts an archive for the second slot, and writes another node's message into the first.
     pub(super) fn beside(slots: &mut [Slot]) -> Self {
         let [first, second, ..] = slots else { panic!("there are three slots") };
         first.copy_from_slice(SECRETS.as_bytes());
         let secrets = first.as_ptr().addr() as isize - second.as_ptr().addr() as isize;
-        Forge { bytes: Vec::new(), secrets, sought: 0 }
+        ArchiveForger { bytes: Vec::new(), secrets, sought: 0 }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -143,9 +143,9 @@ fn controls(capacity: usize) -> (usize, Range<usize>) {
 
 /// Writes a table: its buckets from the last to the first, then its control bytes.
 fn write_table(
-    out: &mut Forge,
+    out: &mut ArchiveForger,
     (controls, capacity): (&[u8], usize),
-    bucket: impl Fn(&mut Forge, usize),
+    bucket: impl Fn(&mut ArchiveForger, usize),
 ) -> Header {
     (0..capacity).rev().for_each(|index| bucket(out, index));
     let at = out.len();
@@ -157,7 +157,7 @@ fn write_table(
 
 /// Writes a table with one entry, and with a control byte after its capacity that names another
 /// bucket.
-pub(super) fn table(out: &mut Forge, kind: Kind, capacity: usize) -> Header {
+pub(super) fn table(out: &mut ArchiveForger, kind: CollectionKind, capacity: usize) -> Header {
     let (count, checked) = controls(capacity);
     let unchecked = checked.end.max(capacity)..count;
     let reached = |number| {
@@ -175,7 +175,7 @@ pub(super) fn table(out: &mut Forge, kind: Kind, capacity: usize) -> Header {
     checked.filter(|index| index % capacity == 0).for_each(|index| bytes[index] = entry);
     bytes[forged] = kind.control(number);
     write_table(out, (&bytes, capacity), |out, index| {
-        if kind == Kind::Map {
+        if kind == CollectionKind::Map {
             out.number(if index == 0 { 100_000 } else { number });
         }
         if index == 0 { out.honest_text(0) } else { out.secret_text(number) }
@@ -183,7 +183,7 @@ pub(super) fn table(out: &mut Forge, kind: Kind, capacity: usize) -> Header {
 }
 
 /// Writes a table in which a look-up finds no control byte that ends it.
-pub(super) fn never_ending(out: &mut Forge, kind: Kind) -> Header {
+pub(super) fn never_ending(out: &mut ArchiveForger, kind: CollectionKind) -> Header {
     const CAPACITY: usize = GROUP;
     let (count, _) = controls(CAPACITY);
     let number = (0..).find(|number| kind.place(*number, CAPACITY) == 1);
@@ -192,7 +192,7 @@ pub(super) fn never_ending(out: &mut Forge, kind: Kind) -> Header {
     let mut bytes = vec![!kind.control(number) & 0x7f; count];
     bytes[0] = 0xff;
     write_table(out, (&bytes, CAPACITY), |out, index| {
-        if kind == Kind::Map {
+        if kind == CollectionKind::Map {
             out.number(100_000 + index as u32);
         }
         out.honest_text(index);
@@ -206,11 +206,11 @@ const NODE: u32 = 5;
 const NO_CHILD: u32 = 1;
 
 /// Writes a tree with one inner node, whose first child is a leaf without entries or missing.
-pub(super) fn tree(out: &mut Forge, kind: Kind, has_leaf: bool) -> Header {
-    let node = |out: &mut Forge, tag| {
+pub(super) fn tree(out: &mut ArchiveForger, kind: CollectionKind, has_leaf: bool) -> Header {
+    let node = |out: &mut ArchiveForger, tag| {
         let at = out.len();
         out.number(tag);
-        for index in (0..NODE).filter(|_| kind == Kind::Map) {
+        for index in (0..NODE).filter(|_| kind == CollectionKind::Map) {
             out.number(10 * (1 + index));
         }
         at

@@ -6,8 +6,9 @@ const HERE: Incarnation = Incarnation(1);
 
 fn far(number: u32, name: &str, asked: Option<Asker>) -> Asker {
     let identity = identity(Incarnation(7), number);
-    let asked = asked.map(|asker| Arc::new(Told(asker)) as Arc<dyn Asked>);
-    let chain = Chain { who: Who::Far(identity, name.into()), asked: Mutex::new(asked) };
+    let asked = asked.map(|asker| Arc::new(ReportedAsk(asker)) as Arc<dyn HandledAsk>);
+    let chain =
+        ChainElement { who: ChainActor::Far(identity, name.into()), asked: Mutex::new(asked) };
     Asker { chain: Arc::new(chain), wait: number.into() }
 }
 
@@ -26,8 +27,8 @@ fn written(asker: Option<&Asker>) -> Vec<u8> {
     bytes.to_vec()
 }
 
-fn elsewhere(actor: Identity, _: u64) -> Place {
-    if actor.incarnation == HERE { Place::Here(None) } else { Place::Elsewhere }
+fn elsewhere(actor: Identity, _: u64) -> ActorLocation {
+    if actor.incarnation == HERE { ActorLocation::Here(None) } else { ActorLocation::Elsewhere }
 }
 
 /// Returns the names in a chain that was read, the nearest first.
@@ -84,9 +85,9 @@ fn bytes_that_are_no_chain_are_refused() {
             drop(chain(&forged).map(|chain| read(chain, elsewhere).is_ok()));
         }
     }
-    assert_eq!(chain(&[]), Err(Malformed));
-    assert_eq!(chain(&[7]), Err(Malformed));
-    assert_eq!(chain(&[1, 0]), Err(Malformed), "longer than the ask");
+    assert_eq!(chain(&[]), Err(MalformedChain));
+    assert_eq!(chain(&[7]), Err(MalformedChain));
+    assert_eq!(chain(&[1, 0]), Err(MalformedChain), "longer than the ask");
     let whole = chain(&bytes).unwrap();
     for at in 1..whole.len() {
         let is_actor = at.is_multiple_of(whole.len() / 3);
@@ -97,7 +98,7 @@ fn bytes_that_are_no_chain_are_refused() {
     assert!(read(&many[..17 * whole.len() / 3], elsewhere).is_err(), "one too many");
     let mut long = vec![0; limits::CHAIN_BYTES_MAX + 1];
     long.extend((limits::CHAIN_BYTES_MAX as u16 + 1).to_le_bytes());
-    assert_eq!(chain(&long), Err(Malformed));
+    assert_eq!(chain(&long), Err(MalformedChain));
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn a_name_of_a_peer_is_shown_on_one_line() {
 fn a_forged_wait_of_an_actor_of_this_node_counts_for_nothing() {
     let mut forged = far(5, "here", Some(far(4, "behind", None)));
     let chained = Arc::get_mut(&mut forged.chain).unwrap();
-    chained.who = Who::Far(identity(HERE, 5), "here".into());
+    chained.who = ChainActor::Far(identity(HERE, 5), "here".into());
     let bytes = written(Some(&far(6, "peer", Some(forged))));
     let read = read(chain(&bytes).unwrap(), elsewhere).unwrap();
     assert_eq!(names(read), ["peer"]);

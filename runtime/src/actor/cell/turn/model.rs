@@ -9,7 +9,7 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::{Turn, Word};
+use super::{TurnLock, Word};
 
 word!(AtomicUsize);
 
@@ -18,7 +18,7 @@ const ASKERS: u64 = 2;
 
 /// An actor whose life counts the messages in its mailbox.
 struct Actor {
-    turn: Turn<AtomicUsize>,
+    turn: TurnLock<AtomicUsize>,
     /// The number of waiting messages.
     mail: AtomicU64,
     /// The number of handled messages, and whether the life waits for one. Used in a turn only.
@@ -34,8 +34,8 @@ impl Actor {
         *handled = (handled.0 + mail, true);
     }
 
-    /// Asks in place, as [`Turn::visit`] allows. Returns false if the asker must use the mailbox
-    /// instead.
+    /// Asks in place, as [`TurnLock::visit`] allows. Returns false if the asker must use the
+    /// mailbox instead.
     fn answer(&self) -> bool {
         let Some(seat) = self.turn.take() else { return false };
         let mut handled = self.handled.try_lock().expect("nobody else has the turn");
@@ -49,7 +49,7 @@ impl Actor {
     }
 
     /// Asks in place if that is wanted and possible; otherwise sends to the mailbox, like
-    /// [`Turn::run`].
+    /// [`TurnLock::run`].
     fn ask(&self, in_place: bool) {
         if in_place && self.answer() {
             return;
@@ -81,7 +81,7 @@ fn model_of_turns_handles_each_message() {
     model.preemption_bound = Some(3);
     model.check(|| {
         let actor = Arc::new(Actor {
-            turn: Turn { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) },
+            turn: TurnLock { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) },
             mail: AtomicU64::new(0),
             handled: Mutex::new((0, false)),
             woken: AtomicU64::new(1),

@@ -14,19 +14,19 @@ use crate::actor::send::port::{LocalHandle, SharedActor};
 use crate::address::Address;
 use crate::error::{Cause, LookupError};
 use crate::limits;
-use crate::mailbox::Outlined;
+use crate::mailbox::OutlinedDrop;
 use crate::node::Node;
 use crate::remote::{self, Accepted, RemoteSender, Waiter};
-use crate::schema::Kind;
+use crate::schema::ActorKind;
 
-/// An actor that was found. Made by [`Looking`].
-pub(super) enum Found {
+/// An actor that was found. Made by [`ActorLookup`].
+pub(super) enum ResolvedActor {
     Here(SharedActor),
     /// Exactly this actor of another node, and the messages that it accepts.
     There(Address, RemoteSender, Arc<[Accepted]>),
 }
 
-impl Found {
+impl ResolvedActor {
     /// Returns where it is, which was looked up at an address. One of this node is looked at with
     /// its type.
     pub(super) fn destination<P: LocalHandle>(
@@ -35,11 +35,11 @@ impl Found {
         address: &Address,
     ) -> Result<Destination<P>, LookupError> {
         match self {
-            Found::Here(actor) => match P::of(actor) {
+            ResolvedActor::Here(actor) => match P::of(actor) {
                 Ok(near) => Ok(Destination::Local(near)),
                 Err(cause) => Err(not_found(address, cause)),
             },
-            Found::There(address, sender, _) => {
+            ResolvedActor::There(address, sender, _) => {
                 Ok(Destination::remote(address, sender, node.clone()))
             }
         }
@@ -48,12 +48,12 @@ impl Found {
 
 /// A look at the actor at a path that ends with a `T` which leads to it. Polled by its caller. (No
 /// `async fn`: it would be compiled into each function that looks.)
-pub(super) struct Finding<'n, 'p, T> {
-    pub(super) looking: Outlined<Looking<'n, 'p>>,
-    pub(super) lead: fn(&Node, &Address, Found) -> Result<T, LookupError>,
+pub(super) struct LookupFuture<'n, 'p, T> {
+    pub(super) looking: OutlinedDrop<ActorLookup<'n, 'p>>,
+    pub(super) lead: fn(&Node, &Address, ResolvedActor) -> Result<T, LookupError>,
 }
 
-impl<T> Future for Finding<'_, '_, T> {
+impl<T> Future for LookupFuture<'_, '_, T> {
     type Output = Result<T, LookupError>;
 
     #[inline(never)]
@@ -70,21 +70,21 @@ impl<T> Future for Finding<'_, '_, T> {
 
 /// A search for the actor at a path. Gives its address and the actor. Made by [`Node::look`] and
 /// [`Node::when_found`].
-pub(super) struct Looking<'n, 'p> {
+pub(super) struct ActorLookup<'n, 'p> {
     node: &'n Node,
     path: &'p str,
     /// The type that an actor of another node is to be of.
-    kind: Kind,
+    kind: ActorKind,
     waits: bool,
     /// There where it waits for another node, or for a name.
-    wait: Option<BoxFuture<'n, (Address, Result<Found, Cause>)>>,
+    wait: Option<BoxFuture<'n, (Address, Result<ResolvedActor, Cause>)>>,
 }
 
-impl Future for Looking<'_, '_> {
-    type Output = Result<(Address, Found), LookupError>;
+impl Future for ActorLookup<'_, '_> {
+    type Output = Result<(Address, ResolvedActor), LookupError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Looking { node, path, kind, waits, wait } = &mut *self;
+        let ActorLookup { node, path, kind, waits, wait } = &mut *self;
         let (node, kind, waits) = (*node, *kind, *waits);
         let wait = match wait {
             Some(wait) => wait,
@@ -92,7 +92,7 @@ impl Future for Looking<'_, '_> {
                 let address = node.parse(path)?;
                 if !waits && address.node() == node.name() {
                     return Poll::Ready(match node.resident(&address) {
-                        Ok(actor) => Ok((address, Found::Here(SharedActor(actor)))),
+                        Ok(actor) => Ok((address, ResolvedActor::Here(SharedActor(actor)))),
                         Err(cause) => Err(not_found(&address, cause)),
                     });
                 }
@@ -109,8 +109,12 @@ impl Future for Looking<'_, '_> {
 
 impl Node {
     /// Looks at the actor at a path. One of another node is to be of this `kind`.
-    pub(super) fn look<'n, 'p>(&'n self, path: &'p str, kind: Kind) -> Outlined<Looking<'n, 'p>> {
-        Outlined::new(Looking { node: self, path, kind, waits: false, wait: None })
+    pub(super) fn look<'n, 'p>(
+        &'n self,
+        path: &'p str,
+        kind: ActorKind,
+    ) -> OutlinedDrop<ActorLookup<'n, 'p>> {
+        OutlinedDrop::new(ActorLookup { node: self, path, kind, waits: false, wait: None })
     }
 
     /// Looks at the actor at a path as [`look`](Self::look) does, and waits while trying again can
@@ -118,17 +122,17 @@ impl Node {
     pub(super) fn when_found<'n, 'p>(
         &'n self,
         path: &'p str,
-        kind: Kind,
-    ) -> Outlined<Looking<'n, 'p>> {
-        Outlined::new(Looking { node: self, path, kind, waits: true, wait: None })
+        kind: ActorKind,
+    ) -> OutlinedDrop<ActorLookup<'n, 'p>> {
+        OutlinedDrop::new(ActorLookup { node: self, path, kind, waits: true, wait: None })
     }
 
     async fn find(
         &self,
         address: Address,
-        kind: Kind,
+        kind: ActorKind,
         waits: bool,
-    ) -> (Address, Result<Found, Cause>) {
+    ) -> (Address, Result<ResolvedActor, Cause>) {
         let found = if waits {
             self.find_again(&address, kind).await
         } else {
@@ -140,19 +144,19 @@ impl Node {
     async fn look_with(
         &self,
         address: &Address,
-        kind: Kind,
+        kind: ActorKind,
         waiter: Waiter,
-    ) -> Result<Found, Cause> {
+    ) -> Result<ResolvedActor, Cause> {
         if address.node() == self.name() {
-            return Ok(Found::Here(SharedActor(self.resident(address)?)));
+            return Ok(ResolvedActor::Here(SharedActor(self.resident(address)?)));
         }
         let sender = self.sender(address, kind)?;
         let (found, sender, accepted) = remote::find(&sender, waiter).await?;
-        Ok(Found::There(found, sender, accepted))
+        Ok(ResolvedActor::There(found, sender, accepted))
     }
 
     /// Finds the actor at an address, and waits while trying again can help.
-    async fn find_again(&self, address: &Address, kind: Kind) -> Result<Found, Cause> {
+    async fn find_again(&self, address: &Address, kind: ActorKind) -> Result<ResolvedActor, Cause> {
         let is_near = address.node() == self.name();
         let mut pause = limits::LOOK_UP_AGAIN / 64;
         loop {

@@ -4,8 +4,8 @@ use super::Protocol;
 use crate::actor::Reply;
 use crate::message::Message;
 
-/// The method of a protocol at a [`Place`], and its message. A handler, wherever it is, finds both
-/// by this trait.
+/// The method of a protocol at a [`MethodIndex`], and its message. A handler, wherever it is, finds
+/// both by this trait.
 #[doc(hidden)]
 pub trait Method<Place>: Protocol {
     type Message: Message;
@@ -24,7 +24,7 @@ pub trait Parameter<Place, const AT: usize>: Protocol {
 
 /// The place of a method in its protocol, as a type.
 #[doc(hidden)]
-pub enum Place<const AT: usize> {}
+pub enum MethodIndex<const AT: usize> {}
 
 /// The names of a method, its message and its parameters.
 #[doc(hidden)]

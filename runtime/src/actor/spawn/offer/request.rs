@@ -15,19 +15,19 @@ use crate::node::Node;
 use crate::schema::{Hash, Schema};
 
 /// A request for an actor.
-pub(crate) struct Spawn<T> {
+pub(crate) struct SpawnRequest<T> {
     /// Boxed, because no message in a mailbox may be large.
     pub(crate) arguments: Box<T>,
     pub(crate) name: Option<String>,
     pub(crate) mailbox_capacity: Option<u64>,
     /// The actor that watches the new one before it begins: the new one is held until
-    /// [`Begin`](super::Begin).
+    /// [`BeginHeldActor`](super::Begin).
     pub(crate) watcher: Option<Address>,
 }
 
-/// The form of a [`Spawn`] on the wire.
+/// The form of a [`SpawnRequest`] on the wire.
 #[message(name = "ringpost::Spawn")]
-struct Packed {
+struct WireSpawnRequest {
     arguments: Vec<u8>,
     name: Option<String>,
     mailbox_capacity: Option<u64>,
@@ -37,14 +37,14 @@ struct Packed {
 /// More forms than a message can have: see `since` of [`#[message]`](macro@crate::message).
 const FORMS_MAX: usize = 32;
 
-impl<T: Wire> Spawn<T> {
+impl<T: Wire> SpawnRequest<T> {
     const ARGUMENTS: Codec<T> = Codec::of();
 
     /// One layout for each form of the arguments; the rest is unused.
     const ALL_LAYOUTS: [u128; FORMS_MAX] = {
         let (mut all, mut form) = ([0; FORMS_MAX], 0);
         while form < T::LAYOUTS.len() {
-            let hash = Hash::new("ringpost::Spawn").num(Packed::LAYOUT);
+            let hash = Hash::new("ringpost::Spawn").num(WireSpawnRequest::LAYOUT);
             all[form] = hash.num(T::LAYOUTS[form]).end();
             form += 1;
         }
@@ -58,17 +58,21 @@ impl<T: Wire> Spawn<T> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Wire> Message for Spawn<T> {
+impl<T: Wire> Message for SpawnRequest<T> {
     const NAME: &'static str = "ringpost::Spawn";
     const ID: u128 = Hash::new("ringpost::Spawn").num(T::TYPE).end();
     const CODEC: Option<Codec<Self>> =
         Some(Codec { layouts: Self::LAYOUTS, encode: write::<T>, decode: read::<T> });
 }
 
-fn write<T: Wire>(spawn: &Spawn<T>, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
+fn write<T: Wire>(
+    spawn: &SpawnRequest<T>,
+    form: u8,
+    out: &mut AlignedVec<16>,
+) -> Result<(), Error> {
     let mut arguments = AlignedVec::new();
-    (Spawn::<T>::ARGUMENTS.encode)(&spawn.arguments, form, &mut arguments)?;
-    let packed = Packed {
+    (SpawnRequest::<T>::ARGUMENTS.encode)(&spawn.arguments, form, &mut arguments)?;
+    let packed = WireSpawnRequest {
         arguments: arguments.to_vec(),
         name: spawn.name.clone(),
         mailbox_capacity: spawn.mailbox_capacity,
@@ -77,12 +81,16 @@ fn write<T: Wire>(spawn: &Spawn<T>, form: u8, out: &mut AlignedVec<16>) -> Resul
     archive::write(&packed, out)
 }
 
-fn read<T: Wire>(payload: &Payload, node: &Node, form: u8) -> Result<Spawn<T>, InvalidArchive> {
-    let Packed { arguments: packed, name, mailbox_capacity, watcher } =
+fn read<T: Wire>(
+    payload: &Payload,
+    node: &Node,
+    form: u8,
+) -> Result<SpawnRequest<T>, InvalidArchive> {
+    let WireSpawnRequest { arguments: packed, name, mailbox_capacity, watcher } =
         archive::read(payload, node)?;
     let mut arguments = AlignedVec::new();
     buffer::reserve(&mut arguments, packed.len());
     arguments.extend_from_slice(&packed);
-    let arguments = (Spawn::<T>::ARGUMENTS.decode)(&Payload::owned(arguments), node, form)?;
-    Ok(Spawn { arguments: Box::new(arguments), name, mailbox_capacity, watcher })
+    let arguments = (SpawnRequest::<T>::ARGUMENTS.decode)(&Payload::owned(arguments), node, form)?;
+    Ok(SpawnRequest { arguments: Box::new(arguments), name, mailbox_capacity, watcher })
 }

@@ -13,7 +13,7 @@ use crate::error::RemoteSpawnCause;
 use crate::exit::ActorExit;
 use crate::message::Message;
 
-/// How a [`Fragile`] actor is made.
+/// How a [`FragileActor`] actor is made.
 #[message]
 enum Plan {
     Work,
@@ -22,15 +22,15 @@ enum Plan {
     /// The actor panics when it is dropped.
     Falls,
     /// Panics when it is dropped unused.
-    Unused(Thorn),
+    Unused(PanicOnDrop),
     /// `create` waits at the gate.
     Waits,
 }
 
 #[message]
-struct Thorn {}
+struct PanicOnDrop {}
 
-impl Drop for Thorn {
+impl Drop for PanicOnDrop {
     fn drop(&mut self) {
         panic!("a thorn");
     }
@@ -53,14 +53,14 @@ impl fmt::Display for BadError {
 impl std::error::Error for BadError {}
 
 #[actor]
-struct Fragile {
+struct FragileActor {
     falls: bool,
 }
 
 #[handlers]
-impl Fragile {}
+impl FragileActor {}
 
-impl Drop for Fragile {
+impl Drop for FragileActor {
     fn drop(&mut self) {
         assert!(!self.falls, "it fell");
     }
@@ -70,7 +70,7 @@ static GATE: Barrier = Barrier::new(2);
 /// The number of calls that came to the gate.
 static CAME: AtomicU64 = AtomicU64::new(0);
 
-impl Offered for Fragile {
+impl Offered for FragileActor {
     type Arguments = Plan;
     const LIVING_MAX: usize = 64;
 
@@ -83,25 +83,25 @@ impl Offered for Fragile {
             }
             _ => {}
         }
-        Ok(Fragile { falls: matches!(plan, Plan::Falls) })
+        Ok(FragileActor { falls: matches!(plan, Plan::Falls) })
     }
 }
 
 /// An actor that counts how many of it were made.
 #[actor]
-struct Counted;
+struct CountedActor;
 
 #[handlers]
-impl Counted {}
+impl CountedActor {}
 
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-impl Offered for Counted {
+impl Offered for CountedActor {
     type Arguments = ();
 
     fn create((): ()) -> Result<Self, BoxError> {
         MADE.fetch_add(1, Ordering::Relaxed);
-        Ok(Counted)
+        Ok(CountedActor)
     }
 }
 
@@ -109,26 +109,26 @@ async fn node() -> Node {
     Node::builder("alpha").start().await.unwrap()
 }
 
-fn spawner<M: Message>(node: &Node, to: &str) -> Recipient<M, Outcome> {
-    Recipient::bind(node, Address::by_name(to.into(), offer_name::<Fragile>()))
+fn spawner<M: Message>(node: &Node, to: &str) -> Recipient<M, SpawnReply> {
+    Recipient::bind(node, Address::by_name(to.into(), offer_name::<FragileActor>()))
 }
 
-fn watched_by(watcher: &Address) -> Spawn<Plan> {
+fn watched_by(watcher: &Address) -> SpawnRequest<Plan> {
     let arguments = Box::new(Plan::Work);
-    Spawn { arguments, name: None, mailbox_capacity: None, watcher: Some(watcher.clone()) }
+    SpawnRequest { arguments, name: None, mailbox_capacity: None, watcher: Some(watcher.clone()) }
 }
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn code_of_a_type_that_panics_ends_no_spawner_and_frees_the_name() {
     let node = node().await;
-    node.offer::<Fragile>().unwrap();
+    node.offer::<FragileActor>().unwrap();
     let peer = node.peer("alpha");
-    let spawn = |plan| peer.spawn::<Fragile>("fragile", plan);
+    let spawn = |plan| peer.spawn::<FragileActor>("fragile", plan);
     let failed = spawn(Plan::BadError).await.unwrap_err();
     assert_eq!(failed.cause, RemoteSpawnCause::Panicked("no words".into()));
     let first = spawn(Plan::Falls).await.unwrap();
-    let failed = spawn(Plan::Unused(Thorn {})).await.unwrap_err();
+    let failed = spawn(Plan::Unused(PanicOnDrop {})).await.unwrap_err();
     assert_eq!(failed.cause, RemoteSpawnCause::Panicked("a thorn".into()));
     let taken = spawn(Plan::Falls).await.unwrap_err();
     assert_eq!(taken.cause, RemoteSpawnCause::NameTaken("fragile".into()));
@@ -141,9 +141,9 @@ async fn code_of_a_type_that_panics_ends_no_spawner_and_frees_the_name() {
 #[tokio::test]
 async fn for_a_name_that_is_taken_nothing_is_made() {
     let node = node().await;
-    node.offer::<Counted>().unwrap();
+    node.offer::<CountedActor>().unwrap();
     for _ in 0..4 {
-        let spawned = node.peer("alpha").spawn::<Counted>("counted", ()).await;
+        let spawned = node.peer("alpha").spawn::<CountedActor>("counted", ()).await;
         drop(spawned);
     }
     assert_eq!(MADE.load(Ordering::Relaxed), 1);
@@ -155,29 +155,29 @@ async fn no_signal_of_another_node_ends_what_offers_a_type() {
     let alpha = start("alpha", vec![]).start().await.unwrap();
     let beta = start("beta", alpha.addresses()).start().await.unwrap();
     alpha.ready(1).await.unwrap();
-    beta.offer::<Fragile>().unwrap();
-    let address = Address::by_name("beta".into(), offer_name::<Fragile>());
-    let spawner = ActorRef::<Spawner<Fragile>>::bind(&alpha, address);
+    beta.offer::<FragileActor>().unwrap();
+    let address = Address::by_name("beta".into(), offer_name::<FragileActor>());
+    let spawner = ActorRef::<Spawner<FragileActor>>::bind(&alpha, address);
     spawner.stop().await.unwrap();
     spawner.drain().await.unwrap();
     spawner.kill().await.unwrap();
     for _ in 0..4 {
         // A signal arrives before a message that is sent after it.
-        alpha.peer("beta").spawn_anonymous::<Fragile>(Plan::Work).await.unwrap();
+        alpha.peer("beta").spawn_anonymous::<FragileActor>(Plan::Work).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn those_that_are_held_end_with_their_own_watchers_only() {
     let node = node().await;
-    node.offer::<Fragile>().unwrap();
-    let spawner = spawner::<Spawn<Plan>>(&node, "alpha");
+    node.offer::<FragileActor>().unwrap();
+    let spawner = spawner::<SpawnRequest<Plan>>(&node, "alpha");
     let (mut inboxes, mut held) = (Vec::new(), Vec::new());
     for _ in 0..8 {
         let inbox = node.inbox::<Down>(1).await.unwrap();
         for _ in 0..4 {
             let at = spawner.ask(watched_by(inbox.recipient().address())).await.unwrap().unwrap();
-            held.push(ActorRef::<Fragile>::bind(&node, at));
+            held.push(ActorRef::<FragileActor>::bind(&node, at));
         }
         inboxes.push(inbox);
     }
@@ -196,10 +196,10 @@ async fn those_that_are_held_end_with_their_own_watchers_only() {
 #[tokio::test]
 async fn no_watcher_has_more_actors_live_than_may() {
     let node = node().await;
-    node.offer::<Fragile>().unwrap();
+    node.offer::<FragileActor>().unwrap();
     let peer = node.peer("alpha");
-    let spawner = spawner::<Spawn<Plan>>(&node, "alpha");
-    let first = peer.spawn_anonymous::<Fragile>(Plan::Work).await.unwrap();
+    let spawner = spawner::<SpawnRequest<Plan>>(&node, "alpha");
+    let first = peer.spawn_anonymous::<FragileActor>(Plan::Work).await.unwrap();
     let mut identity = first.address().identity().unwrap();
     let mut spawned = 1;
     loop {
@@ -208,7 +208,7 @@ async fn no_watcher_has_more_actors_live_than_may() {
         let watcher = Address::of("alpha".into(), identity, None);
         let (held, next) = futures::join!(
             spawner.ask(watched_by(&watcher)),
-            peer.spawn_anonymous::<Fragile>(Plan::Work)
+            peer.spawn_anonymous::<FragileActor>(Plan::Work)
         );
         drop(held);
         match next {
@@ -222,21 +222,21 @@ async fn no_watcher_has_more_actors_live_than_may() {
 
 /// An actor that gives up a spawn while the new actor is held and its spawner is busy.
 #[actor]
-struct Fickle;
+struct CancellingActor;
 
 #[message(local)]
 struct GiveUp;
 
 #[handlers]
-impl Fickle {
+impl CancellingActor {
     #[handler]
     async fn give_up(&mut self, msg: GiveUp, cx: &mut Context<Self>) {
         let GiveUp = msg;
-        let spawn = cx.node().peer("alpha").spawn::<Fragile>("held", Plan::Waits);
+        let spawn = cx.node().peer("alpha").spawn::<FragileActor>("held", Plan::Waits);
         let (node, hour) = (cx.node().clone(), std::time::Duration::from_secs(3600));
         let mut spawn = spawn.timeout(hour).watched_by(cx);
         assert!(poll!(&mut spawn).is_pending());
-        let other = node.peer("alpha").spawn_anonymous::<Fragile>(Plan::Waits);
+        let other = node.peer("alpha").spawn_anonymous::<FragileActor>(Plan::Waits);
         let mut other = other.timeout(hour);
         assert!(poll!(&mut other).is_pending());
         until(|| CAME.load(Ordering::SeqCst) == 1).await;
@@ -265,31 +265,31 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn an_actor_that_nobody_has_begin_any_more_is_let_go() {
     let node = node().await;
-    node.offer::<Fragile>().unwrap();
-    let fickle = node.spawn("fickle", Fickle).await.unwrap();
+    node.offer::<FragileActor>().unwrap();
+    let fickle = node.spawn("fickle", CancellingActor).await.unwrap();
     fickle.ask(GiveUp).await.unwrap();
-    while let Err(error) = node.peer("alpha").spawn::<Fragile>("held", Plan::Work).await {
+    while let Err(error) = node.peer("alpha").spawn::<FragileActor>("held", Plan::Work).await {
         assert_eq!(error.cause, RemoteSpawnCause::NameTaken("held".into()));
     }
 }
 
 /// An actor whose `create` blocks until the test comes to the barrier.
 #[actor]
-struct Slow;
+struct BlockingActor;
 
 #[handlers]
-impl Slow {}
+impl BlockingActor {}
 
 static SLOW: Barrier = Barrier::new(2);
 static SLOW_CAME: AtomicU64 = AtomicU64::new(0);
 
-impl Offered for Slow {
+impl Offered for BlockingActor {
     type Arguments = ();
 
     fn create((): ()) -> Result<Self, BoxError> {
         SLOW_CAME.fetch_add(1, Ordering::SeqCst);
         block_in_place(|| SLOW.wait());
-        Ok(Slow)
+        Ok(BlockingActor)
     }
 }
 
@@ -297,40 +297,40 @@ impl Offered for Slow {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_spawn_that_was_not_begun_when_its_type_was_withdrawn_says_so() {
     let node = node().await;
-    node.offer::<Slow>().unwrap();
+    node.offer::<BlockingActor>().unwrap();
     let peer = node.peer("alpha");
-    let mut first = peer.spawn::<Slow>("first", ());
+    let mut first = peer.spawn::<BlockingActor>("first", ());
     assert!(poll!(&mut first).is_pending());
     until(|| SLOW_CAME.load(Ordering::SeqCst) == 1).await;
-    let mut second = peer.spawn::<Slow>("second", ());
+    let mut second = peer.spawn::<BlockingActor>("second", ());
     assert!(poll!(&mut second).is_pending());
-    let mut withdrawn = Box::pin(node.withdraw::<Slow>());
+    let mut withdrawn = Box::pin(node.withdraw::<BlockingActor>());
     assert!(poll!(&mut withdrawn).is_pending());
-    assert_eq!(node.offer::<Slow>(), Err(OfferError::Withdrawing(Slow::NAME)));
+    assert_eq!(node.offer::<BlockingActor>(), Err(OfferError::Withdrawing(BlockingActor::NAME)));
     block_in_place(|| SLOW.wait());
     assert!(withdrawn.await);
     assert_eq!(first.await.unwrap().address().to_string(), "alpha/first");
     let second = second.await.unwrap_err();
     assert_eq!((&second.cause, second.is_retryable()), (&RemoteSpawnCause::Withdrawn, true));
-    assert_eq!(node.offer::<Slow>(), Ok(()));
+    assert_eq!(node.offer::<BlockingActor>(), Ok(()));
 }
 
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn those_that_are_held_count_among_those_that_live() {
     let node = node().await;
-    node.offer::<Fragile>().unwrap();
-    let (peer, spawner) = (node.peer("alpha"), spawner::<Spawn<Plan>>(&node, "alpha"));
+    node.offer::<FragileActor>().unwrap();
+    let (peer, spawner) = (node.peer("alpha"), spawner::<SpawnRequest<Plan>>(&node, "alpha"));
     let inbox = node.inbox::<Down>(1).await.unwrap();
     for _ in 0..64 {
         spawner.ask(watched_by(inbox.recipient().address())).await.unwrap().unwrap();
     }
-    let refused = peer.spawn_anonymous::<Fragile>(Plan::Work).await.unwrap_err();
+    let refused = peer.spawn_anonymous::<FragileActor>(Plan::Work).await.unwrap_err();
     assert_eq!(refused.cause, RemoteSpawnCause::TooMany(64));
     let refused = spawner.ask(watched_by(inbox.recipient().address())).await.unwrap();
-    assert!(matches!(refused, Err(Refusal::TooMany(64))), "{refused:?}");
+    assert!(matches!(refused, Err(SpawnRefusal::TooMany(64))), "{refused:?}");
     drop(inbox);
-    while let Err(error) = peer.spawn_anonymous::<Fragile>(Plan::Work).await {
+    while let Err(error) = peer.spawn_anonymous::<FragileActor>(Plan::Work).await {
         assert_eq!(error.cause, RemoteSpawnCause::TooMany(64));
     }
 }
@@ -342,15 +342,15 @@ async fn those_that_are_held_when_their_offer_ends_are_counted() {
     let snapshotter = recorder.snapshotter();
     let _recording = metrics::set_default_local_recorder(&recorder);
     let node = node().await;
-    let spawner = spawner::<Spawn<Plan>>(&node, "alpha");
+    let spawner = spawner::<SpawnRequest<Plan>>(&node, "alpha");
     let inbox = node.inbox::<Down>(1).await.unwrap();
     for count in [2, 3] {
-        node.offer::<Fragile>().unwrap();
+        node.offer::<FragileActor>().unwrap();
         for _ in 0..count {
             spawner.ask(watched_by(inbox.recipient().address())).await.unwrap().unwrap();
         }
         match count {
-            2 => assert!(node.withdraw::<Fragile>().await),
+            2 => assert!(node.withdraw::<FragileActor>().await),
             _ => drop(node.shutdown(std::time::Duration::from_secs(5)).await),
         }
     }

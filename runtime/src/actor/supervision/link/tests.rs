@@ -6,23 +6,23 @@ use futures::stream::FuturesUnordered;
 use super::*;
 use crate::BoxError;
 use crate::actor::Recipient;
-use crate::actor::send::destination::View;
+use crate::actor::send::destination::DestinationView;
 use crate::dead_letter::DeadLetterCause;
 use crate::remote::SendKind;
 use crate::shared::MemoryOffer;
 
 #[actor]
 #[derive(Default)]
-struct Popular;
+struct LinkTarget;
 
 #[handlers]
-impl Popular {}
+impl LinkTarget {}
 
 /// An actor that links to another one when it starts.
-struct Links(ActorRef<Popular>);
+struct Linker(ActorRef<LinkTarget>);
 
 #[actor]
-impl Actor for Links {
+impl Actor for Linker {
     async fn on_start(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
         cx.link(&self.0);
         Ok(())
@@ -30,7 +30,7 @@ impl Actor for Links {
 }
 
 #[handlers]
-impl Links {}
+impl Linker {}
 
 /// Returns two nodes with a link between them; the second offers memory.
 async fn pair() -> (Node, Node) {
@@ -47,7 +47,7 @@ fn way_to(node: &Node, name: &str) -> RemoteSender {
     let address = Address::by_name("beta".into(), name.into());
     let there = Recipient::<Untied, ()>::bind(node, address);
     let destination = there.destination().now();
-    let View::Remote(sender, _) = destination.view() else { panic!("it is far") };
+    let DestinationView::Remote(sender, _) = destination.view() else { panic!("it is far") };
     sender.clone()
 }
 
@@ -62,7 +62,7 @@ async fn no_node_links_to_an_actor_of_the_runtime_of_another_one() {
     let peer = alpha.peer("beta");
     let region = peer.region::<u64>(8).await.unwrap();
     let made = make(way_to(&alpha, "#memory"), alpha.clone(), tether(&alpha)).await;
-    assert!(matches!(made, Err(Unmade::Refused(_))), "it takes no link");
+    assert!(matches!(made, Err(LinkError::Refused(_))), "it takes no link");
     assert_eq!(region.remote().read(..).await.unwrap(), [0; 8], "it lives on");
     peer.region::<u64>(8).await.unwrap();
     beta.shutdown(limits::STOP_WITHIN).await;
@@ -71,7 +71,7 @@ async fn no_node_links_to_an_actor_of_the_runtime_of_another_one() {
 #[tokio::test]
 async fn a_request_for_a_link_that_was_told_is_a_dead_letter() {
     let (alpha, beta) = pair().await;
-    let there = beta.spawn("there", Popular).await.unwrap();
+    let there = beta.spawn("there", LinkTarget).await.unwrap();
     let mut dead = beta.dead_letters().subscribe();
     let sender = way_to(&alpha, "there");
     for _ in 0..2 {
@@ -93,9 +93,9 @@ async fn a_request_for_a_link_that_was_told_is_a_dead_letter() {
 #[tokio::test]
 async fn a_text_of_another_node_is_one_line_in_the_failure_that_it_causes() {
     let node = Node::builder("alpha").start().await.unwrap();
-    let failing = node.spawn("failing", Popular).await.unwrap();
-    let View::Local(near) = failing.destination().view() else { panic!("it is near") };
-    let me: Arc<dyn Resident> = near.shared();
+    let failing = node.spawn("failing", LinkTarget).await.unwrap();
+    let DestinationView::Local(near) = failing.destination().view() else { panic!("it is near") };
+    let me: Arc<dyn LocalActor> = near.shared();
     let to = Address::by_name("beta".into(), "there".into());
     let (cell, _) = node.begin(Tie::options(), Tie::new(&me, &to), None, None).unwrap();
     let tie = ActorRef::local(cell.clone());
@@ -113,16 +113,16 @@ async fn no_more_links_are_made_for_other_nodes_than_an_actor_may_have() {
     let alpha = start("alpha", vec![]).start().await.unwrap();
     let beta = start("beta", alpha.addresses()).start().await.unwrap();
     alpha.ready(1).await.unwrap();
-    let there = beta.spawn("there", Popular).await.unwrap();
-    let View::Local(near) = there.destination().view() else { panic!("it is near") };
+    let there = beta.spawn("there", LinkTarget).await.unwrap();
+    let DestinationView::Local(near) = there.destination().view() else { panic!("it is near") };
     for number in 2..limits::LINKS_MAX {
         let link = LinkEnd { to: there.address().clone(), tell: Box::new(|_| {}) };
         assert!(near.cell().ends().link(number, link));
     }
-    let far = alpha.actor::<Popular>("beta/there").await.unwrap();
+    let far = alpha.actor::<LinkTarget>("beta/there").await.unwrap();
     let ends = FuturesUnordered::new();
     for _ in 0..4 {
-        let linker = alpha.spawn_anonymous(Links(far.clone())).await.unwrap();
+        let linker = alpha.spawn_anonymous(Linker(far.clone())).await.unwrap();
         ends.push(async move { linker.wait_stopped().await });
     }
     let why = "not linked to beta/there: it has 65536 links already";
