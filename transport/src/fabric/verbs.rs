@@ -45,6 +45,7 @@ mod events;
 mod events_fd;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
+mod gid_table;
 mod ledger;
 mod live;
 mod machine;

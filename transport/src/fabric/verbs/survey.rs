@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::VerbsConfig;
 use super::device::{Device, DeviceLimits, PortAttributes};
+use super::gid_table::{GidEntry, GidPort};
 use super::machine;
 use super::offer::Kind;
 use super::partition::Partition;
@@ -254,7 +255,7 @@ fn look_at_port(
     found
 }
 
-/// `None` for an entry that is empty.
+/// Returns `None` for an entry that is empty.
 fn look_at_gid(
     config: &VerbsConfig,
     domain: &Domain,
@@ -266,44 +267,15 @@ fn look_at_gid(
     let gid = domain.device.gid(port, index).ok().filter(|gid| *gid != [0; 16])?;
     let (kind, interface) = machine::gid_entry(domain.device.name(), port, index);
     let address = Ipv6Addr::from(gid);
-    let v4 = address.to_ipv4_mapped();
-    let shown = v4.map_or_else(|| address.to_string(), |v4| v4.to_string());
+    let shown = address.to_ipv4_mapped().map_or_else(|| address.to_string(), |v4| v4.to_string());
     let mut found = Found::new(format!("GID {index}"));
     found.about = format!("{shown}, {kind}, {interface}").trim_end_matches([',', ' ']).to_owned();
-    let prefix;
-    let wanted_kind = match v4 {
-        _ if !attributes.ethernet => {
-            prefix = 64;
-            Kind::InfiniBand
-        }
-        Some(_) => {
-            prefix = machine::subnet_bits(gid, &interface);
-            Kind::RoceV4
-        }
-        None => {
-            prefix = machine::subnet_bits(gid, &interface);
-            Kind::RoceV6
-        }
-    };
-    found.refused = if config.gid_index.is_some_and(|wanted| wanted != index) {
-        Some("another GID was asked for")
-    } else if index > u32::from(u8::MAX) {
-        Some("its index is too large for a queue pair")
-    } else if wanted_kind == Kind::InfiniBand {
-        let first = config.gid_index.is_some() || addresses.is_empty();
-        (!first).then_some("the first is enough").or_else(|| {
-            (attributes.lid == 0).then_some("the port has no LID: no subnet manager has seen it")
-        })
-    } else if kind != "RoCE v2" {
-        Some("only RoCE v2 is used on Ethernet")
-    } else if address.is_unicast_link_local() {
-        Some("link-local")
-    } else {
-        None
-    }
-    .map(str::to_owned);
-    if found.refused.is_none() {
-        addresses.push(LocalAddress { index: index as u8, kind: wanted_kind, gid, prefix });
+    let prefix = machine::subnet_bits(gid, &interface);
+    let &PortAttributes { ethernet, lid, .. } = attributes;
+    let port = GidPort { ethernet, lid, wanted: config.gid_index };
+    match (GidEntry { index, gid, kind, prefix }).judge(port, addresses.is_empty()) {
+        Ok(address) => addresses.push(address),
+        Err(why) => found.refused = Some(why.to_owned()),
     }
     Some(found)
 }
