@@ -23,8 +23,8 @@ impl Default for CratePath {
 }
 
 impl CratePath {
-    /// Returns the module of the crate that only generated code uses, written at `at`: an error
-    /// about a path lies where the path begins.
+    /// Returns the path of `__private`, the module that only generated code uses. Its tokens are at
+    /// the position `at`, because the compiler reports an error about a path where the path begins.
     pub(crate) fn private(&self, at: Span) -> TokenStream {
         let root = located(self, at);
         quote_spanned!(at=> #root::__private)
@@ -46,7 +46,7 @@ impl ToTokens for CratePath {
 pub(crate) struct MessageOptions {
     pub(crate) root: CratePath,
     pub(crate) name: Option<LitStr>,
-    /// Starts at 1; with its token for errors.
+    /// The version, 1 or more, with its span for errors.
     pub(crate) version: Option<(u64, Span)>,
     pub(crate) local: bool,
 }
@@ -150,13 +150,13 @@ impl Parse for HandlersItem {
 pub(crate) struct HandlerOptions {
     /// Name of the generated message.
     pub(crate) name: Option<Ident>,
-    /// The derives of `derive(..)`, for the generated message; each with its token for errors.
+    /// The paths in `derive(..)`, which are derives for the generated message.
     pub(crate) derives: Vec<Path>,
     /// The generated message never leaves its node.
     pub(crate) local: Option<Ident>,
     /// The message lies behind a pointer in the mailbox.
     pub(crate) boxed: Option<Ident>,
-    /// The protocol whose method of the same name this handles.
+    /// The protocol in which this handler serves the method of the same name.
     pub(crate) protocol: Option<Path>,
 }
 
@@ -190,18 +190,21 @@ impl HandlerOptions {
         Ok(options)
     }
 
-    /// Returns the first argument that only concerns a generated message, as a token to point at.
+    /// Returns the first argument that only concerns a generated message (`name`, `derive` or
+    /// `local`), as a token for an error.
     pub(crate) fn about_generated(&self) -> Option<TokenStream> {
         self.name.as_ref().map(ToTokens::to_token_stream).or(self.about_own())
     }
 
-    /// Returns the first argument that only concerns a message generated for this handler.
+    /// Returns the first argument that only concerns a message generated for this handler, and not
+    /// for a protocol (`derive` or `local`), as a token for an error.
     pub(crate) fn about_own(&self) -> Option<TokenStream> {
         let derive = self.derives.first().map(ToTokens::to_token_stream);
         derive.or(self.local.as_ref().map(ToTokens::to_token_stream))
     }
 
-    /// Returns the first argument that only an actor's own handler has, as a token to point at.
+    /// Returns the first argument that a method of a protocol cannot have (`local`, `boxed` or
+    /// `protocol`), as a token for an error.
     pub(crate) fn only_for_handlers(&self) -> Option<TokenStream> {
         let [local, boxed] = [&self.local, &self.boxed].map(Option::as_ref);
         let words = local.or(boxed).map(ToTokens::to_token_stream);
@@ -213,9 +216,9 @@ impl HandlerOptions {
 #[derive(Default)]
 pub(crate) struct FieldOptions {
     pub(crate) layout: FieldLayout,
-    /// The version of the message that gained it.
+    /// The first version of the message that has the field.
     pub(crate) since: Option<(u64, Span)>,
-    /// Its value in a message of an earlier version; `None` for `Default::default()`.
+    /// The value of the field in a message of an earlier version; `None` for `Default::default()`.
     pub(crate) default: Option<Expr>,
 }
 
@@ -276,7 +279,7 @@ impl FieldOptions {
     }
 }
 
-/// Reads the number of a version.
+/// Parses the number of a version, which is 1 or more.
 fn number(meta: &ParseNestedMeta<'_>) -> Result<(u64, Span)> {
     let number: LitInt = meta.value()?.parse()?;
     match number.base10_parse()? {

@@ -16,7 +16,7 @@ impl Errors {
         }
     }
 
-    /// Returns the value, or `None` with the error kept for the report.
+    /// Returns the value. If there is an error instead, adds it to the report and returns `None`.
     pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -26,7 +26,7 @@ impl Errors {
         self.0.is_none()
     }
 
-    /// Returns all errors as one `Result`, for a caller that gathers further.
+    /// Returns all errors as one `Result`, for a caller that adds them to its own errors.
     pub(crate) fn into_result(self) -> Result<()> {
         self.0.map_or(Ok(()), Err)
     }

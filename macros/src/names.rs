@@ -139,7 +139,7 @@ pub(crate) fn check_message(message: &Ident) -> Result<()> {
     ))
 }
 
-/// `put_tree` -> `PutTree`.
+/// Returns the name in camel case: `PutTree` for `put_tree`.
 pub(crate) fn camel_case(method: &Ident) -> String {
     method
         .unraw()

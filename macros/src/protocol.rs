@@ -1,7 +1,7 @@
 //! `#[protocol]`: messages and their replies, apart from the actors that serve them.
 //!
-//! Each method of the trait is parsed into a [`MethodDecl`]. It is written as its generated
-//! message, and the protocol as a type of the trait's name, its client, and the impls that say which
+//! Each method of the trait is parsed into a [`MethodDecl`], from which its message is generated.
+//! The protocol becomes a type of the trait's name, its client, and the impls that say which
 //! messages it includes and which actors serve it. The trait itself is removed: it declares
 //! messages, and nothing implements it.
 
@@ -160,8 +160,8 @@ impl MethodDecl {
         }
     }
 
-    /// Returns the impls through which the method's place in the protocol leads to its generated
-    /// message.
+    /// Returns the impls of `Method` and `Parameter` for the method with the index `place`, or
+    /// `None` if its message is not generated.
     fn method(&self, place: usize, protocol: &Ident, root: &CratePath) -> Option<TokenStream> {
         let MethodDecl { ident, message, reply, .. } = self;
         let generated = self.generated.as_ref()?;
@@ -198,7 +198,8 @@ impl MethodDecl {
         })
     }
 
-    /// Returns the method's name and parameters, which its handler must have, too.
+    /// Returns the `Signature` with the method's name and parameters, which its handler must have,
+    /// too.
     fn signature(&self, private: &TokenStream) -> TokenStream {
         let (name, reply) = (self.ident.unraw().to_string(), &self.reply);
         let (message, parameters, types) = match &self.generated {
@@ -261,12 +262,12 @@ fn check_method(function: &TraitItemFn, options: &HandlerOptions) -> Result<()> 
     errors.into_result()
 }
 
-/// A protocol, which is written as its items.
+/// A parsed protocol, from which its items are generated.
 struct Protocol {
     owner: HandlerOwner,
     vis: Visibility,
     attributes: Vec<Attribute>,
-    /// An expression: the name by which peers know it.
+    /// An expression for the name that the protocol has among nodes.
     name: TokenStream,
     calls: Vec<MethodDecl>,
 }

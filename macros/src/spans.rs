@@ -3,8 +3,8 @@
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
-/// Returns the span of the user's token, so that the compiler's errors about generated code point
-/// there (MA-1), with local names that cannot collide with the user's (MA-2).
+/// Returns a span at the position of the user's token, where the compiler then reports errors about
+/// generated code (MA-1). Local names with this span cannot collide with the user's (MA-2).
 pub(crate) fn at(token: Span) -> Span {
     token.resolved_at(Span::mixed_site())
 }

@@ -16,12 +16,12 @@ pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
     .ok_or_else(|| Error::new_spanned(ty, "expected the name of an actor"))
 }
 
-/// Returns the `M` of `View<M>` (MA-4: an alias of `View` is not one).
+/// Returns the `M` of `View<M>`, or `None` for any other type, even an alias of `View` (MA-4).
 pub(crate) fn view_of(ty: &Type) -> Option<Type> {
     argument_of(ty, "View")
 }
 
-/// Returns the `R` of `ReplyTo<R>`.
+/// Returns the `R` of `ReplyTo<R>`, or `None` for any other type.
 pub(crate) fn reply_to_of(ty: &Type) -> Option<Type> {
     argument_of(ty, "ReplyTo")
 }
@@ -73,9 +73,9 @@ pub(crate) fn is_standard(ty: &Type) -> bool {
     !search.found
 }
 
-/// Refuses a type for other nodes that contains types of machine-dependent width, and replaces
-/// these by their replacements: so the other code about the type still compiles, and one build
-/// reports all such places. (If such a type has another name, it has no schema.)
+/// Refuses a type for other nodes that contains types of machine-dependent width, and replaces each
+/// of these by a type of fixed width. So the other code about the type still compiles, and one
+/// build reports all such places. (Under another name, such a type has no schema.)
 pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
     struct WidthFixer(Result<()>);
     impl VisitMut for WidthFixer {
@@ -114,9 +114,9 @@ pub(crate) fn fix_width(ty: &mut Type) -> Result<()> {
     fixed.0
 }
 
-/// Refuses a number of machine-dependent width that is never zero in an opaque field: its archive
-/// has 32 bits, and if they are zero, reading it back is undefined behavior. Other numbers only
-/// lose bits, for which an opaque field is trusted.
+/// Refuses the type of an opaque field if it contains a number of machine-dependent width that is
+/// never zero: its archive has 32 bits, and if they are zero, reading it back is undefined
+/// behavior. Other numbers of such a width only lose bits, for which an opaque field is trusted.
 pub(crate) fn refuse_wide_nonzero(ty: &Type) -> Result<()> {
     struct WideNonzeroFinder {
         is_nonzero: bool,
@@ -179,7 +179,8 @@ pub(crate) fn mentions(ty: &Type, name: &Ident) -> bool {
     search.found
 }
 
-/// Returns true if the type names `name` itself, or `Self`: what a recursive field looks like.
+/// Returns true if the type contains `name` without a path, or `Self`, like the type of a recursive
+/// field.
 pub(crate) fn mentions_itself(ty: &Type, name: &Ident) -> bool {
     let wanted = |path: &Path| {
         let first = &path.segments[0].ident;
@@ -223,17 +224,17 @@ pub(crate) fn text_of(tokens: &impl ToTokens) -> String {
     SPACES.iter().fold(text, |text, (spaced, close)| text.replace(spaced, close))
 }
 
-/// Returns the first reference inside of the type.
+/// Returns the first reference inside of the type, if any.
 pub(crate) fn borrow_in(ty: &Type) -> Option<Type> {
     first_in(ty, |ty| matches!(ty, Type::Reference(_)))
 }
 
-/// Returns the first `impl Trait` inside of the type.
+/// Returns the first `impl Trait` inside of the type, if any.
 pub(crate) fn impl_trait_in(ty: &Type) -> Option<Type> {
     first_in(ty, |ty| matches!(ty, Type::ImplTrait(_)))
 }
 
-/// Returns the first type inside of another that satisfies `wanted`.
+/// Returns the first type for which `wanted` returns true: `ty` itself, or a type inside of it.
 fn first_in(ty: &Type, wanted: fn(&Type) -> bool) -> Option<Type> {
     struct FirstTypeFinder(Option<Type>, fn(&Type) -> bool);
     impl VisitMut for FirstTypeFinder {

@@ -17,8 +17,9 @@ use crate::limits;
 use crate::registry::Key;
 use crate::schema::{FORMAT, Hash, Schema};
 
-/// The address of an actor. Two addresses are equal if they lead to the same actor in the same way:
-/// by identity, whatever the name, or by name.
+/// The address of an actor. It names the actor by its identity or only by its name. Two addresses
+/// are equal if they have the same node and the same identity, whatever the name, or if both have
+/// no identity and the same node and name.
 #[derive(Clone)]
 pub struct Address {
     node: Arc<str>,
@@ -66,7 +67,7 @@ impl Address {
 /// Displays an address for people: an actor without a name by its type and number.
 pub(crate) struct AddressDisplay<'a> {
     pub(crate) address: &'a Address,
-    /// The name of its type; empty if it is not known.
+    /// The name of the actor's type; empty if it is not known.
     pub(crate) kind: &'static str,
 }
 
@@ -129,7 +130,7 @@ pub struct InvalidActorName(pub String);
 
 ringpost_transport::debug_by_display!(InvalidActorName);
 
-/// Checks an actor's name.
+/// Checks an actor's name, and returns it as a shared text.
 pub(crate) fn check_name(name: &str) -> Result<Arc<str>, InvalidActorName> {
     check(name)?;
     Ok(name.into())

@@ -20,8 +20,8 @@ use rkyv::{Archive, Archived, Deserialize, Place, Portable, Serialize};
 use crate::node::Node;
 use crate::schema::Schema;
 
-/// The output of an archive. It is a type of its own, so that the bound on messages does not name
-/// the buffer.
+/// The buffer that an archive is written to. It is a separate type, so that the bound on messages
+/// does not name the type of the buffer.
 pub struct Sink<'a> {
     buffer: &'a mut AlignedVec<16>,
 }
@@ -63,17 +63,17 @@ impl<T: ?Sized, D: Fallible + ?Sized> DeserializeWith<(), PhantomData<T>, D> for
     }
 }
 
-/// Archives a field through which a type contains itself, unchanged, and counts the levels. Too
-/// many levels are an error, because the writing thread would run out of stack.
+/// Archives a recursive field like any other, and counts the levels of nesting. Too many levels are
+/// an error, because the writing thread would run out of stack.
 #[doc(hidden)]
 pub struct DepthLimit;
 
 thread_local! {
-    /// Number of nested fields of such types that this thread is writing.
+    /// Number of nested recursive fields that this thread is writing.
     static LEVELS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Guard of one level, which ends when this is dropped.
+/// One counted level of nesting, which ends when this guard is dropped.
 struct DepthGuard;
 
 impl DepthLimit {
@@ -119,11 +119,11 @@ where
     }
 }
 
-/// Writes archives.
+/// The serializer that writes archives.
 pub type Ser<'a> = Strategy<Serializer<Sink<'a>, ArenaHandle<'a>, Share>, Error>;
-/// Checks archives.
+/// The validator that checks archives.
 pub type Check<'a> = rkyv::api::high::HighValidator<'a, Error>;
-/// Reads archives back.
+/// The deserializer that reads values back from archives.
 pub type De<'a> = Strategy<Unarchiver<'a, Node>, Error>;
 
 /// A deserializer that knows its node, and so can bind references to actors.
@@ -174,15 +174,16 @@ impl<T: for<'a> Serialize<Ser<'a>>> ErasedSerialize for ValueRef<'_, T> {
     }
 }
 
-/// Writes `root`. It is not generic, so it is compiled once and not per message type of a program.
+/// Writes the archive of `root` to `out`. It is not generic, so it is compiled once and not per
+/// message type of a program.
 fn with_serializer(out: &mut AlignedVec<16>, root: &dyn ErasedSerialize) -> Result<(), Error> {
     rkyv::util::with_arena(|arena| {
         root.write(&mut Serializer::new(Sink { buffer: out }, arena.acquire(), Share::new()))
     })
 }
 
-/// Checks the archive of a `T` to be sent, as its reader does. Only types that may be deep need
-/// this check, and those are not read in place (SH-5).
+/// Checks the archive of a `T` before it is sent, as its reader will. Only types that may be nested
+/// deeply need this check, and none of those is read in place (SH-5).
 pub(crate) fn check_written<T: Schema, A>(bytes: &[u8]) -> Result<(), Error>
 where
     A: Portable + for<'a> CheckBytes<Check<'a>>,
@@ -190,8 +191,8 @@ where
     if const { T::IN_PLACE } { Ok(()) } else { Checked::<A>::check(bytes) }
 }
 
-/// Writes the archive of `value` in the form `F`. Generated code of messages that gained fields
-/// calls it.
+/// Writes the archive of `value` in the earlier version that the type `F` describes. Generated code
+/// of messages that gained fields calls it.
 ///
 /// # Errors
 /// Returns an error if a field cannot be archived.
@@ -205,11 +206,12 @@ where
     check_written::<T, F::Archived>(out)
 }
 
-/// Checks the bytes and reads a value back from its form `F`. Generated code of messages that
-/// gained fields calls it.
+/// Checks the bytes, and reads the value back from the earlier version that the type `F` describes.
+/// Generated code of messages that gained fields calls it.
 ///
 /// # Errors
-/// Returns [`InvalidArchive`] if the bytes are not an archive of that form.
+/// Returns [`InvalidArchive`] if the bytes are not an archive of that version, or `node` is not a
+/// [`Node`].
 pub fn read_as<T, F>(payload: &Payload, node: &dyn Any) -> Result<T, InvalidArchive>
 where
     F: ArchiveWith<T> + for<'a> DeserializeWith<F::Archived, T, De<'a>>,
@@ -241,7 +243,7 @@ fn unread(error: Error) -> InvalidArchive {
     InvalidArchive(error.to_string())
 }
 
-/// Reads a checked archive back; references to actors are bound to `node`.
+/// Reads the value back from a checked archive. Its references to actors are bound to `node`.
 pub(crate) fn own<T>(archive: &Archived<T>, node: &Node) -> Result<T, Error>
 where
     T: Archive<Archived: for<'a> Deserialize<T, De<'a>>>,

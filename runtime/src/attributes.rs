@@ -2,8 +2,8 @@
 
 /// Makes a struct or enum a message.
 ///
-/// A message that contains itself, like a tree, may be up to 127 levels deep. Other nodes refuse a
-/// deeper one, because reading it needs stack for each level.
+/// A message that contains itself, like a tree, may be up to 127 levels deep. A deeper one is not
+/// sent, and other nodes would refuse it, because reading it needs stack for each level.
 ///
 /// ```
 /// use ringpost::prelude::*;

@@ -1,9 +1,9 @@
-//! The work of the threads of this process, so that the log can name the handlers that block a
+//! The handlers that the threads of this process run, so that the log can name those that block a
 //! runtime.
 //!
-//! - **BZ-1 noted, not measured**: a thread notes in its own place when it begins to run a handler
-//!   and when it ends. That takes a few plain stores per message, without a lock, an allocation or
-//!   a look at a clock. Other threads may read a slightly outdated note.
+//! - **BZ-1 noted, not measured**: a thread notes in its own memory when it begins to run a handler
+//!   and when the handler ends or waits. That takes a few plain stores per message, without a lock,
+//!   an allocation or a look at a clock. Other threads may read a slightly outdated note.
 
 #[cfg(test)]
 mod tests;
@@ -31,16 +31,16 @@ pub(crate) use crate::duty::HandlerInfo;
 /// An actor whose handler or hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunningActor {
-    /// The actor: [`LocalActor::token`](crate::resident::Resident::token).
+    /// The actor: [`LocalActor::token`](crate::resident::LocalActor::token).
     pub(crate) token: usize,
     /// Its number on its node.
     pub(crate) id: u64,
-    /// Deadline of the asker of the message in hand.
+    /// Deadline of the asker of the message that the handler handles.
     pub(crate) deadline: Option<tokio::time::Instant>,
 }
 
-/// The known facts about the message that a handler handles. Owned by the code that runs the
-/// handler.
+/// What is known about the ask that a handler handles; empty for a tell and for a hook. Owned by
+/// the code that runs the handler.
 #[derive(Default)]
 pub(crate) struct AskContext {
     /// Deadline of its asker.
@@ -53,7 +53,7 @@ pub(crate) struct AskContext {
 #[derive(Clone, Copy)]
 struct AskNotes {
     deadline: Option<tokio::time::Instant>,
-    /// The thread holds the handler's [`AskChain`].
+    /// The thread holds the [`AskChain`] of the handler.
     has_hand: bool,
 }
 
@@ -137,12 +137,12 @@ impl Drop for PollGuard {
 /// The outcome of the last poll of an actor's task.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum PollOutcome {
-    /// No handler or hook waits, or has waited and ended.
+    /// No handler or hook waits, and none that may have waited has ended.
     #[default]
     Idle,
     /// A handler or hook that may have waited has ended.
     Ended,
-    /// A handler or hook waits; true if another one waited before.
+    /// A handler or hook waits; true if another one ended in the same poll.
     Waits(&'static HandlerInfo, bool),
     /// A handler or hook waits on purpose: the log never reports it, however long it waits.
     Rests,
@@ -167,8 +167,8 @@ pub(crate) fn take_turn() -> PollOutcome {
     TURN.take()
 }
 
-/// The notes about an actor during whose poll another actor is polled: the first one asked the
-/// other, or runs a runtime of its own on its thread.
+/// The saved notes about an actor while another one is polled within its poll; restored later. The
+/// first one asked the other, or runs a runtime of its own on its thread.
 struct OuterNotes {
     place: &'static ThreadNotes,
     actor: (usize, u64),
@@ -242,7 +242,7 @@ fn note_polled(duty: &'static HandlerInfo, is_next: bool, is_ready: bool) {
     TURN.with(|cell| cell.set(turn));
 }
 
-/// A note that a thread is busy. Dropping it removes the note.
+/// Guard of a note that a thread is busy. Dropping it removes the note.
 pub(crate) struct BusyGuard<'a> {
     place: &'static ThreadNotes,
     asks: &'a mut AskChain,
@@ -291,7 +291,8 @@ impl ThreadNotes {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// Moves out the notes of an actor during whose poll another one is polled.
+    /// Saves and clears the notes about the actor that is polled, because another one is polled
+    /// within its poll.
     #[cold]
     fn leave(&'static self) -> OuterNotes {
         OuterNotes {
@@ -359,9 +360,8 @@ fn tick() {
     CLOCK.fetch_max(START.elapsed().as_millis() as u64, Ordering::Relaxed);
 }
 
-/// The places of all threads that ran an actor. A new thread reuses the place of an ended thread:
-/// so there are at most as many places as threads lived at one time, and no place is ever freed.
-/// freed.
+/// The notes of all threads that ran an actor. A new thread reuses the notes of an ended thread: so
+/// there are at most as many as threads lived at one time, and none are ever freed.
 static PLACES: Mutex<NotesPool> = Mutex::new(NotesPool { all: Vec::new(), free: Vec::new() });
 
 struct NotesPool {
@@ -369,10 +369,10 @@ struct NotesPool {
     free: Vec<&'static ThreadNotes>,
 }
 
-/// The place of threads that have returned theirs; no task reads it.
+/// The notes of threads that have given their own back; no task reads them.
 static NOWHERE: ThreadNotes = ThreadNotes::new();
 
-/// A thread's place. When the thread ends, this is dropped and the next thread gets the place.
+/// The notes of a thread. When the thread ends, this is dropped and a new thread gets the notes.
 struct NotesGuard(&'static ThreadNotes);
 
 impl Drop for NotesGuard {
@@ -383,18 +383,18 @@ impl Drop for NotesGuard {
     }
 }
 
-/// Token and number if no actor is polled.
+/// The value of `ACTOR` while no actor is polled.
 const NO_ACTOR: (usize, u64) = (0, 0);
 
 thread_local! {
     /// The actor whose task is polled: its token and its number.
     static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
-    /// The facts of the message that the running handler or hook has in hand.
+    /// Notes about the message that is handled; `None` while no handler or hook runs.
     static IN_HAND: Cell<Option<AskNotes>> = const { Cell::new(None) };
     /// A handler or hook has begun to wait for an actor, and [`take_wait`] has not reported it yet.
     static WAITS: Cell<bool> = const { Cell::new(false) };
     static TURN: Cell<PollOutcome> = const { Cell::new(PollOutcome::Idle) };
-    /// The thread's place, since its first note.
+    /// The thread's notes; `None` before its first note.
     static PLACE: Cell<Option<&'static ThreadNotes>> = const { Cell::new(None) };
     static OWNED: NotesGuard = {
         let mut places = PLACES.lock();
@@ -407,7 +407,7 @@ thread_local! {
     };
 }
 
-/// Gives the thread a place.
+/// Gives the thread its notes, and returns them.
 #[cold]
 fn take_place() -> &'static ThreadNotes {
     let place = OWNED.try_with(|owned| owned.0).unwrap_or(&NOWHERE);
@@ -415,7 +415,8 @@ fn take_place() -> &'static ThreadNotes {
     place
 }
 
-/// Milliseconds since the first look, advanced by each watcher of a runtime.
+/// The coarse clock: milliseconds since its first use, advanced by each watchdog and by each look
+/// at the running handlers.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 

@@ -41,7 +41,7 @@ impl DeadLetterCause {
 }
 
 impl DeadLetterCause {
-    /// Returns one word for metrics.
+    /// Returns the cause as one word, for metrics.
     fn label(self) -> &'static str {
         match self {
             DeadLetterCause::Stopped => "stopped",

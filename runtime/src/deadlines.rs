@@ -3,7 +3,7 @@
 //!
 //! An ask touches the table only when it has to wait, and leaves it when it ends. Most asks leave
 //! long before their deadline, so the table sorts only deadlines in the near future: later ones are
-//! unordered, and are sorted when their time comes near. A task that asks repeatedly uses one place
+//! unordered, and are sorted when their time comes near. A task that asks repeatedly uses one entry
 //! for many asks: see [`leave`]. A task on the node's runtime sleeps until the earliest deadline
 //! and wakes the asks that are due, so an ask may be polled anywhere, even outside of tokio. When
 //! that task ends with its runtime, it wakes all waiting asks, which then fail.
@@ -36,8 +36,8 @@ const AHEAD: Duration = Duration::from_millis(500);
 /// Maximum number of asks woken per acquisition of the lock.
 const WOKEN_AT_ONCE: usize = 64;
 
-/// The deadlines of a node's waiting asks, and of tells with a time-out. Owned by the node; its
-/// references give sends access to it.
+/// The deadlines of a node's waiting asks, and of tells with a time-out. Owned by the node; sends
+/// get access to it from their references to actors.
 pub struct Deadlines {
     table: Arc<DeadlineTable>,
     timer: AbortHandle,
@@ -45,15 +45,15 @@ pub struct Deadlines {
     ask_timeout: Duration,
 }
 
-/// The place of one waiting ask in the table. The ask passes it to [`leave`] if it ends before its
+/// The entry of one waiting ask in the table. The ask passes it to [`leave`] if it ends before its
 /// deadline.
 pub(crate) struct DeadlineEntry<P: SyncPrimitives = NativePrimitives> {
     table: Arc<DeadlineTable<P>>,
     key: DeadlineKey,
     /// The task whose waker is in the table.
     task: TaskId,
-    /// Value of the table's `cleared` counter at the last check: this place is in the table while
-    /// it is unchanged.
+    /// Value of the table's `cleared` counter at the last check: this entry is in the table while
+    /// the counter is unchanged.
     cleared: u64,
 }
 
@@ -68,11 +68,11 @@ thread_local! {
     static LEFT: RefCell<EntryCache> = const { RefCell::new(EntryCache::new()) };
 }
 
-/// Longest time-out of an ask whose place a thread keeps: the place keeps the memory of a task
-/// alive, which may have ended.
+/// Longest time-out of an ask whose entry a thread keeps: the entry keeps the memory of its task
+/// alive, even if the task has ended.
 const LEFT_FOR_MAX: Duration = Duration::from_secs(60);
 
-/// Gives up the place of an ask with this time-out. The thread keeps the last places for the next
+/// Gives up the entry of an ask with this time-out. The thread keeps the last entries for the next
 /// asks of the same tasks: most tasks that ask will ask again, and then touch neither the table nor
 /// the waker.
 pub(crate) fn leave(place: Box<DeadlineEntry>, time_out: Duration) {
@@ -91,13 +91,13 @@ pub(crate) fn leave(place: Box<DeadlineEntry>, time_out: Duration) {
 }
 
 impl<P: SyncPrimitives> DeadlineEntry<P> {
-    /// Returns true if the place is certainly still in the table with the waker of this task.
+    /// Returns true if the entry is certainly still in the table with the waker of this task.
     #[inline]
     fn is_held_by(&self, task: TaskId) -> bool {
         self.task == task && self.cleared == self.table.shared.cleared(Ordering::Acquire)
     }
 
-    /// Removes the place from the table.
+    /// Removes the entry from the table.
     fn cancel(&self) {
         let waker = self.table.shared.lock().remove(&self.key);
         drop(waker);
@@ -176,11 +176,11 @@ struct DeadlineTable<P: SyncPrimitives = NativePrimitives> {
 pub(crate) trait SyncPrimitives: Send + Sync + 'static {
     fn new(state: DeadlineQueue) -> Self;
     fn lock(&self) -> impl DerefMut<Target = DeadlineQueue>;
-    /// Returns how often the timer has cleared places. It is written under the lock before a task
-    /// is woken for its own place: a task that still sees the old number is about to be woken, and
-    /// looks again.
+    /// Returns how often the timer has cleared entries. The number is written under the lock before
+    /// a task is woken for its own entry: a task that still sees the old number is about to be
+    /// woken, and looks again.
     fn cleared(&self, order: Ordering) -> u64;
-    /// Counts that the timer has cleared places.
+    /// Counts that the timer has cleared entries.
     fn count_cleared(&self, order: Ordering);
 }
 
@@ -244,15 +244,16 @@ impl Deadlines {
         &self.runtime
     }
 
-    /// Waits for `deadline`. The first call, with an empty `place`, takes a place in the table;
-    /// later calls keep the place and renew the waker. When this is ready, the place is given up.
+    /// Waits for `deadline`. The first call, with `None` in `place`, puts an entry there; later
+    /// calls keep the entry and renew its waker. When this is ready, the entry is gone.
     pub(crate) fn poll(
         &self,
         place: &mut Option<Box<DeadlineEntry>>,
         deadline: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<ExpiryCause> {
-        // A handler that its asker begins is polled with this waker, and at once again.
+        // A handler that runs on its asker's thread is first polled with this waker, and at once
+        // again with its own.
         if cx.waker().will_wake(Waker::noop()) && Instant::now() < deadline {
             return Poll::Pending;
         }
@@ -271,7 +272,7 @@ impl<P: SyncPrimitives> DeadlineTable<P> {
         Arc::new(DeadlineTable { shared: P::new(DeadlineQueue::new()), earlier: Notify::new() })
     }
 
-    /// Like [`Deadlines::poll`], but does not reuse places that asks have left.
+    /// Like [`Deadlines::poll`], but does not reuse entries that asks have left.
     #[inline]
     fn poll(
         self: &Arc<Self>,
@@ -294,7 +295,7 @@ impl<P: SyncPrimitives> DeadlineTable<P> {
         cx: &mut Context<'_>,
     ) -> Poll<ExpiryCause> {
         let waker = cx.waker().clone();
-        // Identifies the clone, which lives as long as the place: a waker lent for this poll may
+        // Identifies the clone, which lives as long as the entry: a waker lent for this poll may
         // later share its address with the waker of another task.
         let task = task_of(&waker);
         let mut state = self.shared.lock();
@@ -307,7 +308,7 @@ impl<P: SyncPrimitives> DeadlineTable<P> {
                 drop(old);
                 return Poll::Pending;
             }
-            // A place left by an earlier ask may be due before this ask is.
+            // An entry left by an earlier ask may be due before this ask is.
             let is_due = deadline <= known.key.deadline || deadline <= Instant::now();
             *place = None;
             if is_due {
@@ -346,7 +347,7 @@ impl DeadlineQueue {
         }
     }
 
-    /// Returns the place, and true if the timer must be notified.
+    /// Adds a wait. Returns its key, and true if the timer must be notified.
     fn insert(&mut self, deadline: Instant, waker: Waker) -> (DeadlineKey, bool) {
         let number = self.next;
         self.next += 1;
@@ -422,8 +423,8 @@ impl<P: SyncPrimitives> DeadlineTimer<P> {
         }
     }
 
-    /// Wakes all waits that are due. Returns the next deadline. `due` is empty between calls and
-    /// only keeps its allocation.
+    /// Wakes all waits that are due. Returns the time of the next look; `None` if no wait is left.
+    /// `due` is empty between calls and only keeps its allocation.
     fn wake_due(&self, due: &mut Vec<Waker>) -> Option<Instant> {
         let now = Instant::now();
         loop {

@@ -1,8 +1,9 @@
-//! `HandlerInfo`: the work of a handler or hook, named for people.
+//! `HandlerInfo`: describes a handler or hook to people.
 
 use std::fmt;
 
-/// The work of a thread for an actor: the actor's type, and the message or hook.
+/// Describes a handler or hook to people: the names of the actor's type, and of the message or
+/// hook.
 pub(crate) struct HandlerInfo {
     actor: &'static str,
     does: &'static str,
@@ -10,22 +11,22 @@ pub(crate) struct HandlerInfo {
 }
 
 impl HandlerInfo {
-    /// Returns the work of an actor of this type that handles this message.
+    /// Describes the handler of this message, of an actor of this type.
     pub(crate) const fn handles(actor: &'static str, message: &'static str) -> Self {
         HandlerInfo { actor, does: "handles", what: message }
     }
 
-    /// Returns the work of an actor of this type that runs this hook.
+    /// Describes this hook of an actor of this type.
     pub(crate) const fn runs(actor: &'static str, hook: &'static str) -> Self {
         HandlerInfo { actor, does: "runs", what: hook }
     }
 
-    /// Returns the actor's type.
+    /// Returns the name of the actor's type.
     pub(crate) const fn actor(&self) -> &'static str {
         self.actor
     }
 
-    /// Returns the message, or the hook.
+    /// Returns the name of the message or hook.
     pub(crate) const fn what(&self) -> &'static str {
         self.what
     }

@@ -1,9 +1,9 @@
 //! The stage of an actor, the orders of others to its task, and the tasks that wait for its end.
 //!
 //! - **EN-1 one end**: an actor ends once; each task that waits for the end is told once, and a
-//!   task that comes later is told at once. A restart is not an end.
-//! - **EN-2 orders last**: an order given before the actor's task looks is seen when it looks. An
-//!   order to end permanently is never withdrawn.
+//!   task that begins to wait later is told at once. A restart is not an end.
+//! - **EN-2 orders last**: an order is seen at the next check of the actor's task. An order to end
+//!   permanently is never withdrawn.
 
 mod links;
 
@@ -31,8 +31,8 @@ pub(crate) struct ExitControl {
     status: Mutex<Status>,
 }
 
-/// The stage of an actor. It advances from each stage to the next one; from `Resting` it goes to
-/// `Starting` with the next incarnation, or to `Ended`.
+/// The stage of an actor. It only advances, and may skip stages; but from `Resting` it may go to
+/// `Starting`, with the next incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// `on_start` runs, or is about to.
@@ -44,7 +44,7 @@ enum Stage {
     Closing,
     /// The incarnation has ended. Failures of others do not fail it any more.
     Over,
-    /// The actor rests until the next incarnation, or is about to end.
+    /// The actor pauses until the next incarnation, or is about to end.
     Resting,
     Ended,
 }
@@ -79,7 +79,7 @@ enum Urgency {
 struct Status {
     stage: Stage,
     revival: RestartPolicy,
-    /// The order to end now. Outside of `more`, because it needs no memory.
+    /// The order to end now was given. Outside of `more`, because it needs no memory.
     is_killed: bool,
     /// Created with the first order with a value, the first link or the first waiting task.
     more: Option<Box<StatusExtras>>,
@@ -88,9 +88,9 @@ struct Status {
 /// The part of a status that few actors need.
 #[derive(Default)]
 struct StatusExtras {
-    /// The order to fail, with the reason; the first one is valid.
+    /// The order to fail, with its reason; only the first order counts.
     fail: Option<Arc<str>>,
-    /// The order to rest when this incarnation has ended.
+    /// The order to rest, which means to pause, when this incarnation has ended.
     pause: Option<RestSender>,
     notices: Vec<CloseNotice>,
     /// The tasks that wait for the end, in the order of their arrival.
@@ -109,17 +109,18 @@ impl Status {
         self.more.get_or_insert_default()
     }
 
-    /// Returns the part for tasks, links and orders, unless the actor has ended.
+    /// Returns the part that few actors need, which this creates if necessary; `None` if the actor
+    /// has ended.
     fn living(&mut self) -> Option<&mut StatusExtras> {
         (self.stage != Stage::Ended).then(|| self.more())
     }
 
-    /// Returns this part if it exists and the actor has not ended.
+    /// Returns the part that few actors need, if it exists and the actor has not ended.
     fn kept(&mut self) -> Option<&mut StatusExtras> {
         self.more.as_deref_mut().filter(|_| self.stage != Stage::Ended)
     }
 
-    /// Orders a failure, if there is an incarnation that can fail.
+    /// Orders the incarnation to fail, if it starts or runs; otherwise does nothing.
     fn fail(&mut self, reason: Arc<str>) {
         if matches!(self.stage, Stage::Starting | Stage::Running) {
             self.more().fail.get_or_insert(reason);
@@ -138,14 +139,14 @@ impl Status {
         self.more.as_mut()?.pause.take()
     }
 
-    /// Forgets the orders to this incarnation except a kill.
+    /// Forgets the order to fail.
     fn forget_failure(&mut self) {
         if let Some(more) = &mut self.more {
             more.fail = None;
         }
     }
 
-    /// Returns how an actor that has ended did so.
+    /// Returns how the actor ended. Called only after its end.
     fn exit(&mut self) -> &ActorExit {
         self.more().exit.get_or_insert(ActorExit::Killed)
     }
@@ -165,7 +166,7 @@ impl ExitControl {
         ExitControl { urgency: AtomicU8::new(Urgency::None as u8), status: Mutex::new(status) }
     }
 
-    /// Changes the status. No value of a user may be dropped inside.
+    /// Calls `change` with the status, under its lock. `change` must not drop a value of a user.
     fn change<T>(&self, change: impl FnOnce(&mut Status) -> T) -> T {
         let mut status = self.status.lock();
         let changed = change(&mut status);
@@ -191,8 +192,9 @@ impl ExitControl {
         });
     }
 
-    /// Forgets the orders to the last incarnation: a kill from now on is for the resting actor. If
-    /// the actor must rest with others, returns the sender for its report that it rests.
+    /// Notes that the actor rests, and forgets the orders to the last incarnation: a kill from now
+    /// on is for the resting actor. If the actor must rest with others, returns the sender for its
+    /// report that it rests.
     pub(crate) fn rest(&self) -> Option<RestSender> {
         self.change(|status| {
             (status.stage, status.is_killed) = (Stage::Resting, false);
@@ -226,7 +228,7 @@ impl ExitControl {
         }
     }
 
-    /// Ends the incarnation now: drops the running handler.
+    /// Orders the incarnation to end now: its running handler is dropped.
     pub(crate) fn kill(&self) {
         self.change(|status| status.is_killed = true);
     }
@@ -239,7 +241,7 @@ impl ExitControl {
         });
     }
 
-    /// Ends this incarnation as a failure; the first reason is valid.
+    /// Orders this incarnation to fail, unless it is already ending; only the first reason counts.
     pub(crate) fn fail(&self, reason: Arc<str>) {
         self.change(|status| status.fail(reason));
     }
@@ -306,7 +308,7 @@ impl ExitControl {
         self.revival() == RestartPolicy::Always
     }
 
-    /// Returns true if it must rest when this incarnation has ended.
+    /// Returns true if the actor must rest when this incarnation has ended.
     pub(crate) fn is_to_rest(&self) -> bool {
         self.status.lock().is_to_rest()
     }
@@ -325,7 +327,8 @@ impl ExitControl {
         self.status.lock().stage == Stage::Ended
     }
 
-    /// Tells the links of nodes how the actor ended; [`tell`](Self::tell) tells the waiting tasks.
+    /// Closes the kept notices: this tells the nodes that have opened the actor's mailbox how it
+    /// ended. [`tell`](Self::tell) tells the tasks that wait for the end.
     pub(crate) fn close(&self, exit: &ActorExit) {
         let take = |more: &mut StatusExtras| std::mem::take(&mut more.notices);
         let notices = self.change(|status| status.kept().map(take));
@@ -333,9 +336,9 @@ impl ExitControl {
         notices.into_iter().flatten().for_each(|notice| notice.close(reason.clone()));
     }
 
-    /// Tells the actors linked to `me`, and then all tasks that wait for the end (EN-1). In this
-    /// order, because a shutdown is such a task, and ends the ties when no actor needs them any
-    /// more.
+    /// Tells the linked actors how `me` ended, and then all tasks that wait for that (EN-1). In
+    /// this order: a shutdown is such a task, and then ends the ties, which tell linked actors
+    /// elsewhere.
     pub(crate) fn tell(&self, exit: ActorExit, me: &Address) {
         self.end_links(me, &exit);
         let old = self.change(|status| {
@@ -346,7 +349,7 @@ impl ExitControl {
             }))
         });
         if let Some(old) = old {
-            // Notices and links that were added since the others were told.
+            // Notices and links that were added after the others were told.
             let StatusExtras { waiting, notices, links, .. } = *old;
             let reason = reason_of(&exit);
             notices.into_iter().for_each(|notice| notice.close(reason.clone()));
@@ -355,7 +358,7 @@ impl ExitControl {
         }
     }
 
-    /// Keeps a notice until the actor ends.
+    /// Keeps a notice until the actor ends. If it has ended, closes the notice at once.
     pub(crate) fn on_close(&self, notice: CloseNotice) {
         let kept = self.change(|status| match status.living() {
             Some(living) => {
@@ -373,8 +376,8 @@ impl ExitControl {
         }
     }
 
-    /// Waits for the end. Pass the same `place` to each poll of the same wait. If the wait is given
-    /// up, pass the number in it to [`leave`](Self::leave).
+    /// Waits for the end, and returns it. Pass the same `place` to each poll of the same wait. If
+    /// the wait is given up, pass the number in `place` to [`leave`](Self::leave).
     pub(crate) fn poll(&self, place: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<ActorExit> {
         let waker = cx.waker().clone();
         let replaced = self.change(|status| match status.living() {
@@ -396,7 +399,7 @@ impl ExitControl {
         }
     }
 
-    /// Gives up a wait.
+    /// Gives up the wait with this number.
     pub(crate) fn leave(&self, place: u64) {
         let old = self.change(|status| status.kept()?.waiting.remove(&place));
         drop(old);

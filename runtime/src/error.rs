@@ -36,8 +36,8 @@ pub enum Cause {
         tells itself"
     )]
     MailboxFull,
-    /// The actor has stopped or is stopping. (For an actor of this node while that shuts down:
-    /// `Shutdown`.)
+    /// The actor has stopped or is stopping. (While this node shuts down, the cause for its own
+    /// actors is `Shutdown` instead.)
     #[error(
         "the actor has stopped: look its name up again if another one may have taken its place"
     )]
@@ -223,7 +223,7 @@ pub struct AskError {
 struct AskDetails {
     actor: Address,
     message: &'static str,
-    /// It timed out, and its node was never linked: the text says so.
+    /// The ask timed out, and the node was never linked: the text says so.
     is_node_unknown: bool,
 }
 
@@ -284,7 +284,7 @@ impl Error for AskError {
 /// The reason why an ask got no answer.
 ///
 /// [`NotSent`](AskCause::NotSent) and [`NotBegun`](AskCause::NotBegun) mean that the message was
-/// certainly never handled. After all others it was, or may have been.
+/// certainly never handled. With every other cause, it was handled or may have been.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskCause {

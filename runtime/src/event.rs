@@ -5,13 +5,13 @@ use std::time::Duration;
 use ringpost_transport::cause::{ConnectError, LinkCause, NodeDownCause};
 use ringpost_transport::id::NodeId;
 
-/// A link or a node came or went, or this node did not run for some time.
+/// A change of a link or of another node, a refusal by a seed, or a pause of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeEvent {
     /// A node is linked.
     LinkUp {
-        /// The node.
+        /// The linked node.
         node: NodeId,
         /// The fabric that carries the link.
         fabric: &'static str,
@@ -21,15 +21,15 @@ pub enum NodeEvent {
     /// idle is dialled when a sender waits for it. After [`LinkCause::Idle`] there is no `NodeDown`
     /// until then, even if the peer goes down.
     LinkDown {
-        /// The node.
+        /// The node at the other end of the link.
         node: NodeId,
-        /// The cause.
+        /// The reason why the link ended.
         cause: LinkCause,
     },
     /// A node is shutting down. It still answers asks that it accepted; new ones fail at once with
     /// `NotSent(Leaving)`, and may be retried. `NodeDown` follows when the node is gone.
     NodeLeaving {
-        /// The node.
+        /// The node that is shutting down.
         node: NodeId,
     },
     /// A seed refuses this node, or leads to a program that is no node. A person has to fix this.
@@ -52,9 +52,9 @@ pub enum NodeEvent {
     /// except sends that [wait for a link](crate::send::Tell::wait_for_link). If the node was
     /// restarted, its next run is being linked, and senders wait for that.
     NodeDown {
-        /// The node.
+        /// The run of the node that is gone.
         node: NodeId,
-        /// The cause.
+        /// The reason why it is down.
         cause: NodeDownCause,
     },
 }

@@ -11,8 +11,8 @@ pub enum Fate {
     Delivered,
     /// It was certainly not delivered: its link ended before it arrived.
     NotSent,
-    /// Its actor's node refused it: the actor had ended or was draining. On this node, only if the
-    /// actor was stopped at the moment when the message got the room reserved for it.
+    /// Its actor's node refused it: the actor had ended or was draining. On this node, this happens
+    /// only if the actor was stopped after room had been reserved for the message.
     Refused,
     /// The link was lost, and the other node did not report the fate: it may have been handled.
     Unknown,

@@ -11,20 +11,22 @@ pub const MAILBOX_CAPACITY: usize = 1024;
 /// Maximum bytes, as they arrived, of messages from other nodes that an actor has stashed. One more
 /// message, which may be larger, is allowed.
 pub const STASH_BYTES_MAX: usize = 64 << 20;
-/// Maximum number of messages that an actor takes from each intake of its mailbox at once.
+/// Maximum number of messages that an actor takes at once from each of the two queues of its
+/// mailbox: messages of this node, and messages of other nodes.
 pub const BATCH_MESSAGES_MAX: usize = 32;
 /// Maximum number of messages that an actor handles in a row before other tasks get a turn: the
 /// number after which tokio's own channels yield, too.
 pub const TURN_MESSAGES_MAX: u16 = 128;
 /// Maximum nesting of actors that run on the threads of their askers: A asks B, B asks C, ...
 pub const IN_PLACE_DEPTH_MAX: u8 = 4;
-/// The longest turn that an actor takes on the thread of an asker or link without consequences.
-/// Every eighth turn for an asker and every turn for a link is measured. After a longer turn, the
-/// next [`IN_PLACE_RESTS`] asks of that thread wake their actors instead. 50 us, or 1 ms in builds
-/// with debug assertions, whose handlers are that much slower.
+/// The longest turn that an actor may take on the thread of an asker or link. Every eighth turn for
+/// an asker and every turn for a link is measured. After a longer turn, the next [`IN_PLACE_RESTS`]
+/// asks of that thread wake their actors instead. 50 us, or 1 ms in builds with debug assertions,
+/// whose handlers are that much slower.
 pub const IN_PLACE_TURN_MAX: Duration = Duration::from_micros(DEBUG_FACTOR * 50);
 const DEBUG_FACTOR: u64 = if cfg!(debug_assertions) { 20 } else { 1 };
-/// See [`IN_PLACE_TURN_MAX`].
+/// Number of asks of a thread that wake their actors after a turn longer than
+/// [`IN_PLACE_TURN_MAX`].
 pub const IN_PLACE_RESTS: u8 = 64;
 /// Maximum number of messages for which an idle actor keeps memory, in each of two queues.
 pub const QUEUE_KEPT_MESSAGES: usize = 64;
@@ -33,7 +35,8 @@ pub const QUEUE_KEPT_MESSAGES: usize = 64;
 pub const PERMIT_BYTES: u32 = 8 * 1024;
 /// Longest name of an actor, in bytes of UTF-8.
 pub const ACTOR_NAME_BYTES_MAX: usize = 256;
-/// Maximum number of actors in the chain of an ask: if more wait for its answer, the nearest ones.
+/// Maximum number of actors in the chain of an ask. If more actors wait for its answer, the chain
+/// contains the nearest ones.
 pub const CHAIN_MAX: usize = 16;
 /// Maximum bytes of a chain that travels with an ask: the names of its actors are cut to fit.
 pub const CHAIN_BYTES_MAX: usize = 1024;
@@ -58,16 +61,17 @@ pub const BLOCKED_AFTER: Duration = Duration::from_secs(2);
 pub const OBSERVED_MAX: usize = 1024;
 /// Time for which senders of this node wait for room in a mailbox before the log reports them.
 pub const STALL_REPORTED: Duration = Duration::from_secs(10);
-/// Interval at which a node looks for such senders.
+/// Maximum interval at which a node looks for senders that wait for room in a mailbox.
 pub const STALL_LOOK: Duration = Duration::from_secs(5);
 /// Maximum number of mailboxes that the log reports as stalled at the same time.
 pub const STALLS_REPORTED_MAX: usize = 8;
 /// Time for which a handler runs or waits before the log names it, unless its node sets another
 /// one.
 pub const HANDLER_REPORTED: Duration = Duration::from_secs(10);
-/// The minimum of this time, because a look takes a moment per actor.
+/// The minimum of the time after which the log names a handler, because looking for such handlers
+/// takes a moment per actor.
 pub const HANDLER_REPORTED_MIN: Duration = Duration::from_millis(10);
-/// Maximum number of handlers that the log names per look; further ones are only counted.
+/// Maximum number of handlers that the log names at once; further ones are only counted.
 pub const HANDLERS_REPORTED_MAX: usize = 8;
 /// Time that a child has to stop when its parent ends, unless the child sets another one.
 pub const STOP_WITHIN: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use crate::address::Address;
 use crate::exit::ActorExit;
 use crate::limits;
 
-/// The name of the actors that stand in for linked actors of other nodes.
+/// The name of the type of actors that stand in for linked actors of other nodes.
 pub(crate) const TIE: &str = "ringpost::Tie";
 
 /// One end of a link, which an actor has while it is linked to another one. The other end is told
@@ -30,7 +30,7 @@ pub(crate) fn linked_to(peer: &Address, exit: &ActorExit) -> Arc<str> {
     })
 }
 
-/// Shortens such a text, because each link of a long chain adds to it.
+/// Shortens the text of [`linked_to`], because each link of a long chain adds to it.
 pub(crate) fn linked_text(text: &str) -> Arc<str> {
     if text.len() <= limits::LINKED_TEXT_BYTES_MAX {
         return text.into();

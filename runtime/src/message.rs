@@ -19,10 +19,10 @@ use crate::schema::Schema;
          name makes it a field of a generated message"
 )]
 pub trait Message: Sized + Send + 'static {
-    /// Its name, for people.
+    /// The name of the message, for people.
     const NAME: &'static str;
     /// Identity of the message on every node: a hash of its name and its generic arguments. (A
-    /// message that never leaves its node is known by its Rust type there, and the hash leaves its
+    /// message that never leaves its node is identified there by its Rust type, and its hash leaves
     /// type arguments out.)
     const ID: u128;
     /// Its codec; `None` for `#[message(local)]`.
@@ -71,20 +71,20 @@ impl<T> Wire for T where
 {
 }
 
-/// The functions that write and read a type: a value, so that a type that stays on its node has
-/// none.
+/// The functions that write and read the archives of a type. They are a value, and not a trait, so
+/// that a type that stays on its node has none.
 pub struct Codec<T> {
-    /// The layouts of its forms, newest first.
+    /// The layouts of its versions, newest first.
     pub(crate) layouts: &'static [u128],
     pub(crate) encode: EncodeFn<T>,
     pub(crate) decode: DecodeFn<T>,
 }
 
-/// Writes the archive of a value into an empty buffer, in the form with this index among its
-/// layouts.
+/// Writes the archive of a value into an empty buffer, in the version with this index in
+/// `Codec::layouts`.
 pub(crate) type EncodeFn<T> = fn(&T, u8, &mut AlignedVec<16>) -> Result<(), Error>;
 
-/// Reads a value back from its archive in the form with this index among its layouts.
+/// Reads a value back from its archive in the version with this index in `Codec::layouts`.
 pub(crate) type DecodeFn<T> = fn(&Payload, &Node, u8) -> Result<T, InvalidArchive>;
 
 impl<T: Wire> Codec<T> {
@@ -100,7 +100,7 @@ impl<T: Wire> Codec<T> {
     }
 }
 
-/// Writes the archive of `value` in the form with this index among its layouts.
+/// Writes the archive of `value` in the version whose layout is `LAYOUTS[form]`.
 fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<(), Error> {
     if form != 0 {
         return value.write_earlier(form, out);
@@ -109,7 +109,7 @@ fn write_form<T: Wire>(value: &T, form: u8, out: &mut AlignedVec<16>) -> Result<
     archive::check_written::<T, T::Archived>(out)
 }
 
-/// Checks the bytes and reads the value back from the form with this index among its layouts.
+/// Checks the bytes, and reads the value back from the version whose layout is `LAYOUTS[form]`.
 fn read_form<T: Wire>(payload: &Payload, node: &Node, form: u8) -> Result<T, InvalidArchive> {
     if form == 0 { archive::read(payload, node) } else { T::read_earlier(form, payload, node) }
 }

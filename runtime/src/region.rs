@@ -68,7 +68,7 @@ pub struct Region<T> {
     _elements: PhantomData<fn() -> T>,
 }
 
-/// A share that a region keeps until nothing can access the memory through it any more, so that
+/// A share, which its region keeps until nothing can access the memory through it any more, so that
 /// each revocation waits for that.
 struct RegionShare {
     share: Arc<Share>,
@@ -76,7 +76,7 @@ struct RegionShare {
     shared: Option<ActiveShare>,
 }
 
-/// The things that end with a share.
+/// The part of a share that is dropped when the share ends.
 struct ActiveShare {
     /// Dropping these senders stops the tasks that would end the share.
     tasks: Vec<oneshot::Sender<()>>,
@@ -249,9 +249,9 @@ impl<T: Pod> Region<T> {
     /// even if the returned future is never polled. When the future is ready, no operation accesses
     /// the memory through this share any more; pending operations have ended, or end with an error.
     /// It waits up to 2 seconds ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) for a node
-    /// that does not answer, and until the end for a device that is registering the memory. Returns
-    /// true if this call revoked it, and false if it was revoked before (then this waits for the
-    /// same end) or belongs to another region.
+    /// that does not answer, and for a device that is registering the memory until it has finished.
+    /// Returns true if this call revoked the access, and false if it was revoked before (then this
+    /// waits for the same end) or belongs to another region.
     ///
     /// An actor that should not wait in its turn passes the future to
     /// [`Context::pipe`](crate::Context::pipe), and continues when it is ready.

@@ -1,9 +1,10 @@
-//! The occupants of this node: a table of places, and the names that lead to them.
+//! The registry of a node: a table of slots with their occupants (actors), and the names that lead
+//! to the occupants.
 //!
 //! - **RG-1 one per name**: a name leads to at most one occupant; if two want it at once, only one
 //!   gets it. The name is free again when the occupant is removed.
-//! - **RG-2 generations**: a place is never given twice with the same generation, so an old
-//!   identity never leads to a later occupant.
+//! - **RG-2 generations**: a slot is never given twice with the same generation, so an old identity
+//!   never leads to a later occupant.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::RwLock;
 
-/// Index of no place.
+/// An index that stands for no slot.
 const NO_PLACE: u32 = u32::MAX;
 
-/// The identity of an occupant: a place in the table, and a generation.
+/// The identity of an occupant: the index of its slot in the table, and a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) index: u32,
@@ -43,26 +44,26 @@ pub(crate) enum RegisterError {
     Closed,
 }
 
-/// Occupants by place and by name.
+/// Occupants by key and by name.
 pub(crate) struct Registry<T: ?Sized> {
-    /// A name's entry is locked while its place is given, so it must never be locked after the
-    /// table.
+    /// The entry of a name is locked while its occupant gets a slot, so it must never be locked by
+    /// a thread that has locked the table.
     names: DashMap<Arc<str>, Key>,
     table: RwLock<Table<T>>,
 }
 
 struct Table<T: ?Sized> {
     places: Vec<RegistrySlot<T>>,
-    /// The place that was freed last; [`NO_PLACE`] if all are taken.
+    /// The slot that was freed last; [`NO_PLACE`] if all are taken.
     free: u32,
     closed: bool,
 }
 
 struct RegistrySlot<T: ?Sized> {
     generation: u32,
-    /// For a free place: the place that was freed before it. With this list, an end allocates
-    /// nothing: a vector of free places that grows while a million actors end would lie above all
-    /// the memory that they free, and keep the allocator from returning it.
+    /// For a free slot: the slot that was freed before it. With this list, the end of an actor
+    /// allocates nothing: a vector of free slots that grows while a million actors end would lie
+    /// above all the memory that they free, and keep the allocator from returning it.
     next: u32,
     occupant: Option<Arc<T>>,
 }
@@ -73,7 +74,7 @@ impl<T: ?Sized> Registry<T> {
         Registry { names: DashMap::new(), table: RwLock::new(table) }
     }
 
-    /// Adds the occupant that `make` builds; `make` runs under the table's lock.
+    /// Adds the occupant that `make` builds, and returns it; `make` runs under the table's lock.
     pub(crate) fn insert(
         &self,
         name: Option<Arc<str>>,
@@ -100,9 +101,10 @@ impl<T: ?Sized> Registry<T> {
         Ok(made)
     }
 
-    /// Frees a place and its occupant's name (RG-1). The caller drops the result.
+    /// Removes an occupant, and frees its slot and name (RG-1). Returns the occupant, which the
+    /// caller drops outside of the lock.
     pub(crate) fn remove(&self, key: Key, name: Option<&str>) -> Option<Arc<T>> {
-        // The name first: a name that leads to no occupant is not taken.
+        // The name first, so that no name is taken without an occupant.
         if let Some(name) = name {
             self.names.remove_if(name, |_, named| *named == key);
         }
@@ -130,7 +132,7 @@ impl<T: ?Sized> Registry<T> {
         self.table.read().closed
     }
 
-    /// Returns all occupants, in the order of their places.
+    /// Returns all occupants, in the order of their slots.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let table = self.table.read();
         table.places.iter().filter_map(|p| p.occupant.clone()).collect()
@@ -138,7 +140,7 @@ impl<T: ?Sized> Registry<T> {
 }
 
 impl<T: ?Sized> Table<T> {
-    /// Returns a free place, or a new one if none is free.
+    /// Takes a free slot, or a new one if none is free, and returns its index.
     fn take_free(&mut self) -> u32 {
         let index = self.free;
         if let Some(place) = self.places.get(index as usize) {
@@ -155,7 +157,7 @@ impl<T: ?Sized> Table<T> {
             return None;
         }
         let left = place.occupant.take()?;
-        // A place whose generations are used up is not reused (RG-2).
+        // A slot whose generations are used up is not reused (RG-2).
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
             place.next = self.free;

@@ -1,7 +1,8 @@
-//! The way to other nodes: the only module that uses the transport's endpoint.
+//! Communication with other nodes: the only module that uses the transport's endpoint.
 //!
-//! Outward, a [`RemoteSender`] leads to one actor of another node. Inward, a [`Directory`] finds
-//! the actor that a peer opens, and messages for it go to its [`Inbox`].
+//! A [`RemoteSender`] sends messages to one actor of another node. For messages from other nodes, a
+//! [`Directory`] finds the actor that a peer wants to send to, and the messages go to its
+//! [`Inbox`].
 
 mod host;
 mod sender;
@@ -51,7 +52,7 @@ pub(crate) use sender::{
     cause_of, closed, code_of, fate, find, lost, reason_of, signal, try_signal,
 };
 
-/// This node in the network.
+/// The endpoint through which this node communicates with other nodes.
 pub(crate) struct NodeEndpoint {
     endpoint: Endpoint,
     host: Arc<host::ActorHost>,
@@ -84,7 +85,8 @@ impl NodeEndpoint {
         Box::pin(self.endpoint.ready(count))
     }
 
-    /// Returns the refusal by a seed that knows another live node with the name of this one.
+    /// Returns the refusal by a seed that knows another live node with the name of this one, if
+    /// any.
     pub(crate) fn refusal(&self) -> Option<ConnectError> {
         self.endpoint.refusal()
     }
@@ -118,7 +120,7 @@ impl NodeEndpoint {
         self.endpoint.is_closed()
     }
 
-    /// Returns how long this node's runtime has not run a task, if that is too long.
+    /// Returns how long this node's runtime has not run a task, or `None` if that is not too long.
     pub(crate) fn blocked(&self) -> Option<Duration> {
         self.host.blocked()
     }
@@ -157,8 +159,8 @@ impl NodeEndpoint {
         self.endpoint.ring_growth_bytes()
     }
 
-    /// Returns a way to the actor at `address` with the type `kind`, or `None` if no actor can have
-    /// the address.
+    /// Returns a sender to the actor at `address` with the type `kind`, or `None` if no actor can
+    /// have the address.
     pub(crate) fn sender(&self, address: &Address, kind: ActorKind) -> Option<RemoteSender> {
         let peer = NodeName::new(address.node()).ok()?;
         let target = host::target_of(address)?;

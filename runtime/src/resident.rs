@@ -1,4 +1,4 @@
-//! An actor of this node, seen without its type: by links, look-ups, recipients and the shutdown.
+//! An actor of this node without its type, as links, look-ups, recipients and the shutdown use it.
 
 use std::any::{Any, TypeId};
 use std::pin::Pin;
@@ -31,7 +31,7 @@ pub(crate) enum Halt {
     Kill,
 }
 
-/// An actor of this node, seen without its type.
+/// An actor of this node, without its type.
 pub(crate) trait LocalActor: Inbox + WaitingActor {
     fn address(&self) -> &Address;
 
@@ -50,11 +50,11 @@ pub(crate) trait LocalActor: Inbox + WaitingActor {
     /// Returns its counters, or `None` if all are zero.
     fn tally(&self) -> Option<&ActorStats>;
 
-    /// Returns it as `Any`, from which its type can be restored.
+    /// Returns the actor as `Any`, from which its type can be restored.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
-    /// Returns the index of a message in its table of messages; with `reply`, only if it has this
-    /// reply.
+    /// Returns the index of a message type in the actor's table of messages; `None` if the actor
+    /// does not accept it, or not with this `reply`.
     fn route(&self, message: TypeId, reply: Option<TypeId>) -> Option<u16>;
 
     /// Puts a message into reserved room. `letter` is an `Option<M>`, which this empties; after an
@@ -69,14 +69,15 @@ pub(crate) trait LocalActor: Inbox + WaitingActor {
     ) -> Result<(Fate, WakeOnDrop), Cause>;
 
     /// Returns true if the actor seems idle and this thread may run it; [`run_ask`](Self::run_ask)
-    /// looks again.
+    /// checks again.
     fn is_idle(&self) -> bool;
 
-    /// Handles an ask on this thread if the actor waits for messages and has a handler that answers
-    /// at once.
+    /// Handles an ask on this thread if the actor waits for messages and its handler answers
+    /// without waiting.
     fn run_ask(&self, ask: &mut AskInPlace<'_>);
 
-    /// Runs the actor's turn on this thread, or wakes its `task`, which waits for messages.
+    /// Polls the actor, which waited for messages until now, on this thread; if another thread
+    /// polls it, wakes its `task`.
     fn take_turn(&self, task: Waker);
 }
 
@@ -92,7 +93,7 @@ pub(crate) trait HomeNode: Send + Sync {
 }
 
 impl dyn LocalActor + '_ {
-    /// Returns a number that is the same for all views of this actor, and unique among living
+    /// Returns a number that is the same for all references to this actor, and unique among living
     /// actors.
     #[inline]
     pub(crate) fn token(&self) -> usize {
@@ -104,8 +105,8 @@ impl dyn LocalActor + '_ {
         AddressDisplay { address: self.address(), kind: self.kind().name }
     }
 
-    /// Returns true if it is a tie: users do not know it, and it tells another node how an actor
-    /// ended.
+    /// Returns true if it is a tie: an actor of this crate, unknown to users, that stands in for a
+    /// linked actor of another node.
     pub(crate) fn is_tie(&self) -> bool {
         self.kind() == const { ActorKind::of(TIE) }
     }
@@ -132,17 +133,17 @@ impl dyn LocalActor + '_ {
     pub(crate) fn retire(&self, halt: Halt) {
         self.ends().retire();
         self.halt(halt);
-        // Wakes it, because it may rest or wait for its next incarnation.
+        // Wakes it, because it may pause before its next incarnation.
         self.intake().wake();
     }
 
-    /// Drains an actor, even if it is restarted however it ends, and ends it. If it fails
+    /// Drains the actor and ends it, even if it would be restarted after each end. If it fails
     /// meanwhile, it restarts for the messages that it still has.
     pub(crate) fn dismiss(&self) {
         // First, because a restart reopens the mailbox, then checks for this, and drains it.
         self.ends().dismiss();
         self.intake().drain();
-        // Wakes it, because it may rest and may have been stopped before.
+        // Wakes it, because it may pause between two incarnations, after a stop.
         self.intake().wake();
     }
 
@@ -152,13 +153,13 @@ impl dyn LocalActor + '_ {
         self.intake().wake();
     }
 
-    /// Ends it like [`Halt::Kill`], as a failure.
+    /// Makes it fail with this reason, at the next await of the message it is handling.
     pub(crate) fn fail(&self, reason: Arc<str>) {
         self.order(|ends| ends.fail(reason));
     }
 
-    /// Removes a link that has ended at the other end; with a reason the actor fails, unless it
-    /// traps.
+    /// Removes the link to the actor with the token `with`, which the other end has ended. With a
+    /// reason, this actor fails, unless it traps exits.
     pub(crate) fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
         self.order(|ends| ends.unlink(with, reason));
     }
@@ -195,7 +196,7 @@ impl dyn LocalActor + '_ {
     }
 }
 
-/// Waits until an actor of this node has ended, and returns how.
+/// Waits until an actor of this node has ended, and returns how it ended.
 pub(crate) struct ExitFuture {
     resident: Arc<dyn LocalActor>,
     place: Option<u64>,

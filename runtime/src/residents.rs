@@ -22,8 +22,9 @@ pub(crate) struct LocalActors {
     incarnation: OnceLock<Incarnation>,
     /// Notified when an actor gets a name.
     named: Notify,
-    /// The numbers of actors with a waiting handler or sender now or at the last look. Each number
-    /// is listed once (`HandlerWaits::is_listed`); ended actors are removed at the next look.
+    /// The numbers of the actors that had a waiting handler or sender at the last look or later.
+    /// Each number is listed once (`HandlerWaits::is_listed`); ended actors are removed at the next
+    /// look.
     listed: Mutex<Vec<u64>>,
 }
 
@@ -59,7 +60,8 @@ impl LocalActors {
         Ok(())
     }
 
-    /// Waits for the next name. Create it before you look for a name.
+    /// Returns a future that waits until an actor gets a name. Create it before you look for a
+    /// name, so that no name is missed.
     pub(crate) fn next_name(&self) -> Notified<'_> {
         self.named.notified()
     }
@@ -94,7 +96,7 @@ impl LocalActors {
         self.registry.all()
     }
 
-    /// Lists the actor with this number; called by [`LocalActor::list`] only.
+    /// Lists the actor with this number; called by [`WaitingActor::list`] only.
     pub(crate) fn list(&self, id: u64) {
         self.listed.lock().push(id);
     }
@@ -128,8 +130,8 @@ impl LocalActors {
         self.registry.at(Key::of(id))
     }
 
-    /// Returns the place of an actor that a peer names in the chain of an ask. For an actor of this
-    /// node it includes the handler with this wait.
+    /// Returns where an actor is that a peer names in the chain of an ask. For an actor of this
+    /// node, the result contains the handler that has this wait, if it still waits.
     pub(crate) fn waits_at(&self, actor: Identity, wait: u64) -> ActorLocation {
         if self.incarnation.get() != Some(&actor.incarnation) {
             return ActorLocation::Elsewhere;
@@ -138,7 +140,8 @@ impl LocalActors {
         ActorLocation::Here(actor.and_then(|actor| actor.chain_of(wait)))
     }
 
-    /// Returns the names of what the handler of an actor waits for, for people.
+    /// Returns a text for people that names what the handler of an actor waits for; `None` if it
+    /// waits for no actor.
     pub(crate) fn awaited_by(&self, actor: &dyn LocalActor) -> Option<String> {
         let waits = actor.waits().lock();
         let text = |WaitEntry { whom, what, .. }: &WaitEntry| {
@@ -154,8 +157,8 @@ impl LocalActors {
         (!texts.is_empty()).then(|| texts.join(" and "))
     }
 
-    /// Returns the actors whose handlers wait for room in the mailbox of the actor with this
-    /// number, for people.
+    /// Returns the actors, as texts for people, whose handlers wait for room in the mailbox of the
+    /// actor with this number.
     pub(crate) fn senders_to(&self, id: u64) -> Vec<String> {
         let waits = |actor: &Arc<dyn LocalActor>| {
             let waits = actor.waits().lock();

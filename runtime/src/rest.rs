@@ -1,4 +1,5 @@
-//! The rest of an actor between two incarnations, as its task and its supervisor agree on it.
+//! The rest of an actor: its pause between two incarnations, as its task and its supervisor agree
+//! on it.
 
 use std::time::Duration;
 
@@ -17,15 +18,15 @@ pub(crate) type RestSender = oneshot::Sender<RestingActor>;
 pub(crate) struct RestingActor {
     /// The pause before the restart, after a failure.
     pub(crate) delay: Duration,
-    /// Number of times that the actor has reported a rest on its own initiative, including this
-    /// one. A report from before an order to rest with others is outdated.
+    /// Number of times that the actor has reported, without an order, that it rests, including this
+    /// report if it is one. A report from before an order to rest with others is outdated.
     pub(crate) reports: u64,
     /// Starts the next incarnation, and reports the result. Dropping it ends the actor permanently.
     pub(crate) resume: oneshot::Sender<StartSender>,
 }
 
-/// The final judgement about an incarnation that ends, made by the actor's task. It does not
-/// change, however long children and hooks take. It is kept with the actor's registrations.
+/// How and when an incarnation ended, as determined once by the actor's task: it does not change,
+/// however long children and hooks take. It is kept with the actor's registrations.
 #[derive(Clone, Copy)]
 pub(crate) struct IncarnationEnd {
     pub(crate) at: Instant,

@@ -27,11 +27,11 @@ pub struct MemoryOffer {
     pub bytes: u64,
 }
 
-/// The totals of a node, which its regions update.
+/// The totals of a node's shares, which its regions update.
 #[derive(Clone, Default)]
 pub(crate) struct ShareCounter(Arc<Mutex<SharedTotals>>);
 
-/// One share in the totals, counted until this is dropped.
+/// A share that is counted in the totals until this is dropped.
 pub(crate) struct CountedShare {
     totals: ShareCounter,
     bytes: u64,
@@ -71,7 +71,7 @@ fn gauge(shares: f64, bytes: f64) {
     });
 }
 
-/// The ways in which a task of this node uses a region of its own or another node.
+/// The kinds of operations that tasks of this node begin on regions of this or another node.
 #[derive(Clone, Copy)]
 pub(crate) enum RegionOperation {
     Read,

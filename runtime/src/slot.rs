@@ -1,7 +1,8 @@
 //! The slot through which the answer to an ask of this node returns.
 //!
-//! One allocation with three owners: the asker ([`AskerEnd`]), the message in the mailbox (which
-//! begins the [`OpenAsk`] before its handler), and the way back in the envelope ([`Answerer`]).
+//! One allocation with three owners: the asker ([`AskerEnd`]), the message in the mailbox
+//! ([`OpenAsk`], which is begun before the handler runs), and the envelope, with which the handler
+//! answers ([`Answerer`]).
 //!
 //! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
 //!   or its asker knows that the actor never will.
@@ -50,8 +51,8 @@ struct ScopedAsk {
     scope: Box<Scope>,
 }
 
-/// Returns the ask of a message, with the scope in which the message is sent; a tell has only a
-/// scope.
+/// Combines the ask of a message with the scope in which the message is sent. A tell has no ask,
+/// but may have a scope. Without a scope, returns `ask` as it is.
 #[inline]
 pub(crate) fn scoped(
     ask: Option<Arc<dyn OpenAsk>>,
@@ -105,12 +106,12 @@ pub(crate) struct AskInPlace<'a> {
 }
 
 thread_local! {
-    /// This thread begins an ask next that was made just now, so there is no need to read the
+    /// The next ask that this thread begins was made just now, so there is no need to read the
     /// clock.
     static IS_FRESH: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `act`, which begins an ask that was made just now before any other.
+/// Calls `act`. The first ask that `act` begins was made just now.
 pub(crate) fn first_is_fresh<T>(act: impl FnOnce() -> T) -> T {
     IS_FRESH.set(true);
     let done = act();
@@ -140,8 +141,8 @@ enum State<R> {
 /// The asker's end, empty once the ask has ended. Dropping it gives the ask up.
 pub(crate) struct AskerEnd<R>(Option<Arc<Slot<R>>>);
 
-/// The actor's end, in the envelope; empty once it has answered. Dropping it before tells the asker
-/// that no answer comes.
+/// The actor's end, in the envelope; empty once it has answered. Dropping it earlier tells the
+/// asker that no answer comes.
 pub(crate) struct Answerer<R>(Option<Arc<Slot<R>>>);
 
 /// Creates a slot for an ask with this deadline and the waker of its asker. Returns its three
@@ -164,8 +165,8 @@ impl<R> State<R> {
 }
 
 impl<R> Slot<R> {
-    /// Ends the ask for its asker, and wakes a task that waits for this. Returns the previous
-    /// state.
+    /// Ends the ask because its asker has given up, and wakes the task that waits for this. Returns
+    /// the previous state.
     fn leave(&self) -> State<R> {
         let mut old = std::mem::replace(&mut *self.state.lock(), State::Done);
         if let State::Open { gone, .. } = &mut old {
@@ -174,7 +175,8 @@ impl<R> Slot<R> {
         old
     }
 
-    /// Ends an open ask. If the ask has ended before, changes nothing and returns `end`.
+    /// Sets the state of an open ask to `end`, and wakes its asker. If the ask has ended before,
+    /// changes nothing and returns `end`.
     fn end(&self, end: State<R>) -> Option<State<R>> {
         let mut state = self.state.lock();
         if !matches!(*state, State::Open { .. }) {
@@ -243,8 +245,8 @@ impl<R> AskerEnd<R> {
         }
     }
 
-    /// Gives up (RS-1). Returns `unbegun` if the actor never begins the ask, `begun` if it has
-    /// begun it, and otherwise the answer or error that came before.
+    /// Gives up the ask (RS-1). Returns the answer or error if there is one already. Otherwise
+    /// returns the error `begun` if the actor has begun the ask, and `unbegun` if it never will.
     pub(crate) fn give_up(mut self, unbegun: NotBegun, begun: AskCause) -> Result<R, AskCause> {
         let Some(slot) = self.0.take() else { return Err(begun) };
         match slot.leave() {
@@ -318,7 +320,7 @@ impl<R> Drop for Answerer<R> {
         let error = match begun {
             // A panic drops the answerer, mostly a panic of its handler.
             true if thread::panicking() => AskCause::Panicked,
-            // The asker is about to report the same, which may be the reason for this drop.
+            // The asker is about to report a time-out, too, which may be the reason for this drop.
             true if slot.deadline <= Instant::now() => AskCause::Timeout,
             true => AskCause::NoReply,
             false => AskCause::NotBegun(NotBegun::Stopped),

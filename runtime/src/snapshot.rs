@@ -1,7 +1,7 @@
 //! The state of a node at one moment, for people and for programs that watch it.
 //!
-//! - **SN-1 no actor is stopped for it**: a look takes the lock of each mailbox for a moment, and
-//!   reads figures that actors keep anyway. The figures are not from the same moment, but from
+//! - **SN-1 no actor is stopped for it**: a snapshot takes the lock of each mailbox for a moment,
+//!   and reads figures that actors keep anyway. The figures are not from the same moment, but from
 //!   moments close to each other.
 
 mod tree;
@@ -37,10 +37,10 @@ pub struct Snapshot {
     pub ring_growth_bytes: u64,
     /// The totals of the shares of this node's regions.
     pub shared: SharedTotals,
-    /// The waits of handlers on this node for actors.
+    /// The handlers on this node that wait for actors.
     pub waits: Vec<WaitView>,
-    /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) returns them by
-    /// their parents.
+    /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) returns them
+    /// below their parents.
     pub actors: Vec<ActorView>,
 }
 
@@ -50,7 +50,7 @@ pub struct Snapshot {
 pub struct ActorView {
     /// The actor.
     pub address: Address,
-    /// The name of its type; with arguments (`Group<Note>`), the path that Rust uses for it.
+    /// The name of its type; for a type with arguments (`Group<Note>`), its path in Rust.
     pub kind: &'static str,
     /// Its current state.
     pub state: ActorState,
@@ -58,7 +58,7 @@ pub struct ActorView {
     pub parent: Option<Address>,
     /// The messages in its mailbox, and the senders that wait for room.
     pub mailbox: Depth,
-    /// The message whose handler runs or waits, or the hook.
+    /// The message whose handler runs or waits, or the hook; `None` if there is neither.
     pub in_hand: Option<InHandView>,
     /// The number of its restarts, both after its own failures and together with other actors.
     pub restarts: u32,
@@ -97,9 +97,9 @@ pub struct WaitView {
 pub struct InHandView {
     /// The name of the message, or of the hook.
     pub name: &'static str,
-    /// Its time so far: never too low, and at most 250 ms too high. Starts are noted by a clock
-    /// that is read at this interval, and at each snapshot. If no node of the process has a
-    /// network, the clock is read once in 5 s, or in half of
+    /// The time that it has run and waited so far: never too low, and at most 250 ms too high.
+    /// Starts are noted by a clock that is read at this interval, and at each snapshot. If no node
+    /// of the process has a network, the clock is read once in 5 s, or in half of
     /// [`report_handlers_after`](crate::NodeBuilder::report_handlers_after), and the age may be too
     /// high by that time.
     pub age: Duration,
@@ -141,8 +141,8 @@ impl fmt::Display for ActorView {
 }
 
 impl Node {
-    /// Returns its current state. Looks at each actor and each link, without stopping them (SN-1),
-    /// so it is too slow for every message.
+    /// Returns the current state of the node. Looks at each actor and each link, without stopping
+    /// them (SN-1), so it is too slow to call for every message.
     pub fn snapshot(&self) -> Snapshot {
         let holding = held(self.runtime().id());
         let holding = holding.into_iter().map(|held| ((held.id, held.token), held)).collect();

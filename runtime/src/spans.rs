@@ -58,7 +58,7 @@ pub(crate) struct Scope {
     ids: Option<SpanIds>,
 }
 
-/// A message to be handled, or sent to another node.
+/// The fields of a message's span: the message is to be handled, or sent to another node.
 pub(crate) struct SpanFields<'a> {
     /// The name of this node, and its source of ids.
     pub(crate) node: &'a str,
@@ -179,8 +179,8 @@ impl Scope {
         Box::new(Scope { span, ids: Some(ids) })
     }
 
-    /// Returns true if its span is the span of a handled message. If it also lacks ids, the sender
-    /// is not the handler in this span, but a task that got the span from the handler.
+    /// Returns true if its span is the span of a handled message. If the scope also lacks ids, the
+    /// sender is not the handler in this span, but a task that got the span from the handler.
     fn is_in_handler(&self) -> bool {
         self.span.metadata().is_some_and(|metadata| metadata.target() == TARGET)
     }
@@ -260,7 +260,7 @@ fn leave_spans() -> Vec<(Dispatch, Id)> {
     left
 }
 
-/// The scope and the spans that a thread has left. Dropping this enters them again.
+/// The ids of the scope, and the spans, that a thread has left. Dropping this restores them.
 struct ReentryGuard {
     ids: Option<SpanIds>,
     left: Vec<(Dispatch, Id)>,
@@ -275,7 +275,7 @@ impl Drop for ReentryGuard {
     }
 }
 
-/// A thread within a scope.
+/// Guard of a scope that a thread has entered. Dropping it leaves the scope.
 pub(crate) struct ScopeGuard<'a> {
     outer: Option<SpanIds>,
     span: Option<Entered<'a>>,
@@ -306,12 +306,12 @@ pin_project! {
     }
 }
 
-/// Wraps a future, to be polled in the caller's scope.
+/// Wraps a future, so that it is polled in the caller's scope.
 pub(crate) fn keep<F: Future>(future: F) -> ScopedFuture<F> {
     keep_in(Scope::here(), future)
 }
 
-/// Wraps a future, to be polled in this scope, if there is one.
+/// Wraps a future, so that it is polled in this scope, if there is one.
 pub(crate) fn keep_in<F: Future>(scope: Option<Box<Scope>>, future: F) -> ScopedFuture<F> {
     ScopedFuture { scope, future }
 }

@@ -12,8 +12,8 @@ pub enum ActorState {
     Running,
     /// It was drained: it handles the messages that it has accepted, and ends.
     Draining,
-    /// It was stopped, must rest with others, or its last incarnation is over: it ends when the
-    /// message in hand is handled and its children have ended.
+    /// It was stopped, must rest with others, or its last incarnation is over: it ends when its
+    /// current message is handled and its children have ended.
     Stopping,
     /// It was killed, or must fail with another actor, and its handler has not waited since.
     Killed,

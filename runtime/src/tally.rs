@@ -30,7 +30,7 @@ pub(crate) enum RegistrationKind {
 }
 
 impl RegistrationKind {
-    /// Returns the gauge with its sum over the actors of this process.
+    /// Returns the name of the gauge that shows the sum over all actors of this process.
     fn gauge(self) -> &'static str {
         match self {
             RegistrationKind::Timers => "ringpost_actor_timers",
@@ -62,7 +62,7 @@ impl ActorStats {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Sets the current number of such things (TA-1).
+    /// Sets the current number of things of this kind (TA-1).
     pub(crate) fn set(&self, what: RegistrationKind, count: usize) {
         let (place, count) = (&self.registered[what as usize], count as u32);
         let before = place.load(Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl ActorStats {
         }
     }
 
-    /// Returns the current number of such things.
+    /// Returns the current number of things of this kind.
     pub(crate) fn get(&self, what: RegistrationKind) -> usize {
         self.registered[what as usize].load(Ordering::Relaxed) as usize
     }

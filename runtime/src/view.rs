@@ -11,11 +11,11 @@ use crate::error::Cause;
 use crate::message::{Message, Wire};
 use crate::node::Node;
 
-/// The archive of an `M`, checked once. It dereferences to `M`'s archived form.
+/// The archive of an `M`, checked once. It dereferences to the archived type of `M`.
 ///
 /// A message from another node is read in the buffer where it arrived. The exceptions are messages
 /// with a map or a set anywhere in them, or a field that is `opaque`, recursive or changed by
-/// `#[rkyv(..)]`, and messages in an earlier form. rkyv's check does not cover all of these, so
+/// `#[rkyv(..)]`, and messages in an earlier version. rkyv's check does not cover all of these, so
 /// they are read back and archived again in a separate buffer; for them a handler that takes `M`
 /// costs less. A message that was sent on this node is archived in the same way.
 ///
@@ -37,7 +37,8 @@ impl<M: Wire> View<M> {
         Ok(View { archive: Checked::new(payload)?, node: node.clone() })
     }
 
-    /// Returns it as an `M`; references to actors are bound to the node where it arrived.
+    /// Returns the message as an `M`. Its references to actors are bound to the node where it
+    /// arrived.
     ///
     /// # Panics
     /// Panics if a field's own `Deserialize` fails on an archive that its own check found valid;
@@ -66,7 +67,7 @@ impl<M: Wire<Archived: fmt::Debug>> fmt::Debug for View<M> {
     }
 }
 
-/// The form in which a handler takes a message: `M` itself or `View<M>`.
+/// The type in which a handler takes a message: `M` itself or `View<M>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a message a handler can take",
     label = "expected a `#[message]` type, or `View<..>` of one",
@@ -76,27 +77,27 @@ pub trait Input: Sized + Send + 'static {
     /// The message.
     type Message: Message;
 
-    /// True for the message itself.
+    /// True for `M`, and false for `View<M>`.
     #[doc(hidden)]
     const IS_MESSAGE: bool = false;
 
-    /// Takes a message that was sent on this node. For the message itself, this runs no code of a
+    /// Makes the input of a message that was sent on this node. For `M`, this runs no code of a
     /// user.
     ///
     /// # Errors
-    /// Returns the cause if the message could not be taken; `message` keeps it then.
+    /// Returns the cause if this fails; then `message` still contains the message.
     #[doc(hidden)]
     fn take_local(message: &mut Option<Self::Message>, node: &Node) -> Result<Self, Cause>;
 
-    /// Like [`take_local`](Self::take_local), but only for the message itself.
+    /// Like [`take_local`](Self::take_local), but only for `M`: returns `None` for a `View`.
     #[inline]
     #[doc(hidden)]
     fn take_at_once(_message: &mut Option<Self::Message>) -> Option<Self> {
         None
     }
 
-    /// Takes a message that was sent on another node, in the form with this index among its
-    /// layouts. A `View` takes the bytes.
+    /// Makes the input of a message that another node sent in the version whose layout is
+    /// `LAYOUTS[form]`. A `View` that is read where it arrived takes the bytes out of `payload`.
     ///
     /// # Errors
     /// Returns [`InvalidArchive`] if the bytes are not an archive of the message.
@@ -142,7 +143,7 @@ impl<M: Message + Wire> Input for View<M> {
     }
 
     fn from_remote(payload: &mut Payload, node: &Node, form: u8) -> Result<Self, InvalidArchive> {
-        // A message without earlier forms needs no code for them.
+        // A message without earlier versions needs no code for them.
         if const { M::IN_PLACE && M::LAYOUTS.len() == 1 } || const { M::IN_PLACE } && form == 0 {
             View::new(payload.take(), node)
         } else {
@@ -156,8 +157,9 @@ fn stays() -> InvalidArchive {
     InvalidArchive("this message does not cross nodes".into())
 }
 
-/// Creates a view from the value of a message, because the message was sent in an earlier form,
-/// while views show the newest, or because the check does not cover all of its archive (SH-5).
+/// Reads a message back, and creates a view of a new archive. This is needed if the message was
+/// sent in an earlier version, while views show the newest, or if rkyv's check does not cover all
+/// of its archive (SH-5).
 fn of_value<M: Message + Wire>(
     payload: &Payload,
     node: &Node,

@@ -4,9 +4,9 @@
 //!   which refers to the ask that it handles, and so on. An ask of an actor in its own chain fails
 //!   at once. A forwarded ask keeps its chain, because the actor or task that forwards it does not
 //!   wait.
-//! - **CH-2 no false cycle**: an actor of a chain counts while its handler runs and waits for the
-//!   answer: its own node knows each of its waits by a number. (If an actor of another node gives a
-//!   wait up, this node learns it a moment later.)
+//! - **CH-2 no false cycle**: an actor of a chain counts only while its handler runs and waits for
+//!   the answer: its own node knows each of its waits by a number. (If an actor of another node
+//!   gives up a wait, this node learns it a moment later.)
 
 pub(crate) mod wire;
 
@@ -27,13 +27,13 @@ use crate::limits;
 /// its mailbox.
 #[derive(Default)]
 pub(crate) struct HandlerWaits {
-    /// The log's look-out looks at this actor.
+    /// The actor is listed for the log's periodic look at long waits.
     pub(crate) is_listed: bool,
     pub(crate) handler: Option<&'static HandlerInfo>,
     /// The time when it was first polled, or first found to wait, by the coarse clock of
     /// [`crate::busy`].
     pub(crate) since: u64,
-    /// The number of the handler run; the next run has another one.
+    /// The number of this run of the handler; the next run has another number.
     pub(crate) number: u32,
     /// One entry per waiting send of the handler: at most [`limits::WAITS_MAX`].
     pub(crate) actors: Vec<WaitEntry>,
@@ -41,7 +41,7 @@ pub(crate) struct HandlerWaits {
     pub(crate) noted: u64,
 }
 
-/// An actor that a handler waits for.
+/// One wait of a handler for an actor.
 pub(crate) struct WaitEntry {
     /// The number of the wait, unique among the waits of its actor.
     pub(crate) number: u64,
@@ -49,7 +49,7 @@ pub(crate) struct WaitEntry {
     pub(crate) what: Awaits,
     /// Start of the wait, by the coarse clock.
     pub(crate) since: u64,
-    /// The handler, as its asks refer to it.
+    /// The handler's element in the chains of its asks.
     pub(crate) chain: Arc<ChainElement>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum WaitTarget {
 pub enum Awaits {
     /// The answer to an ask.
     Answer,
-    /// Room in the mailbox; for an actor of another node, also the way to it.
+    /// Room in the mailbox; for an actor of another node, also the connection to it.
     Room,
     /// The start of an actor that it has spawned.
     Start,
@@ -77,7 +77,7 @@ pub enum Awaits {
 }
 
 impl Awaits {
-    /// Returns the words for the log that precede the name of the actor.
+    /// Returns the words that precede the name of the actor in the log.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Awaits::Answer => "an answer of",
@@ -88,7 +88,7 @@ impl Awaits {
     }
 }
 
-/// An actor of this node whose handlers wait.
+/// An actor of this node, whose handlers may wait for other actors.
 pub(crate) trait WaitingActor: Send + Sync {
     /// Returns true if this is its token, by which [`crate::busy`] knows it.
     fn has_token(&self, token: usize) -> bool;
@@ -105,8 +105,8 @@ pub(crate) trait WaitingActor: Send + Sync {
     /// Returns which of its handlers waits, and for which actors.
     fn waits(&self) -> &Mutex<Option<Box<HandlerWaits>>>;
 
-    /// Lists it for the log's look-out, because its handler waits, or a sender for room in its
-    /// mailbox.
+    /// Lists the actor for the log's periodic look at long waits, because its handler waits, or
+    /// because a sender waits for room in its mailbox.
     fn list(&self);
 }
 
@@ -119,8 +119,9 @@ impl dyn WaitingActor + '_ {
     }
 }
 
-/// A handler that has asked, or an actor of another node according to a peer. The chains of all
-/// asks of the handler share this element. Created with the first wait of the handler.
+/// An element of the chains of asks: a handler that has waited, or an actor of another node
+/// according to a peer. The chains of all asks of a handler share its element. Created with the
+/// first wait of the handler.
 pub(crate) struct ChainElement {
     who: ChainActor,
     /// The ask that the handler handles, while it runs; `None` if no handler waits for the answer.
@@ -160,7 +161,8 @@ impl ChainElement {
         }
     }
 
-    /// Returns the wait of the actor that asked this one.
+    /// Returns the wait for the answer to the ask that this handler handles; `None` if no handler
+    /// waits for it.
     pub(crate) fn asker(&self) -> Option<Asker> {
         let asked = self.asked.lock().clone();
         asked?.asker()
@@ -198,8 +200,8 @@ impl Asker {
         self.find(|asker| asker.chain.near().is_some_and(|actor| actor.has_token(token)))
     }
 
-    /// Returns the names of the cycle that an ask of `whom` closes. `whom` is its name in the
-    /// chain. (If the chain has no such name, all actors of the chain are named.)
+    /// Returns a text that names the actors of the cycle that an ask of the actor `whom` closes.
+    /// `whom` is its name in the chain. (If the chain has no such name, all actors are named.)
     pub(crate) fn cycle_with(self, whom: &str) -> String {
         let mut names: Vec<String> = Vec::new();
         let is_found = self.find(|asker| {
@@ -231,7 +233,8 @@ enum AskChainState {
     HandsOn(Option<Asker>),
 }
 
-/// The handler of an element of chains. Dropping this means that the handler has ended.
+/// The chain element of a running handler. Dropped when the handler ends: then the element refers
+/// to no ask any more.
 pub(crate) struct HandlerGuard(Arc<ChainElement>);
 
 impl Drop for HandlerGuard {
@@ -282,7 +285,8 @@ impl AskChain {
         done
     }
 
-    /// Returns the chain element of the calling handler; `make` creates it for the ask in hand.
+    /// Returns the calling handler's element in the chains of its asks. Its first wait creates it
+    /// by `make`, from the ask that it handles, if any. `None` if it forwards, or none is made.
     pub(crate) fn chain(
         make: impl FnOnce(Option<Arc<dyn HandledAsk>>) -> Option<Arc<ChainElement>>,
     ) -> Option<Arc<ChainElement>> {
@@ -308,7 +312,8 @@ impl AskChain {
         made
     }
 
-    /// Returns the asker of the ask that the caller forwards, or `None` if it forwards none.
+    /// Returns the asker of the ask that the caller forwards: `Some(None)` if no handler waits for
+    /// that ask, and `None` if the caller forwards no ask.
     #[inline]
     pub(crate) fn handed_on() -> Option<Option<Asker>> {
         if HANDS_ON.get() { AskChain::find_handed_on() } else { None }
@@ -335,8 +340,8 @@ pin_project! {
     }
 }
 
-/// Runs `future` so that its asks have the chain of this handler, which waits for the forwarded
-/// ask.
+/// Wraps `future`, which forwards an ask, so that its asks have the chain of `asker`: the handler
+/// that waits for the forwarded ask, if any.
 pub(crate) fn hand_on<F: Future>(asker: Option<Asker>, future: F) -> ForwardingFuture<F> {
     ForwardingFuture { asker, future }
 }

@@ -1,4 +1,4 @@
-//! The message that is made from a handler's parameters.
+//! The message that is generated from the parameters of a handler or of a protocol's method.
 
 use super::owner::HandlerOwner;
 use crate::attr::HandlerOptions;
@@ -23,24 +23,24 @@ pub(crate) struct GeneratedMessage {
     fields: Vec<Field>,
     derives: Vec<Path>,
     local: bool,
-    /// The protocol's method that it belongs to, if any: the protocol has declared the message
-    /// then.
+    /// The method of the protocol that declares the message; `None` if the message is generated
+    /// here.
     of_protocol: Option<ProtocolMethod>,
 }
 
-/// A method of a protocol, as a handler refers to it: the message lies beside the protocol, and the
-/// protocol gives all other types.
+/// A method of a protocol, as a handler refers to it. Its message is declared beside the protocol,
+/// which also gives all other types.
 pub(crate) struct ProtocolMethod {
     protocol: Path,
     /// Path of its message, and the alias for it in generated code. Generated code uses the alias,
     /// so a message that does not exist is reported once.
     message: (Path, Ident),
-    /// The type that stands for its place in the protocol.
+    /// The alias for the `MethodIndex` of the method in the protocol.
     place: Ident,
-    /// The name that the handler gives the message, without `name = ..` the handler's own name.
+    /// The handler's own name, or `None` if the handler names its message with `name = ..`.
     name: Option<String>,
     private: TokenStream,
-    /// Where errors about it belong.
+    /// The span of errors about the method.
     at: Span,
 }
 
@@ -60,13 +60,14 @@ impl ProtocolMethod {
         }
     }
 
-    /// Returns the protocol as a type bounded by `Method` with this place.
+    /// Returns `<Protocol as Method<..>>` for this method.
     fn bound(&self) -> TokenStream {
         let ProtocolMethod { protocol, place, private, at, .. } = self;
         quote_spanned!(*at=> <#protocol as #private::Method<#place>>)
     }
 
-    /// Returns the type of the parameter at `at` in the sorted parameters.
+    /// Returns the type of the parameter with the index `at` in the
+    /// [sorted](GeneratedMessage::sorted) parameters.
     fn parameter(&self, at: Option<usize>) -> TokenStream {
         let ProtocolMethod { protocol, place, private, .. } = self;
         quote_spanned!(self.at=> <#protocol as #private::Parameter<#place, #at>>::Type)
@@ -80,7 +81,7 @@ pub(crate) struct HandlerParts<'a> {
     pub(crate) attributes: &'a [Attribute],
 }
 
-/// A parameter that is a field.
+/// A parameter that becomes a field of the message.
 pub(crate) struct Field {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
@@ -178,9 +179,10 @@ impl GeneratedMessage {
         }
     }
 
-    /// Returns the aliases through which code finds the message and the method's place in its
-    /// protocol. The place also compares the names of the message and of the parameters. It is
-    /// computed once, so that an error is reported once.
+    /// Returns two aliases for a method of a protocol: one for its message, and one for its index
+    /// in the protocol. The index is computed once, which also compares the names of the message
+    /// and of the parameters, so that an error is reported once. Returns `None` if the message
+    /// belongs to no protocol.
     pub(crate) fn place(&self, conditions: &[&Attribute]) -> Option<TokenStream> {
         let ProtocolMethod { protocol, message: (path, alias), place, name, private, at } =
             self.of_protocol.as_ref()?;
@@ -198,15 +200,16 @@ impl GeneratedMessage {
         })
     }
 
-    /// Returns the names of the parameters in the form in which both sides of a protocol compare
-    /// them.
+    /// Returns the sorted names of the parameters as one text, which must be the same for a handler
+    /// and its protocol.
     pub(crate) fn parameter_names(&self) -> String {
         let names: Vec<_> =
             self.sorted().map(|field| format!("`{}`", field.ident.unraw())).collect();
         names.join(", ")
     }
 
-    /// Returns the type through which the protocol gives the method's reply.
+    /// Returns the reply type that the protocol gives the method, or `None` if the message belongs
+    /// to no protocol.
     pub(crate) fn reply(&self) -> Option<Type> {
         let method = self.of_protocol.as_ref()?;
         let bound = method.bound();
@@ -221,13 +224,15 @@ impl GeneratedMessage {
         fields.into_iter()
     }
 
-    /// Returns the parameters in that order, as a tuple of variables.
+    /// Returns a tuple of variables with the names of the parameters, in the order of
+    /// [`sorted`](Self::sorted).
     pub(crate) fn tuple(&self) -> TokenStream {
         let names = self.sorted().map(|field| &field.ident);
         quote!((#(#names,)*))
     }
 
-    /// Returns true if it is written beside its actor, and does not belong to a protocol.
+    /// Returns true if the message is generated here, and false if the protocol of a handler
+    /// declares it.
     pub(crate) fn is_own(&self) -> bool {
         self.of_protocol.is_none()
     }
@@ -248,7 +253,7 @@ impl GeneratedMessage {
         parse_quote!(#ident #args)
     }
 
-    /// Makes a message of variables called like its fields.
+    /// Returns code that makes the message from variables with the names of its fields.
     pub(crate) fn value(&self) -> TokenStream {
         match (&self.of_protocol, self.tuple()) {
             (Some(method), tuple) => {
@@ -259,8 +264,8 @@ impl GeneratedMessage {
         }
     }
 
-    /// Returns code that moves the fields of the message in a variable to variables of the same
-    /// names.
+    /// Returns code that takes the message in the variable `message` apart, and moves each field to
+    /// a variable of its name.
     pub(crate) fn taken_apart(&self, message: &Ident) -> TokenStream {
         match (&self.of_protocol, self.tuple()) {
             (Some(method), tuple) => {
@@ -274,14 +279,16 @@ impl GeneratedMessage {
         }
     }
 
-    /// Returns a message declared beside this code, as a pattern or a value.
+    /// Returns `Balance { account }`, which is both a pattern and an expression. For messages that
+    /// are generated here.
     pub(crate) fn pattern(&self) -> TokenStream {
         let (ident, fields) = (&self.ident, self.names());
         if self.fields.is_empty() { quote!(#ident) } else { quote!(#ident { #(#fields),* }) }
     }
 
-    /// Returns `account: String, cents: u64`. For a protocol's method it takes the types from the
-    /// protocol, so that a handler with other types is one error, where it is called.
+    /// Returns the parameters with their types: `account: String, cents: u64`. For a handler of a
+    /// protocol's method, the types are the protocol's, so that a handler with other types is one
+    /// error, where generated code calls it.
     pub(crate) fn parameters(&self) -> TokenStream {
         let types = self.fields.iter().map(|field| match &self.of_protocol {
             Some(method) => {
@@ -298,7 +305,8 @@ impl GeneratedMessage {
         self.fields.iter().map(|field| &field.ident)
     }
 
-    /// Returns the struct, with the visibility and the documentation of its handler.
+    /// Returns the struct, with the visibility and the documentation of its handler; nothing if a
+    /// protocol declares it.
     pub(crate) fn tokens(&self, method: &HandlerParts<'_>, actor: &HandlerOwner) -> TokenStream {
         if !self.is_own() {
             return TokenStream::new();

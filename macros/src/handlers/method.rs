@@ -20,7 +20,7 @@ use syn::{
 pub(super) struct Method {
     pub(super) ident: Ident,
     pub(super) vis: Visibility,
-    /// `doc`, `deprecated` and `cfg`, which go wherever the handler shows.
+    /// `doc`, `deprecated` and `cfg`, which the items generated for the handler get, too.
     pub(super) attributes: Vec<Attribute>,
     pub(super) takes: HandlerMessage,
     pub(super) boxed: bool,
@@ -39,11 +39,11 @@ pub(super) struct Method {
 pub(super) enum HandlerMessage {
     /// A parameter is the message: `M` or `View<M>`.
     Whole(Box<Type>),
-    /// The parameters are the fields of a message made for the handler.
+    /// The parameters are the fields of a generated message.
     Fields(Box<GeneratedMessage>),
 }
 
-/// One argument of the call, in the method's own order.
+/// One argument with which the method is called. A list of them has the method's order.
 enum Argument {
     Context,
     ReplyTo,
@@ -95,7 +95,8 @@ impl Method {
                 HandlerMessage::Fields(Box::new(generated))
             }
         };
-        // A handler whose reply differs from its protocol's is one error, where it is called.
+        // The protocol's type, so that a method with another return type is one error, where
+        // generated code calls the method.
         let reply = match &takes {
             HandlerMessage::Fields(generated) => generated.reply().unwrap_or(reply),
             HandlerMessage::Whole(_) => reply,
@@ -115,8 +116,8 @@ impl Method {
         })
     }
 
-    /// Returns the reason why two methods cannot be handlers of one actor. Conditional methods
-    /// never conflict, because their conditions may exclude each other.
+    /// Returns the error if this method and an `earlier` one cannot both be handlers of one actor.
+    /// Conditional methods never conflict, because their conditions may exclude each other.
     pub(super) fn conflict_with(&self, earlier: &Method) -> Option<Error> {
         if self.conditions().chain(earlier.conditions()).next().is_some() {
             return None;
@@ -160,7 +161,7 @@ impl Method {
         }
     }
 
-    /// Renames its message, if it is generated for the handler. Returns false if it is not.
+    /// Renames the message if it is generated for the handler, and returns false if it is not.
     pub(super) fn rename(&mut self) -> bool {
         match &mut self.takes {
             HandlerMessage::Fields(generated) if generated.is_own() => {
@@ -171,7 +172,8 @@ impl Method {
         }
     }
 
-    /// Returns the type in which the handler takes its message, and the message itself.
+    /// Returns the type of the handler's parameter, `M` or `View<M>`, and the type of its message,
+    /// `M`.
     pub(super) fn input(&self) -> (Type, Type) {
         match &self.takes {
             HandlerMessage::Whole(input) => {
@@ -194,7 +196,7 @@ impl Method {
         Some(generated.tokens(&HandlerParts { ident, vis, attributes }, actor))
     }
 
-    /// Returns the aliases through which its message is found, if it belongs to a protocol.
+    /// Returns the aliases for its message and its index, if it belongs to a protocol.
     pub(super) fn place(&self) -> Option<TokenStream> {
         let HandlerMessage::Fields(generated) = &self.takes else { return None };
         generated.place(&self.conditions().collect::<Vec<_>>())
@@ -225,7 +227,8 @@ impl Method {
         }
     }
 
-    /// Returns the trait with which it handles its message.
+    /// Returns the name of the trait that is implemented: `Delegate` if the method takes a
+    /// `ReplyTo`, `Handler` otherwise.
     pub(super) fn form(&self) -> Ident {
         Ident::new(if self.delegates { "Delegate" } else { "Handler" }, at(self.ident.span()))
     }
@@ -279,7 +282,7 @@ pub(crate) struct Parameters {
     reply_to: Option<Type>,
     pub(crate) fields: Vec<Field>,
     arguments: Vec<Argument>,
-    /// Errors about types that were replaced, with which the expansion goes on.
+    /// Errors about types that were replaced, so that the expansion could continue.
     pub(crate) refused: Errors,
 }
 
@@ -324,7 +327,7 @@ impl Parameters {
         parameters
     }
 
-    /// Refuses parameters that only a handler may have in a protocol's method.
+    /// Refuses, for a protocol's method, parameters that only a handler may have.
     pub(crate) fn check_for_protocol(&self, method: &Ident) -> Result<()> {
         let mut errors = Errors::default();
         let is_own = |one: &Argument| matches!(one, Argument::Context | Argument::ReplyTo);
@@ -445,7 +448,7 @@ fn check_signature(signature: &Signature) -> Result<()> {
     errors.into_result()
 }
 
-/// Returns the attributes that go wherever the handler shows.
+/// Returns the attributes that the items generated for a handler get, too.
 pub(crate) fn shown(attributes: &[Attribute]) -> Vec<Attribute> {
     let shows =
         |a: &&Attribute| ["doc", "deprecated", "cfg"].iter().any(|name| a.path().is_ident(name));

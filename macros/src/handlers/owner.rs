@@ -3,10 +3,10 @@
 use crate::attr::CratePath;
 use syn::{Generics, Ident, Type};
 
-/// The actor that the block is about, or the protocol.
+/// The actor of a `#[handlers]` block, or a protocol.
 pub(crate) struct HandlerOwner {
     pub(crate) root: CratePath,
-    /// As in the block's header, with its generic arguments.
+    /// The type with its generic arguments, as the block's header writes it.
     pub(crate) ty: Type,
     pub(crate) ident: Ident,
     pub(crate) generics: Generics,

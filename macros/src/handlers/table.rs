@@ -1,5 +1,5 @@
 //! The items that an actor has once: client, envelope, dispatch table, and an `Accepts` impl per
-//! row.
+//! row (accepted message).
 
 use super::method::{HandlerMessage, Method};
 use super::owner::HandlerOwner;
@@ -11,7 +11,8 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Path, Type, parse_quote_spanned};
 
-/// Messages up to this size lie in the mailbox by value; each place is as large as the largest.
+/// Maximum size of a message in the mailbox, in which each entry is as large as the largest
+/// message.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// One message that the actor accepts.
@@ -22,9 +23,10 @@ pub(super) struct AcceptedMessage<'a> {
     boxed: bool,
     /// `None` for a hand-written handler, which has no client method.
     method: Option<&'a Method>,
-    /// The alias through which a listed message is used, which exists only if it has a handler.
+    /// The alias that generated code uses for a listed message. It does not compile if the message
+    /// has no handler.
     listed: Option<TokenStream>,
-    /// Span of errors about this row.
+    /// The span of errors about this message.
     at: Span,
 }
 
@@ -72,7 +74,7 @@ impl<'a> AcceptedMessage<'a> {
         row
     }
 
-    /// Returns the trait with which its message is handled.
+    /// Returns the name of the trait that handles the message: `Handler` or `Delegate`.
     fn form(&self) -> Ident {
         self.method.map_or_else(|| Ident::new("Handler", self.at), Method::form)
     }
@@ -102,7 +104,7 @@ impl<'a> AcceptedMessage<'a> {
     }
 }
 
-/// The rows of an actor, which are written as its items.
+/// The messages that an actor accepts, from which its items are generated.
 pub(super) struct DispatchTable<'a> {
     pub(super) actor: &'a HandlerOwner,
     pub(super) rows: Vec<AcceptedMessage<'a>>,
@@ -149,8 +151,8 @@ impl DispatchTable<'_> {
         format_ident!("{}Client", self.actor.ident)
     }
 
-    /// Returns the client, one method per handler. It is public: it must be as visible as the
-    /// actor, whose visibility is not known here.
+    /// Returns the struct of the client. It is public, because it must be as visible as the actor,
+    /// whose visibility is not known here.
     fn client(&self) -> TokenStream {
         let (private, client, ty) = (self.private(), self.client_name(), &self.actor.ty);
         let generics = &self.actor.generics;
@@ -207,8 +209,8 @@ impl DispatchTable<'_> {
         }
     }
 
-    /// Returns the envelope, which lies in the mailbox: one variant per row, so that no message is
-    /// boxed or erased.
+    /// Returns the enum of the envelopes in the mailbox. It has one variant per row, so that no
+    /// message need be boxed or erased.
     fn envelope(&self) -> TokenStream {
         let (private, ty, generics) = (self.private(), &self.actor.ty, &self.actor.generics);
         let clause = &generics.where_clause;
@@ -304,7 +306,8 @@ impl DispatchTable<'_> {
         }
     }
 
-    /// Returns the arm of a match over mailbox places that takes a message out and handles it.
+    /// Returns an arm of the match in `receive_at_once`, which takes the message out of the
+    /// envelope and handles it.
     fn arm_at_once(&self, index: usize, row: &AcceptedMessage<'_>) -> TokenStream {
         let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
         quote_spanned! {row.at=>
@@ -319,7 +322,7 @@ impl DispatchTable<'_> {
         }
     }
 
-    /// Returns the arm of a match over envelopes that handles a message.
+    /// Returns an arm of the match in `receive`, which handles a message.
     fn arm(&self, index: usize, row: &AcceptedMessage<'_>) -> TokenStream {
         let (variant, conditions, answered) = (variant(index), &row.conditions, self.answered(row));
         quote_spanned! {row.at=>
@@ -392,7 +395,8 @@ impl DispatchTable<'_> {
         }
     }
 
-    /// Returns the checks at the actor's declaration: sizes, and that identities differ.
+    /// Returns the checks at the actor's declaration: the sizes of messages, and that their
+    /// identities differ. A generic actor has none.
     fn checks(&self) -> TokenStream {
         if self.is_generic() {
             return TokenStream::new();
@@ -436,7 +440,8 @@ impl DispatchTable<'_> {
         checks
     }
 
-    /// Returns the actor's name in the block's header.
+    /// Returns the span of generated code, at the position of the actor's name in the block's
+    /// header.
     fn at(&self) -> Span {
         at(self.actor.ident.span())
     }

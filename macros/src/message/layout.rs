@@ -3,7 +3,7 @@
 //! It covers the rkyv format, the version, names and order of fields and variants, the layouts of
 //! the fields' types, discriminants, and the `#[rkyv(..)]` arguments that change the archive. It
 //! does not cover the type's own name (which is its identity), derives, docs and bounds. The layout
-//! of an earlier version is made of the first parts of the same list.
+//! of an earlier version is computed from the first parts of the same list.
 
 use crate::attr::{CratePath, FieldLayout, FieldOptions};
 use crate::errors::Errors;
@@ -46,9 +46,9 @@ pub(super) struct Layout {
     pub(super) checked: Vec<Type>,
     /// The message has rkyv's derives, so their attributes may be on it.
     has_archive: bool,
-    /// The message itself.
+    /// The type of the message, with its generic arguments.
     message: Option<Type>,
-    /// Its generic types and constants.
+    /// The names of its generic types and constants.
     parameters: Vec<Ident>,
     /// A field contains the message itself, as the macro sees or as `#[message(recursive)]` says.
     pub(super) recursive: bool,
@@ -57,16 +57,17 @@ pub(super) struct Layout {
     is_undescribed: bool,
     /// Its fields, in order of declaration; an enum has the fields of all variants.
     pub(super) fields: Vec<VersionedField>,
-    /// Errors about fields whose types were replaced, with which the expansion goes on.
+    /// Errors about fields whose types were replaced, so that the expansion could continue.
     pub(super) refused: Errors,
 }
 
-/// The parts of a field that concern versions.
+/// The properties of a field that concern versions.
 pub(super) struct VersionedField {
     pub(super) at: Span,
     pub(super) since: Option<(u64, Span)>,
     pub(super) default: Option<Expr>,
-    /// Its type must be checked for a schema, so that an error about it is reported once.
+    /// The generated [check](Layout::check) looks for a schema of its type, and is the only code
+    /// that reports an error about it.
     pub(super) is_known: bool,
     /// Number of layout parts before it.
     parts: usize,
@@ -152,7 +153,8 @@ impl Layout {
         }}
     }
 
-    /// Returns an expression of type `bool`: true if its archive may be read where it arrived.
+    /// Returns an expression of type `bool`: true if the message's archive may be read where it
+    /// arrived.
     pub(super) fn in_place(&self, root: &CratePath) -> TokenStream {
         if self.is_undescribed {
             return quote!(false);
@@ -166,7 +168,8 @@ impl Layout {
         quote!(true #(#fields)*)
     }
 
-    /// Returns a field's type in a form that exists only if all fields of the message have schemas.
+    /// Returns a type that is the field's type `ty`, but exists only if all fields of the message
+    /// have schemas.
     fn known(&self, ty: &Type, root: &CratePath) -> Type {
         let (at, message) = (spans::at(ty.span()), &self.message);
         let private = root.private(at);
@@ -297,7 +300,8 @@ impl Layout {
                 Ok(())
             });
             self.is_undescribed |= !kept.is_empty();
-            // rkyv's derive reports other forms as errors, and says more about them.
+            // If the arguments cannot be parsed, rkyv's derive reports an error, and says more
+            // about it.
             match read {
                 Ok(()) => self.parts.extend(kept.into_iter().map(LayoutPart::Text)),
                 Err(_) => self.text(squeezed(attribute)),
@@ -324,7 +328,8 @@ pub(super) fn for_derives(item: &DeriveInput, layout: &Layout, root: &CratePath)
     item
 }
 
-/// Keeps only the parts of fields that concern rkyv's derives.
+/// Prepares fields for rkyv's derives: keeps only rkyv's attributes, and replaces types that are
+/// checked for a schema.
 pub(super) fn know_fields<'a>(
     fields: impl Iterator<Item = &'a mut Field>,
     layout: &Layout,

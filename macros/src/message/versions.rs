@@ -1,11 +1,11 @@
-//! The versions of a message that gained fields. For each earlier version this writes a hidden type
-//! with the fields of that version, through which the message is archived and read in that form.
+//! The versions of a message that gained fields. For each earlier version this generates a hidden
+//! type with the fields of that version. Through this type the message is archived and read in that
+//! version.
 //!
-//! A struct with named fields says `since = N` on each field that it gained after others. The
-//! fields of a version are the first ones of the list, and from the first version with a gained
-//! field on, each version gained at least one. So the version determines the fields. A version
-//! without gained fields is a change of meaning; it cannot lie between two versions that understand
-//! each other.
+//! In a struct with named fields, each field that was added later has `since = N`. The fields of a
+//! version are the first ones of the list. From the first version that gained a field on, each
+//! version gained at least one, so the version determines the fields. A version without gained
+//! fields is a change of meaning; it cannot lie between two versions that understand each other.
 
 use super::Message;
 use super::layout::{self, Layout};
@@ -15,14 +15,14 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Data, DeriveInput, Error, Field, Fields};
 
-/// Number of versions in which a message can be written and read; each has a row in a table that
-/// links describe.
+/// Maximum number of versions in which a message can be written and read. A node tells its peers
+/// the layouts of all of them.
 const VERSIONS_MAX: usize = 16;
 
 /// The versions in which a message is written and read.
 #[derive(Default)]
 pub(super) struct Versions {
-    /// The newest.
+    /// The newest version.
     pub(super) version: u64,
     /// The earlier versions, newest first, each with the number of its fields.
     earlier: Vec<(u64, usize)>,
@@ -131,7 +131,7 @@ fn earlier(
 }
 
 impl Message {
-    /// Returns the types of the earlier forms, if there are any, and the members of the `Schema`
+    /// Returns the types of the earlier versions, if there are any, and the members of the `Schema`
     /// impl that use them.
     pub(super) fn earlier(&self) -> (Option<TokenStream>, TokenStream) {
         if self.versions.earlier.is_empty() {
@@ -181,8 +181,8 @@ impl Message {
         (Some(quote!(#(#types)*)), members)
     }
 
-    /// Returns the type of an earlier form, which has the first `count` fields, and its conversion
-    /// to the message, which gives the other fields their defaults.
+    /// Returns the type `form` of an earlier version, which has the first `count` fields, and its
+    /// conversion to the message, which gives the other fields their defaults.
     fn form(&self, form: &Ident, count: usize) -> TokenStream {
         let (private, message) = (self.private(), &self.item.ident);
         let attributes = layout::archive_attributes(&self.item.attrs);

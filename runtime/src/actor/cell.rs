@@ -108,8 +108,9 @@ impl<A: Handlers> ActorCell<A> {
         self.base.tally()
     }
 
-    /// Commits a message. If the actor was stopped after the reservation, the message is refused,
-    /// and a tell becomes a dead letter (DL-1).
+    /// Puts a message into reserved room. Returns its fate, and the actor's task if the task waits
+    /// for it. If the actor was stopped after the reservation, the message is refused, and a tell
+    /// becomes a dead letter (DL-1).
     pub(super) fn commit(
         &self,
         room: MailboxRoom<'_>,
@@ -143,8 +144,8 @@ impl<A: Handlers> ActorCell<A> {
         begun
     }
 
-    /// Begins a message from another node, and decodes it. Returns `None` if there is nothing to
-    /// handle.
+    /// Begins a message from another node, and decodes it. Returns `None` if its asker has given
+    /// up, or if the message cannot be read.
     pub(super) fn open(&self, unopened: RemoteMessage) -> Option<BegunMessage<A>> {
         let Some((route, form)) = route::at::<A>(unopened.ordinal) else {
             let label = unopened.label(route::head_of::<A>);
@@ -167,7 +168,8 @@ impl<A: Handlers> ActorCell<A> {
     }
 
     /// Ends the actor: frees its name, tells its senders and every task that waits for its end, and
-    /// buries the tells that it never began (DL-1). `hand` holds the messages that it had taken.
+    /// turns the tells that it never began into dead letters (DL-1). `hand` holds the messages that
+    /// it had taken from the mailbox.
     pub(super) fn end(&self, hand: &mut ActorPrefetched<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.base.close(&exit);
@@ -175,9 +177,9 @@ impl<A: Handlers> ActorCell<A> {
         self.base.ends.tell(exit, self.base.address());
     }
 
-    /// Closes the mailbox of an actor that begins no more messages but has not ended yet. Tells
-    /// that it never began become dead letters, and askers are told. `hand` holds the messages that
-    /// it had taken.
+    /// Closes the mailbox of an actor that begins no more messages but has not ended yet. Messages
+    /// that it never began are dropped: tells become dead letters, and the askers of asks are told.
+    /// `hand` holds the messages that it had taken from the mailbox.
     pub(super) fn leave_unbegun(&self, hand: &mut ActorPrefetched<A>) {
         self.mailbox.empty(hand);
         self.bury_unbegun(hand);
@@ -191,7 +193,7 @@ impl<A: Handlers> ActorCell<A> {
     }
 }
 
-/// Buries the messages from other nodes that an actor never began.
+/// Drops the messages from other nodes that an actor never began. Tells become dead letters.
 fn bury_far(me: &CellBase, unbegun: impl Iterator<Item = RemoteMessage>, heads: route::HeadAt) {
     for unopened in unbegun {
         let (label, mut left) = (unopened.told(heads), Some(unopened));
@@ -199,7 +201,7 @@ fn bury_far(me: &CellBase, unbegun: impl Iterator<Item = RemoteMessage>, heads: 
     }
 }
 
-/// Buries a message that was not begun if it is a tell, and drops the message.
+/// Drops a message that was not begun. A tell becomes a dead letter; `told` is its label.
 fn bury_one(me: &CellBase, told: Option<&'static Label>, drop_it: &mut dyn FnMut()) {
     if let Some(label) = told {
         me.bury(label, DeadLetterCause::Stopped);
@@ -224,7 +226,8 @@ impl<A: Handlers> ErasedCell for ActorCell<A> {
 }
 
 impl<E> LocalMessage<E> {
-    /// Drops the ask and the message: both, even if one of them panics.
+    /// Drops the ask and the message. If one of these drops panics, the other value is still
+    /// dropped.
     fn clear(&mut self) {
         drop((self.ask.take(), std::mem::replace(&mut self.envelope, None.into())));
     }

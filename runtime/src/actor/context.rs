@@ -50,16 +50,16 @@ pub use stash::StashFull;
 pub struct Context<A: HasHandlers> {
     actor: A::Ref,
     more: Option<A::Registrations>,
-    /// The message whose handler runs.
+    /// The message whose handler runs, if one runs.
     in_hand: Option<&'static Label>,
     deadline: Option<Instant>,
-    /// The payload's length in bytes, if that message came from another node.
+    /// The length of that message's payload in bytes; 0 if it was sent on this node.
     bytes: u32,
     /// Set if that message came from the mailbox.
     is_mail: bool,
     /// Set once the actor has started.
     pub(super) is_born: bool,
-    /// The number of messages begun since other tasks had a turn.
+    /// The number of messages handled since the actor's task last let other tasks run.
     pub(super) turn: u16,
 }
 
@@ -79,7 +79,7 @@ pub trait HasHandlers {
 /// The registrations of an actor.
 #[doc(hidden)]
 pub struct Registrations<A: Handlers>(
-    /// Never locked. The mutex makes a shared context `Send`, although its content is not `Sync`.
+    /// Never locked. The mutex makes `&Context` `Send`, although its content is not `Sync`.
     Box<Mutex<dyn TypedStore<A>>>,
 );
 
@@ -95,8 +95,8 @@ impl<A: Handlers> HasHandlers for A {
 pub struct Attached(stream::AbortHandle);
 
 impl Attached {
-    /// Detaches the stream. After a call in the actor's turn no further item is handled. The stream
-    /// is dropped when the actor next looks for a message.
+    /// Detaches the stream. If the actor itself calls this, for example in a handler, no further
+    /// item is handled. The stream is dropped when the actor next looks for a message.
     pub fn detach(&self) {
         self.0.abort();
     }
@@ -142,6 +142,7 @@ impl<A: Handlers> Context<A> {
     /// Returns the time at which the asker of the message in hand gives up. An ask that the handler
     /// makes ends then at the latest, unless it has a [`timeout`](super::Ask::timeout) of its own.
     /// It also ends when the asker goes away earlier, except in a handler that takes a [`ReplyTo`].
+    /// Returns `None` for a tell.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -218,7 +219,7 @@ impl<A: Handlers> Context<A> {
     }
 
     /// Runs a future as a task of the actor, as [`spawn_task`](Self::spawn_task) does, and then
-    /// calls `then` with its output in the actor's turn: while no handler of it runs.
+    /// calls `then` with its output in the actor's turn: while no handler of the actor runs.
     pub fn pipe<F>(
         &mut self,
         future: F,
@@ -258,9 +259,9 @@ impl<A: Handlers> Context<A> {
 
     /// Watches another actor, on any node: when it has ended, this actor is sent [`Down`] once,
     /// after all messages from the watched actor. Watching it again changes nothing, and `Down`
-    /// comes at once if it has ended already. A restart is not an end. If its node is down, but
-    /// reported the actor's end before it left or lost its link, `Down` reports that end instead of
-    /// [`NodeDown`](crate::ActorExit::NodeDown).
+    /// comes at once if it has ended already. A restart is not an end. If the watched actor's node
+    /// is down, but reported the actor's end before it left or lost its link, `Down` reports that
+    /// end instead of [`NodeDown`](crate::ActorExit::NodeDown).
     pub fn watch(&mut self, actor: &impl Watchable)
     where
         A: Accepts<Down>,
@@ -321,7 +322,7 @@ impl<A: Handlers> Context<A> {
         Ok(ActorRef::local(actor))
     }
 
-    /// Adds a child, which ends with this actor, before the children that were added earlier.
+    /// Adds a child. When this actor ends, the child ends before the children added earlier.
     pub(super) fn adopt(&mut self, child: ChildHandle) {
         self.more().family.add_in_order(child);
     }
@@ -331,7 +332,7 @@ impl<A: Handlers> Context<A> {
         self.held()?.find_child(token)
     }
 
-    /// Waits until the current children have ended, which the caller has told them to do.
+    /// Waits until the current children have ended. The caller has already told them to end.
     pub(super) fn children_ended(&mut self) -> impl Future<Output = ()> + Send + use<A> {
         self.more().family.ended()
     }
@@ -416,14 +417,14 @@ impl<A: Handlers> Context<A> {
         lane.get_or_insert_with(|| EventSources::new(node, tally.clone()))
     }
 
-    /// Returns the lane, if anything was ever registered.
+    /// Returns the event sources, if a timer, task, stream or watch was ever registered.
     fn registered(&mut self) -> Option<&mut EventSources<A>> {
         self.held()?.more().lane.as_mut()
     }
 }
 
-/// Makes an item of a message. Returns `None`, and logs an error, if the message cannot be archived
-/// for a handler that takes it as a `View`.
+/// Makes the envelope of a message that the actor sends to itself. Returns `None`, and logs an
+/// error, if the message cannot be archived for a handler that takes it as a `View`.
 fn item<A: Accepts<M>, M: Message>(message: M, node: &Node) -> Option<LabeledEnvelope<A>> {
     match <A as Accepts<M>>::Input::take_local(&mut Some(message), node) {
         Ok(input) => {

@@ -130,7 +130,7 @@ impl<R: Reply> ReplyTo<R> {
             Ok(begun) => begun,
             Err(error) => return self.unanswered(error),
         };
-        // The task below sends it, in the scope of the handler that forwards it.
+        // The task below sends the message, in the scope of the handler that forwards it.
         let asker = self.asked().and_then(|asked| asked.asker());
         let asked = spans::keep(hand_on(asker, asked));
         runtime.spawn(async move {

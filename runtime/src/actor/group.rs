@@ -8,8 +8,8 @@
 //! - **GR-4 accounted for**: each current member either is told a message or misses it, and the
 //!   asker learns which.
 //! - **GR-5 archived once**: a message is archived for the first member of another node, and the
-//!   bytes are copied for the others. A message that gained fields is archived once in each of its
-//!   forms, so that each node gets the newest form that it knows.
+//!   bytes are copied for the others. A message that gained fields is archived once for each of its
+//!   versions, so that each node gets the newest version that it knows.
 
 mod copies;
 mod member;
@@ -108,11 +108,11 @@ pub struct Group<M: Message + Wire + Clone> {
     awaited: SizeWaiters,
 }
 
-/// Askers that wait for a number of members.
+/// Askers that wait until the group has a certain number of members.
 ///
-/// Askers that have given up are dropped when the number of all has doubled since that was done
-/// last, so the cost of an asker does not grow with the number of others. At most twice as many are
-/// kept as ever waited at once, or [`SizeWaiters::KEPT_MIN`].
+/// Askers that have given up are dropped when the number of all askers has doubled since the last
+/// time, so the cost of an asker does not grow with the number of others. At most twice as many
+/// askers are kept as ever waited at once, or [`SizeWaiters::KEPT_MIN`].
 #[derive(Default)]
 struct SizeWaiters {
     /// The askers by the number of members that they wait for.
@@ -138,7 +138,7 @@ impl SizeWaiters {
         self.count += 1;
     }
 
-    /// Removes the askers that wait for this number of members.
+    /// Removes and returns the askers that wait for this number of members.
     fn remove(&mut self, size: u64) -> Vec<ReplyTo<()>> {
         let reached = self.by_size.remove(&size).unwrap_or_default();
         self.count -= reached.len();
@@ -208,10 +208,10 @@ impl<M: Message + Wire + Clone> Group<M> {
         reply: ReplyTo<Told<M>>,
         cx: &mut Context<Self>,
     ) {
-        // This waits for no member (GR-2).
+        // None of this waits for a member (GR-2).
         let tally = BroadcastTally::new(reply);
-        // Made before the first member is told: if this future is dropped midway, the other members
-        // have missed the message (GR-4).
+        // All are made before the first member is told: if this future is dropped midway, the other
+        // members have missed the message (GR-4).
         let slips = self.members.values().map(|member| tally.slip(member.recipient()));
         let slips: Vec<DeliveryAck<M>> = slips.collect();
         drop(tally);
@@ -300,7 +300,7 @@ impl<M: Message + Wire + Clone> Group<M> {
         self.remove(member.address())
     }
 
-    /// Answers when the actor is not a member, or no longer: called by its [`Membership`].
+    /// Answers when the actor is not a member, or no longer a member: asked by its [`Membership`].
     #[doc(hidden)]
     #[handler]
     pub fn stay(&mut self, member: Recipient<M>, reply: ReplyTo<()>) {

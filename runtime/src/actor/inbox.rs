@@ -31,12 +31,12 @@ use crate::{actor, handlers};
 pub struct Inbox<M: Message> {
     messages: mpsc::Receiver<M>,
     actor: ActorRef<InboxActor<M>>,
-    /// The end of the actor with which this inbox ends.
+    /// Ready when the actor given to [`end_with`](Self::end_with) has ended.
     end: Option<BoxFuture<'static, Down>>,
     ended: Option<Down>,
 }
 
-/// The actor behind an inbox. It hands over its messages one after the other.
+/// The actor behind an inbox. It passes its messages to the inbox one after the other.
 pub(super) struct InboxActor<M: Message> {
     messages: mpsc::Sender<M>,
 }
@@ -91,7 +91,7 @@ impl<M: Message> Inbox<M> {
         self.end = Some(down_of(actor));
     }
 
-    /// Returns how the actor ended that [ended this inbox](Self::end_with); `Some` once
+    /// Returns the end of the actor that this inbox [ends with](Self::end_with); `Some` once
     /// [`receive`](Self::receive) has seen that end.
     pub fn down(&self) -> Option<&Down> {
         self.ended.as_ref()
@@ -113,7 +113,8 @@ impl<M: Message> Inbox<M> {
         {
             self.end = None;
             self.ended = Some(down);
-            // The actor's messages have arrived: the clerk hands them over, and ends.
+            // The messages of the ended actor have arrived: the inbox's actor passes them on, and
+            // ends.
             if let DestinationView::Local(near) = self.actor.destination().view() {
                 near.cell().resident().halt(Halt::Drain);
             }
@@ -132,7 +133,7 @@ impl<M: Message> Stream for Inbox<M> {
 
 impl<M: Message> Drop for Inbox<M> {
     fn drop(&mut self) {
-        // This never fails, because the clerk is an actor of this node.
+        // This never fails, because the inbox's actor is on this node.
         self.actor.request_stop().ok();
         self.messages.close();
         while let Ok(unread) = self.messages.try_recv() {
@@ -143,7 +144,7 @@ impl<M: Message> Drop for Inbox<M> {
     }
 }
 
-/// Buries a message that the owner did not receive.
+/// Makes a dead letter of a message that the owner did not receive.
 fn bury<M: Message>(clerk: &ActorCell<InboxActor<M>>, message: M) {
     let label = const { &Label::of::<InboxActor<M>, M>() };
     clerk.base().bury(label, DeadLetterCause::Stopped);

@@ -1,12 +1,13 @@
 //! An actor's task: start, one message after the other, stop; and again, if it is restarted.
 //!
-//! - **LF-1 one at a time**: a message begins when the handler of the one before has ended. Until
-//!   then only the handler uses the actor and its context, which stay in their places.
+//! - **LF-1 one at a time**: a message begins when the handler of the previous one has ended. Until
+//!   then only the handler uses the actor and its context, which are not moved.
 //! - **LF-2 one way out**: however the actor ends (stop, drain, panic, kill, failure, the runtime's
-//!   own end), the drop of [`Life`] runs once, after the actor's state was dropped, and does all
-//!   there is to do.
-//! - **LF-3 no overlap**: an incarnation begins when the state of the one before is dropped, and
-//!   its tasks and children have ended. Mailbox, hand, name and identity stay.
+//!   own end), the drop of [`Life`] runs once: it drops the actor's state, and then does everything
+//!   else that an end requires.
+//! - **LF-3 no overlap**: an incarnation begins when the state of the previous one was dropped, and
+//!   its tasks and children have ended. The mailbox, the prefetched messages, the name and the
+//!   identity stay.
 
 mod guarded;
 mod living;
@@ -45,13 +46,13 @@ use guarded::GuardedIncarnation;
 use living::{ErasedLife, LifeRef};
 use running::CurrentHandler;
 
-/// An actor and all that its task has of it. Made before the task, which may never run. The fields
-/// that each message needs lie together, and beside the future that handles it.
+/// An actor and everything that its task owns. Created before the task, which may never run. The
+/// fields that each message needs are side by side, and next to the future that handles it.
 #[repr(C)]
 pub(super) struct Life<A: Handlers> {
     actor: Option<A>,
     how: ExitReason,
-    /// Told of the start that is under way.
+    /// Reports the result of the current start; `None` once it is reported.
     started: Option<StartSender>,
     /// The restart plan; `None` if the actor is never restarted.
     plan: Option<Box<RestartPlan<A>>>,
@@ -66,16 +67,16 @@ pub(super) struct Life<A: Handlers> {
 /// How an incarnation ended.
 enum ExitReason {
     Stopped,
-    /// Its start failed; with the error's text.
+    /// Its start failed; with the error and its text.
     Unstarted(Box<(BoxError, Arc<str>)>),
-    /// Boxed, as this lies in each actor.
+    /// Boxed, because each actor contains this enum.
     Panicked(Box<Arc<str>>),
     Killed,
     Failed(Box<Arc<str>>),
 }
 
 impl<A: Handlers> Life<A> {
-    /// (Inlined, it is made where it is sent from.)
+    /// (Inlined, so that the life is created in the place from which it is moved into its task.)
     #[inline(always)]
     pub(super) fn new(
         cell: Arc<ActorCell<A>>,
@@ -100,29 +101,30 @@ impl<A: Handlers> Life<A> {
         self.cell.clone()
     }
 
-    /// Sets the actor of a life that was made without it.
+    /// Sets the actor of a life that was created without one.
     pub(super) fn give(&mut self, actor: A) {
         self.actor = Some(actor);
     }
 
-    /// Runs the actor to its end. Dropped before its first poll, it drops the actor and ends it.
+    /// Runs the actor to its end. If the future is dropped before its first poll, it drops and ends
+    /// the actor.
     #[expect(clippy::manual_async_fn, reason = "the arguments of an `async fn` are stored twice")]
     pub(super) fn run(mut life: OutlinedDrop<Self>) -> impl Future<Output = ()> + Send {
         async move {
             let me = &mut *life;
             loop {
-                // The spawner is told this should the task end with its runtime.
+                // The spawner gets this if the task ends with its runtime.
                 me.how = ExitReason::Killed;
                 me.how = {
                     let cell = me.cell.clone();
                     GuardedIncarnation::new(cell, OutlinedDrop::new(me.incarnate())).await
                 };
-                // The handler borrows the state.
+                // First, because the handler borrows the state.
                 shield::run(|| me.running.clear());
                 if !matches!(me.how, ExitReason::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
-                // LF-3: nothing of it is left when the next one is made.
+                // LF-3: nothing is left of the state when the next one is made.
                 let kept = unanswered(|| shield::discard(me.actor.take()));
                 if me.cell.ends().is_final() && !me.cx.has_more() {
                     let undone = UnfinishedWork { asks: kept, ..UnfinishedWork::default() };
@@ -135,19 +137,20 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Runs one incarnation. (Nothing but `self` lives over its awaits: it lies in each actor.)
+    /// Runs one incarnation. (Only `self` lives across its awaits, because each actor contains this
+    /// future.)
     #[expect(clippy::manual_async_fn, reason = "the arguments of an `async fn` are stored twice")]
     fn incarnate(&mut self) -> impl Future<Output = Result<(), BoxError>> + Send {
         async move {
             let start = const { &HandlerInfo::runs(A::NAME, "on_start") };
-            // The message that the last incarnation had in hand is not this one's.
+            // A message that the last incarnation was handling does not belong to this one.
             self.cx.done();
             if self.cx.is_born {
                 self.begin_anew();
             }
             if let Some(actor) = &mut self.actor {
                 let mut starts = pin!(actor.on_start(&mut self.cx));
-                // (Without its type: the rest is compiled once.)
+                // (Without its type, so that the rest is compiled once.)
                 let starts: Pin<&mut (dyn Future<Output = _> + Send)> = starts.as_mut();
                 on_duty(start, AskContext::default(), None, starts).await?;
             }
@@ -181,8 +184,8 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Handles one message after the other (LF-1), up to a message whose handler may wait: it has
-    /// begun. `None` when no more messages come.
+    /// Handles one message after the other (LF-1), until the handler of one may wait. Returns that
+    /// message, which has begun, or `None` if no more messages come.
     fn poll_next(
         &mut self,
         alarm: &mut Option<Box<Alarm<Node>>>,
@@ -192,7 +195,7 @@ impl<A: Handlers> Life<A> {
             return Poll::Ready(None);
         };
         if let ExitReason::Panicked(message) = how {
-            // A handler of an ask in place did.
+            // A handler that ran on its asker's thread has panicked.
             resume_unwind(Box::new(message.to_string()));
         }
         cx.done();
@@ -223,7 +226,7 @@ impl<A: Handlers> Life<A> {
                     match cell.mailbox().poll_fill(hand, alarm, cell.node(), task) {
                         Poll::Ready(FillOutcome::Filled) => continue,
                         Poll::Ready(FillOutcome::End) => return Poll::Ready(None),
-                        // The mailbox had its turn, and nothing in it (RL-2).
+                        // The mailbox had its turn, but no message (RL-2).
                         Poll::Pending if cx.rest_lane() => continue,
                         Poll::Pending => {
                             cx.turn = 0;
@@ -234,7 +237,7 @@ impl<A: Handlers> Life<A> {
                     }
                 }
             };
-            // Also an ask whose asker waits no more.
+            // The mailbox had its turn, even if this is an ask whose asker no longer waits.
             cx.rest_lane();
             let Some(begun) = cell.open(unopened) else { continue };
             cx.note_mail();
@@ -243,7 +246,7 @@ impl<A: Handlers> Life<A> {
             }
         }
         cx.done();
-        // It goes on when they had their turn.
+        // Handling continues when other tasks had their turn.
         cx.turn = 0;
         match pin!(yield_now()).poll(task) {
             Poll::Ready(()) | Poll::Pending => Poll::Pending,
@@ -254,7 +257,7 @@ impl<A: Handlers> Life<A> {
 /// The part of an incarnation that handles messages, between `on_start` and `on_stop`.
 struct MessageLoop<'a, A: Handlers> {
     life: &'a mut Life<A>,
-    /// There while an ask of another node is held back.
+    /// `Some` while an ask from another node is held back.
     alarm: Option<Box<Alarm<Node>>>,
 }
 
@@ -264,7 +267,7 @@ impl<A: Handlers> Future for MessageLoop<'_, A> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let MessageLoop { life, alarm } = &mut *self;
         loop {
-            // LF-1: the next message is taken when this one is done.
+            // LF-1: the next message is taken when this one's handler has ended.
             if ready!(life.running.poll(cx)) {
                 life.cell.base().end_waits();
             }
@@ -277,7 +280,7 @@ impl<A: Handlers> Future for MessageLoop<'_, A> {
     }
 }
 
-/// Handles a message. Returns it if its handler may wait: it has begun.
+/// Handles a message if its handler never waits. Otherwise returns the message, which has begun.
 fn begin_item<A: Handlers>(
     actor: &mut A,
     cx: &mut Context<A>,
@@ -289,7 +292,8 @@ fn begin_item<A: Handlers>(
     envelope.is_some().then(|| BegunMessage { label, envelope, in_hand, bytes, scope })
 }
 
-/// Handles a message of this node where it lies. Returns it if its handler may wait: it has begun.
+/// Handles a message of this node in its place in the batch, if its handler never waits. Otherwise
+/// returns the message, which has begun. Does nothing for an ask whose asker has given up.
 #[inline]
 fn handle_letter<A: Handlers>(
     cell: &ActorCell<A>,
@@ -308,7 +312,7 @@ fn handle_letter<A: Handlers>(
     is_left.then(|| BegunMessage { label, envelope: envelope.into(), in_hand, bytes: 0, scope })
 }
 
-/// Handles a message whose handler has nothing to wait for, and leaves any other one.
+/// Handles a message whose handler never waits. Leaves any other message in `envelope`.
 #[inline(always)]
 fn receive_at_once<A: Handlers>(
     actor: &mut A,
@@ -319,7 +323,7 @@ fn receive_at_once<A: Handlers>(
     if label.waits {
         return;
     }
-    // It awaits nothing, so its asks have no chain.
+    // The handler awaits nothing, so its asks have no chain.
     let mut asks = AskChain::default();
     let noted = note(&label.duty, in_hand.deadline, &mut asks);
     let within = scope.map(Scope::enter);
@@ -330,7 +334,7 @@ fn receive_at_once<A: Handlers>(
     }
 }
 
-/// Notes that an incarnation has started, and tells `started`.
+/// Records that an incarnation has started, and reports that to `started`.
 fn note_started(me: &CellBase, started: Option<StartSender>) {
     me.end_waits();
     me.ends().started();
@@ -374,7 +378,8 @@ impl ExitReason {
 
 impl<A: Handlers> Drop for Life<A> {
     fn drop(&mut self) {
-        // LF-2: tasks that wait are told when the state is gone, which the handler borrows.
+        // LF-2: first the handler, which borrows the state, then the state. Tasks that wait for the
+        // end are told after that.
         shield::run(|| self.running.clear());
         shield::discard(self.actor.take());
         self.cx.abandon();
@@ -393,7 +398,7 @@ fn note_undone(life: &mut dyn ErasedLife, undone: UnfinishedWork, was_drained: b
     }
 }
 
-/// Ends an actor whose state is gone, and tells all that wait for that.
+/// Ends an actor whose state was dropped, and tells everyone who waits for its end.
 fn end(life: &mut dyn ErasedLife) {
     let how = std::mem::replace(life.how(), ExitReason::Killed);
     let (me, exit) = (life.me(), how.exit());
@@ -407,7 +412,7 @@ fn end(life: &mut dyn ErasedLife) {
         shield::discard(how);
     }
     match &exit {
-        // How a tie ends says how another actor did.
+        // The end of a tie only repeats how the linked actor ended.
         _ if resident.is_tie() => {}
         ActorExit::Panicked(reason) => {
             count_failure(me.name());
@@ -422,7 +427,7 @@ fn end(life: &mut dyn ErasedLife) {
     log::debug!(actor = %me.address(), %exit, "an actor ended");
 }
 
-/// A handler was ended: its message is not tried again.
+/// Counts a handler that was ended before its time. Its message is not tried again.
 #[cold]
 fn count_handler_ended(actor: &'static str) {
     shield::run(|| {

@@ -1,6 +1,6 @@
 //! `Pool`: actors of one type that share the work.
 //!
-//! - **PL-1 one worker**: each message goes to one worker, or its sender has it.
+//! - **PL-1 one worker**: each message goes to one worker, or its sender still has it.
 //! - **PL-2 no dispatcher**: each sender chooses a worker itself, so a worker without room holds up
 //!   only the messages that can go to no other.
 //! - **PL-3 in place**: a worker that fails or stops restarts in its place, behind the same
@@ -94,13 +94,14 @@ pub struct Pool<A: Handlers> {
 type RefusedWorkers<A> = [(ActorRef<A>, Cause)];
 
 impl<A: Handlers> Pool<A> {
-    /// Returns a builder of a pool, whose workers' state `make` makes, at the start and at each
+    /// Returns a builder of a pool. `make` makes the state of each worker, at its start and at each
     /// restart.
     pub fn builder(make: impl Fn() -> A + Send + Sync + 'static) -> PoolBuilder<A> {
         PoolBuilder::new(make)
     }
 
-    /// Returns the workers, in their places: none if the pool was drained or has not begun.
+    /// Returns the workers, in the order of their places: none if the pool was drained or has not
+    /// begun.
     pub fn workers(&self) -> Vec<ActorRef<A>> {
         self.shared.ring().to_vec()
     }
@@ -120,7 +121,7 @@ impl<A: Handlers> Pool<A> {
         self.known.read().clone()
     }
 
-    /// Returns the runtime of its node.
+    /// Returns the runtime of the pool's node.
     pub(super) fn runtime(&self) -> &Handle {
         self.shared.node.runtime()
     }
@@ -252,7 +253,7 @@ impl<A: Handlers> Pool<A> {
     where
         A: Accepts<M>,
     {
-        // A task that only tells lets others run.
+        // A task that does nothing but tell must let other tasks run.
         coop::consume_budget().await;
         let message = match self.try_tell(message) {
             Err(TellError { message, cause: Cause::MailboxFull }) => message,
@@ -341,8 +342,8 @@ impl<A: Handlers> Pool<A> {
 /// A message on its way to a worker of a [`Pool`].
 ///
 /// # Cancel safety
-/// If this is dropped before it is ready, nothing was sent: the message is dropped with it, and its
-/// turns go to the next senders.
+/// If this is dropped before it is ready, nothing was sent: the message is dropped with it, and the
+/// next senders get its turns for room.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct PoolTell<'a, A: Handlers, M> {
     pool: &'a Pool<A>,

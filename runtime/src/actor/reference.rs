@@ -43,8 +43,8 @@ pub type ActorTell<'a, A, M> = Tell<'a, ActorPort<A>, AcceptedMessage<A, M>>;
 pub type ActorAsk<'a, A, M> =
     Ask<'a, ActorPort<A>, AcceptedMessage<A, M>, <A as Accepts<M>>::Reply>;
 
-/// The same `M`. If the actor does not accept it, this is not a type: so the compiler reports that
-/// once, and not again for the future of the send.
+/// The message type `M` itself. If the actor does not accept `M`, this is not a type, so that the
+/// compiler reports the error once, and not again for the future of the send.
 pub(super) type AcceptedMessage<A, M> = <<A as Accepts<M>>::Input as Input>::Message;
 
 /// A reference to an actor, on any node. Three words in size and cheap to clone; equal to another
@@ -97,7 +97,7 @@ impl<A: Handlers> ActorRef<A> {
         Tell::new(self.destination(), message)
     }
 
-    /// Sends a message if that needs no waiting. If its last look-up over the link found no such
+    /// Sends a message if that needs no waiting. If the last look-up over the link found no such
     /// actor, this returns that cause and looks the actor up again.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl<A: Handlers> ActorRef<A> {
         try_tell(self.destination(), message)
     }
 
-    /// Waits for room for one message, and keeps it: the [`Permit`] then sends without waiting.
+    /// Waits for room for one message, and reserves it: the [`Permit`] then sends without waiting.
     /// This way a program makes a message only once there is room for it.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Sends: what a message passes from a reference to a mailbox, or to the link of another node, and
-//! the way of its answer back.
+//! Sending: the path of a message from a reference to a mailbox, or to the link to another node,
+//! and the path of its answer back.
 
 pub(crate) mod ask;
 pub(crate) mod ask_set;

@@ -98,7 +98,7 @@ impl Node {
         self.begin(options, first, RestartPlan::of(make, restart, parent), id)
     }
 
-    /// Begins to start an actor, as a child of the actor with the number `parent`.
+    /// Begins to start an actor. With `parent`, it is a child of the actor with this number.
     pub(super) fn begin<A: Handlers>(
         &self,
         options: SpawnOptions,
@@ -115,7 +115,7 @@ impl Node {
         Ok((cell, starts))
     }
 
-    /// Gives a place to an actor, to be started with [`run`](Self::run).
+    /// Creates and registers the cell of an actor, to be started with [`run`](Self::run).
     pub(super) fn place<A: Handlers>(
         &self,
         options: SpawnOptions,
@@ -136,8 +136,8 @@ impl Node {
         placed.map_err(|refused| why_refused(options, refused))
     }
 
-    /// Gives a place to an actor that is never restarted. Its name was checked, or cannot be given
-    /// by users.
+    /// Creates and registers the cell of an actor that is never restarted. The caller has checked
+    /// the name, or it is a name that users cannot give.
     pub(super) fn place_as<A: Handlers>(
         &self,
         name: Option<Arc<str>>,
@@ -161,8 +161,8 @@ impl Node {
         Ok(made.expect("`insert` makes what it has a place for"))
     }
 
-    /// Begins to spawn an actor of the runtime without a name. It has its place already: a caller
-    /// that drops the outcome must end it.
+    /// Begins to spawn an actor of the runtime without a name. The actor is registered when this
+    /// returns: a caller that drops the result must end the actor.
     pub(crate) fn begin_anonymous<A: Handlers>(
         &self,
         actor: A,
@@ -193,7 +193,7 @@ impl Node {
         plan: Option<Box<RestartPlan<A>>>,
     ) -> StartFuture {
         let (told, starts) = StartFuture::of(&*cell);
-        // `Life` uses the sender, even if the task is dropped before it runs.
+        // `Life` uses the sender `told`, even if the task is dropped before it runs.
         let life = Life::new(cell.clone(), Some(actor), plan, told);
         self.run_task(cell, Life::run(life));
         starts
@@ -219,7 +219,7 @@ impl Node {
     }
 }
 
-/// An actor that has its place, and may not have started.
+/// An actor that is registered, and may not have started yet.
 pub(crate) struct StartingActor<A: Handlers, S> {
     pub(crate) actor: ActorRef<A>,
     pub(crate) resident: Arc<dyn LocalActor>,
@@ -296,14 +296,15 @@ fn why_refused(options: SpawnOptions, refused: RegisterError) -> SpawnError {
     }
 }
 
-/// An actor that has its place and does not run yet. Dropping it ends the actor, which has not run.
+/// An actor that is registered and does not run yet. Dropping this ends the actor without running
+/// it.
 pub(super) struct UnstartedActor<A: Handlers> {
     life: OutlinedDrop<Life<A>>,
     starts: StartFuture,
 }
 
 impl<A: Handlers> UnstartedActor<A> {
-    /// Holds the place of an actor that is not made yet.
+    /// Creates this from a registered cell, before the state of the actor is made.
     pub(super) fn new(cell: Arc<ActorCell<A>>) -> Self {
         let (told, started) = oneshot::channel();
         UnstartedActor {
@@ -312,12 +313,12 @@ impl<A: Handlers> UnstartedActor<A> {
         }
     }
 
-    /// Stores the actor, which must be there to run.
+    /// Stores the state of the actor. [`run`](Self::run) needs it.
     pub(super) fn give(&mut self, actor: A) {
         self.life.give(actor);
     }
 
-    /// Runs the actor. No handler waits for its start.
+    /// Runs the actor. The returned future does not record a handler as waiting for the start.
     pub(super) fn run(self, node: &Node) -> StartFuture {
         node.run_task(self.life.cell(), Life::run(self.life));
         self.starts
@@ -327,12 +328,12 @@ impl<A: Handlers> UnstartedActor<A> {
 /// A future that is ready when an actor has started, or has failed to start.
 pub(super) struct StartFuture {
     started: oneshot::Receiver<Result<(), SpawnError>>,
-    /// `Some` while a handler waits.
+    /// The record of the wait, if a handler waits.
     _wait: Option<WaitGuard>,
 }
 
 impl StartFuture {
-    /// Returns the sender for the start of `whom`, and the future that waits for it.
+    /// Returns the sender of the result of the start of `whom`, and the future that waits for it.
     fn of(whom: &dyn LocalActor) -> (StartSender, Self) {
         let (told, started) = oneshot::channel();
         (told, StartFuture { started, _wait: WaitGuard::begin(whom, Awaits::Start) })

@@ -1,4 +1,4 @@
-//! Places among the deadlines that a thread keeps.
+//! Entries of a deadline table that a thread keeps.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 use super::{DeadlineEntry, DeadlineTable, NativePrimitives, SyncPrimitives, TaskId};
 
-/// Maximum number of places that a thread keeps, and of those in one set.
+/// Maximum number of entries that a thread keeps, and of those in one set.
 pub(super) const LEFT_MAX: usize = 128;
 const LEFT_IN_SET: usize = 8;
 
-/// Places that asks have left on a thread, for the next asks of the same tasks: a few in each set
-/// of a table. They are cancelled when the thread ends.
+/// Entries that asks have left on a thread, for the next asks of the same tasks: a hash table of
+/// sets, each with a few entries. They are cancelled when the thread ends.
 pub(super) struct EntryCache<P: SyncPrimitives = NativePrimitives>(
     Vec<Option<Box<DeadlineEntry<P>>>>,
 );
@@ -30,7 +30,7 @@ impl<P: SyncPrimitives> EntryCache<P> {
         self.0.chunks_mut(LEFT_IN_SET).nth(set).unwrap_or_default()
     }
 
-    /// Keeps a place. Returns a place that was kept in its set, if that is full.
+    /// Keeps an entry. If its set is full, returns the entry that it replaces there.
     pub(super) fn keep(&mut self, place: Box<DeadlineEntry<P>>) -> Option<Box<DeadlineEntry<P>>> {
         if self.0.is_empty() {
             self.0.resize_with(LEFT_MAX, || None);
@@ -40,8 +40,8 @@ impl<P: SyncPrimitives> EntryCache<P> {
         set[at].replace(place)
     }
 
-    /// Returns a place of this task in this table that is due no later than `deadline`. If it is
-    /// due earlier, the task is woken and takes another place.
+    /// Takes out an entry of this task in `table` that is due no later than `deadline`. If it is
+    /// due earlier, the task is woken and takes another entry.
     #[inline]
     pub(super) fn take(
         &mut self,

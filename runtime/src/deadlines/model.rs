@@ -1,5 +1,5 @@
-//! Model of the places that asks leave, under loom: runs a task that asks again and the timer that
-//! clears places in all orders, with the code of the table itself.
+//! Model of the entries that asks leave, under loom: runs a task that asks again, and the timer
+//! that clears entries, in all orders, with the code of the table itself.
 
 use std::sync::atomic::AtomicU64 as PlainU64;
 use std::task::Wake;
@@ -39,7 +39,7 @@ impl SyncPrimitives for LoomPrimitives {
     }
 }
 
-/// A planted bug: counts cleared places only when the lock is taken next, which the timer does
+/// A planted bug: counts cleared entries only when the lock is taken next, which the timer does
 /// after it has woken their tasks.
 struct LatePrimitives {
     loomed: LoomPrimitives,
@@ -82,7 +82,7 @@ fn bell() -> Arc<TestWaker> {
     Arc::new(TestWaker(AtomicBool::new(false)))
 }
 
-/// A task that asks repeatedly, with the places left on its thread, and the timer.
+/// A task that asks repeatedly, with the entries left on its thread, and the timer.
 struct AskingTask<P: SyncPrimitives> {
     table: Arc<DeadlineTable<P>>,
     bell: Arc<TestWaker>,
@@ -159,8 +159,8 @@ fn due_and_later() -> (Instant, Instant) {
     (now, now + Duration::from_secs(3600))
 }
 
-/// The place of the first ask is due while the task asks again with a longer time-out: it takes
-/// another place.
+/// The entry of the first ask is due while the task asks again with a longer time-out: the task
+/// takes another entry.
 fn asks_for_longer<P: SyncPrimitives>() {
     let (due, later) = due_and_later();
     let mut asker = AskingTask::<P>::new();
@@ -177,8 +177,8 @@ fn asks_for_longer<P: SyncPrimitives>() {
     asker.leave();
 }
 
-/// The place of the first ask is due while the task asks again with the same time-out: the ask
-/// expires.
+/// The entry of the first ask is due while the task asks again with the same time-out: the second
+/// ask expires.
 fn asks_for_as_long<P: SyncPrimitives>() {
     let (due, _) = due_and_later();
     let mut asker = AskingTask::<P>::new();
@@ -188,7 +188,7 @@ fn asks_for_as_long<P: SyncPrimitives>() {
     assert_eq!(asker.run(|asker| asker.poll(due)), ExpiryCause::Deadline);
 }
 
-/// A task asks again with a shorter time-out: it takes no place that is due later.
+/// A task asks again with a shorter time-out: it takes no entry that is due later.
 fn asks_for_less<P: SyncPrimitives>() {
     let (due, later) = due_and_later();
     let mut asker = AskingTask::<P>::new();
@@ -198,7 +198,7 @@ fn asks_for_less<P: SyncPrimitives>() {
     assert_eq!(asker.run(|asker| asker.poll(due)), ExpiryCause::Deadline);
 }
 
-/// The place of another task is due, and then the timer ends, while a task asks again.
+/// The entry of another task is due, and then the timer ends, while a task asks again.
 fn outlives_the_timer<P: SyncPrimitives>() {
     let (due, later) = due_and_later();
     let mut asker = AskingTask::<P>::new();
@@ -210,7 +210,7 @@ fn outlives_the_timer<P: SyncPrimitives>() {
     assert_eq!(asker.run(|asker| asker.poll(later)), ExpiryCause::RuntimeGone);
 }
 
-/// A place is due while the ask moves from one task to another.
+/// An entry is due while the ask moves from one task to another.
 fn moves_to_another_task<P: SyncPrimitives>() {
     let (due, _) = due_and_later();
     let mut asker = AskingTask::<P>::new();

@@ -1,4 +1,4 @@
-//! The table of deadlines alone, polled by hand and served by its own timer.
+//! The table of deadlines alone, polled by the tests and served by its own timer.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,8 +87,8 @@ async fn the_last_waker_is_woken_and_a_cancelled_one_is_not() {
     assert!(is_empty(&deadlines), "nothing is left");
 }
 
-/// Places are cancelled and renewed in both parts of the table; a reused place belongs to its new
-/// task.
+/// Entries are cancelled and renewed in both parts of the table; a reused position there belongs to
+/// its new task.
 #[tokio::test(start_paused = true)]
 async fn a_place_is_found_before_and_after_it_was_put_in_order() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
@@ -109,7 +109,7 @@ async fn a_place_is_found_before_and_after_it_was_put_in_order() {
     assert!(!poll(&deadlines, &mut second, at, &renewed) && is_empty(&deadlines));
 }
 
-/// A task that asks repeatedly has one place and is never woken late for it; another task has its
+/// A task that asks repeatedly has one entry and is never woken late for it; another task has its
 /// own.
 #[tokio::test(start_paused = true)]
 async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
@@ -139,7 +139,7 @@ async fn a_place_that_was_left_is_for_the_next_ask_of_the_same_task() {
     assert!(!poll(&deadlines, &mut place, now + 3 * SECOND, &bells[0]) && is_empty(&deadlines));
 }
 
-/// A place holds a waker, and so the memory of a task that may have ended.
+/// An entry holds a waker, and so the memory of a task that may have ended.
 #[tokio::test(start_paused = true)]
 async fn a_place_of_a_long_ask_is_not_kept() {
     let deadlines = Deadlines::start(&Handle::current(), crate::limits::ASK_TIMEOUT);
@@ -151,7 +151,7 @@ async fn a_place_of_a_long_ask_is_not_kept() {
     }
 }
 
-/// Leaves a place when it is dropped.
+/// Calls [`leave`] with an entry when it is dropped.
 struct LeaveOnDrop(RefCell<Option<Box<DeadlineEntry>>>);
 
 impl Drop for LeaveOnDrop {
@@ -160,7 +160,7 @@ impl Drop for LeaveOnDrop {
     }
 }
 
-/// Covers places left before the thread's end, and a place left when the thread keeps none any
+/// Covers entries left before the thread's end, and an entry left when the thread keeps none any
 /// more.
 #[test]
 fn places_that_a_thread_has_left_are_given_up_at_its_end() {
@@ -176,7 +176,7 @@ fn places_that_a_thread_has_left_are_given_up_at_its_end() {
         let thread = scope.spawn(|| {
             let mut late = None;
             assert!(poll(&deadlines, &mut late, at, &Arc::default()));
-            // Dropped after the places that were left, because it was initialized before them.
+            // Dropped after the entries that were left, because it was initialized before them.
             LATE.with(|kept| *kept.0.borrow_mut() = late);
             for bell in &bells {
                 let mut place = None;

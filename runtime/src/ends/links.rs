@@ -11,7 +11,7 @@ use crate::limits;
 use crate::link_end::{LinkEnd, linked_to};
 
 impl ExitControl {
-    /// Ends this incarnation like [`fail`](Self::fail), unless it traps.
+    /// Orders this incarnation to [`fail`](Self::fail), unless it traps exits.
     pub(crate) fn fail_linked(&self, reason: Arc<str>) {
         self.change(|status| {
             if status.kept().is_none_or(|more| !more.traps) {
@@ -40,8 +40,8 @@ impl ExitControl {
         link.is_none()
     }
 
-    /// Removes a link from this incarnation, if it has it; with a reason the incarnation fails,
-    /// unless it traps.
+    /// Removes the link to the actor with the token `with`, if this incarnation has it. With a
+    /// reason, the incarnation then fails, unless it traps exits.
     pub(crate) fn unlink(&self, with: usize, reason: Option<Arc<str>>) {
         let old = self.change(|status| {
             let more = status.kept()?;
@@ -59,21 +59,22 @@ impl ExitControl {
         status.kept().is_some_and(|more| more.links.values().any(|link| link.to == *to))
     }
 
-    /// Returns true if another node may link to this actor.
+    /// Returns true if an actor of another node may link to this actor: it has not ended, and has
+    /// room for another link.
     pub(crate) fn takes_links(&self) -> bool {
         let mut status = self.status.lock();
         let has_room = status.kept().is_none_or(|more| more.links.len() < limits::LINKS_MAX);
         has_room && status.stage != Stage::Ended
     }
 
-    /// Removes and returns the links to an actor.
+    /// Removes and returns the links to the actor with this address.
     pub(crate) fn take_links(&self, to: &Address) -> Vec<LinkEnd> {
         let mut status = self.status.lock();
         let Some(more) = status.kept() else { return Vec::new() };
         more.links.extract_if(.., |_, link| link.to == *to).map(|(_, link)| link).collect()
     }
 
-    /// Ends all links of an incarnation of `me` that ended with `exit` (LI-2).
+    /// Ends all links of this incarnation of `me`, which ended with `exit` (LI-2).
     pub(crate) fn end_links(&self, me: &Address, exit: &ActorExit) {
         let links = self.change(|status| {
             let more = status.kept()?;

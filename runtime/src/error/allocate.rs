@@ -77,8 +77,8 @@ pub enum AllocateError {
         /// The name that was given.
         node: Arc<str>,
     },
-    /// The node was asked and did not answer. If it has given memory, it takes it back without a
-    /// request.
+    /// The node was asked and did not answer. If it has given memory, it takes the memory back
+    /// without a request.
     #[error("the node {node} gave no answer about memory: {cause}")]
     NoAnswer {
         /// The name of the node.

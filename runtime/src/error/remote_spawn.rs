@@ -31,7 +31,7 @@ pub struct RemoteSpawnError {
     pub cause: RemoteSpawnCause,
     node: Arc<str>,
     actor: &'static str,
-    /// It timed out, and its node was never linked: the text says so.
+    /// The spawn timed out, and the node was never linked: the text says so.
     is_node_unknown: bool,
 }
 

@@ -11,7 +11,7 @@ use super::AskError;
 pub struct TooFewAnswers {
     /// The number of answers that the caller waited for.
     pub wanted: usize,
-    /// The number of answers so far, which are in the set.
+    /// The number of answers so far, which the set contains.
     pub answered: usize,
     /// The failed asks by their numbers, with the errors. (Other asks may still be pending.)
     pub failed: Vec<(usize, AskError)>,

@@ -19,7 +19,7 @@ pub(crate) struct MailboxFlags {
     /// orders nothing, and a stop may be seen one message later.
     stopping: AtomicBool,
     /// Mirrors [`Control::waits`] for askers, which look at it before they take the lock. Relaxed:
-    /// an outdated look costs time only.
+    /// an outdated value costs time only.
     waits: AtomicBool,
     capacity: u32,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Control {
     pub(super) phase: Phase,
     /// The task waits for messages, and is to be woken for the next one.
     pub(super) waits: bool,
-    /// Room given to senders that they have not filled yet.
+    /// Number of messages for which senders have room that they have not filled yet.
     pub(super) reserved: u32,
     /// Created with the first sender that waits.
     pub(super) line: Option<Box<SenderQueue>>,
@@ -42,16 +42,17 @@ pub(crate) struct Control {
 pub(crate) struct LockedState<'a> {
     pub(super) control: &'a mut Control,
     pub(super) local: &'a mut QueueStats,
-    /// Created with the first message of another node.
+    /// `None` before the first message of another node.
     pub(super) far: Option<&'a mut QueueStats>,
 }
 
-/// The outcome of a look for a batch.
+/// The outcome of [`Control::look`].
 pub(super) enum BatchCheck {
     /// No more messages come.
     End,
-    /// There is no message to begin.
+    /// There is no message to begin: the actor waits.
     Rest,
+    /// There is a batch to take.
     Take,
 }
 
@@ -72,7 +73,8 @@ impl MailboxFlags {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Must be called under the lock whenever the phase changes, so that the two never differ.
+    /// Must be called under the lock whenever the phase changes, so that flag and phase never
+    /// differ.
     pub(super) fn set_stopping(&self, is_stopping: bool) {
         self.stopping.store(is_stopping, Ordering::Relaxed);
     }
@@ -114,9 +116,9 @@ impl Control {
         self.line.get_or_insert_default()
     }
 
-    /// Admits a sender with this turn if `room` allows it; returns the start of its wait, if it
-    /// waited. A refusal becomes the outcome of the poll outside of the lock:
-    /// [`RoomError::into_poll`].
+    /// Admits the sender with this turn if it may have one of `room` places. Returns the sender as
+    /// it left the queue, if it waited there. Outside of the lock, [`RoomError::into_poll`] turns
+    /// an error into the outcome of the poll.
     #[inline]
     pub(super) fn admit(
         &mut self,
@@ -136,7 +138,8 @@ impl Control {
         }
     }
 
-    /// Refuses a sender if there is no room, or others wait for it.
+    /// Checks that a sender may have room without a wait: the mailbox is open and has room for
+    /// which no other sender waits.
     #[inline]
     pub(super) fn check_room(&self, room: usize) -> Result<(), Cause> {
         if self.phase != Phase::Open {
@@ -162,7 +165,8 @@ impl Control {
         self.line.as_mut().map(|line| line.call(room)).unwrap_or_default()
     }
 
-    /// Checks for a batch to take into a hand that has `hand` of other nodes.
+    /// Checks whether the actor has a batch to take. `hand` has the messages that it prefetched
+    /// from other nodes, and `is_released` means that one of those held back can be begun.
     #[inline]
     pub(super) fn look<R: RemoteItem>(
         &self,
@@ -201,8 +205,8 @@ impl Control {
 }
 
 impl RoomError {
-    /// Returns the refusal as the outcome of a poll, and counts a sender that begins to wait. Must
-    /// be called outside of the lock.
+    /// Returns the outcome of a poll that found no room, and counts a sender that begins to wait.
+    /// Must be called outside of the lock.
     #[cold]
     pub(super) fn into_poll<T>(self) -> Poll<Result<T, Cause>> {
         match self {

@@ -1,4 +1,4 @@
-//! The actor's hand: messages that it took from its mailbox and has not begun yet.
+//! Prefetched messages: those that an actor took from its mailbox and has not begun yet.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::OutlinedDrop;
 
-/// One or several messages of another node in a mailbox; at least one.
+/// One or more messages of another node in a mailbox.
 pub(crate) trait RemoteItem {
     /// The type of each message.
     type Message;
@@ -19,11 +19,11 @@ pub(crate) trait RemoteItem {
     /// Returns the number of messages.
     fn count(&self) -> usize;
 
-    /// Takes out the first message. If it was the last one, the caller drops this.
+    /// Takes out the first message. If it was the last one, the caller drops the item.
     fn take_first(&mut self) -> Option<Self::Message>;
 
-    /// Like [`take_first`](Self::take_first), but only if the message is of a kind that never
-    /// waits.
+    /// Like [`take_first`](Self::take_first), but only if the message is of a kind that never waits
+    /// to begin.
     fn take_tell(&mut self) -> Option<Self::Message>;
 
     /// Returns the unique number of the node that sent it.
@@ -43,29 +43,31 @@ pub(crate) struct Prefetched<L, R> {
     /// Messages of this node, of which the first `begun` have begun.
     local: OutlinedDrop<Vec<L>>,
     begun: u32,
-    /// Number of the other messages before the next look at both intakes (MB-5).
+    /// Number of the other messages that begin before the next look at both queues (MB-5).
     turn: u32,
     /// Created with the first message of another node: most actors have none.
     far: OutlinedDrop<Option<Box<RemotePrefetched<R>>>>,
 }
 
-/// The messages of other nodes in a hand.
+/// The prefetched messages of other nodes.
 pub(super) struct RemotePrefetched<R> {
     pub(super) remote: VecDeque<R>,
-    /// Number of items that ever left the intake; the last of them are in `remote`.
+    /// Number of items that ever left the queue; the last of them are in `remote`.
     pub(super) left: u64,
-    /// Number of messages before the next look at both intakes (MB-5).
+    /// Number of messages that begin before the next look at both queues (MB-5).
     pub(super) turn: usize,
     /// The messages held back, by peer (MB-8); no entry is empty between calls.
     held: VecDeque<HeldMessages<R>>,
-    /// In the next turn, new messages go before released ones: the two alternate.
+    /// The last call of `take_with_held` took new messages before released ones: the two orders
+    /// alternate.
     is_fresh_first: bool,
 }
 
-/// The messages of one peer from an ask on whose reply has no room on its link.
+/// The messages of one peer that are held back: first an ask whose reply has no room on its link,
+/// and then all that the peer sent later.
 struct HeldMessages<R> {
     peer: usize,
-    /// Each message with the number of items that came before it.
+    /// Each item with the number of items that were added to the queue before it.
     messages: VecDeque<(u64, R)>,
     /// At the last check, the first message could be begun.
     is_released: bool,
@@ -81,7 +83,7 @@ impl<L, R> Prefetched<L, R> {
         }
     }
 
-    /// Returns true if it holds no messages, neither to begin nor held back.
+    /// Returns true if there are no messages, neither to begin nor held back.
     pub(crate) fn is_empty(&self) -> bool {
         let far = |far: &RemotePrefetched<R>| far.remote.is_empty() && far.held.is_empty();
         self.has_begun_all() && self.far.as_deref().is_none_or(far)
@@ -97,12 +99,12 @@ impl<L, R> Prefetched<L, R> {
         self.far.as_deref()
     }
 
-    /// Like [`remote`](Self::remote), for additions.
+    /// Like [`remote`](Self::remote), but mutable.
     pub(super) fn remote_mut(&mut self) -> &mut Option<Box<RemotePrefetched<R>>> {
         &mut self.far
     }
 
-    /// Returns the messages of other nodes, for additions.
+    /// Returns the messages of other nodes, to add more to them.
     pub(super) fn far(&mut self) -> &mut RemotePrefetched<R> {
         self.far.get_or_insert_default()
     }
@@ -111,7 +113,7 @@ impl<L, R> Prefetched<L, R> {
         self.begun as usize == self.local.len()
     }
 
-    /// Returns the messages of this node, for additions; it is empty if all have begun.
+    /// Returns the messages of this node, to add more to them. If all have begun, drops them first.
     #[inline]
     pub(super) fn local(&mut self) -> &mut Vec<L> {
         if self.has_begun_all() {
@@ -121,7 +123,7 @@ impl<L, R> Prefetched<L, R> {
         &mut self.local
     }
 
-    /// Begins a new batch, with `local` messages of this node and `most` of others (MB-5).
+    /// Begins a new batch, with `local` messages of this node and up to `most` of others (MB-5).
     pub(super) fn begin_turn(&mut self, local: u32, most: u32) {
         self.turn = local;
         if let Some(far) = &mut *self.far {
@@ -131,8 +133,8 @@ impl<L, R> Prefetched<L, R> {
 }
 
 impl<L, R: RemoteItem> Prefetched<L, R> {
-    /// Returns the next message of this node of an actor that begins none any more, in order; the
-    /// caller takes it out of its place. After the last one, returns `None` and frees the memory.
+    /// Returns the next message of this node, for an actor that begins no more messages. The caller
+    /// takes the message out of its place. After the last one, returns `None` and frees the memory.
     pub(crate) fn take_local(&mut self) -> Option<&mut L> {
         if self.has_begun_all() {
             self.begun = 0;
@@ -143,16 +145,16 @@ impl<L, R: RemoteItem> Prefetched<L, R> {
         self.local.get_mut(self.begun as usize - 1)
     }
 
-    /// Takes out the messages of other nodes of an actor that begins none any more; the messages of
-    /// each link in order.
+    /// Takes out all messages of other nodes, for an actor that begins no more messages. The
+    /// messages of each link are in order.
     pub(crate) fn take_remote(&mut self) -> impl Iterator<Item = R::Message> + use<L, R> {
         let mut far = self.far.take();
         from_fn(move || far.as_mut()?.take_unbegun())
     }
 
     /// Begins the next message of this node in this batch, and returns it in its place, because
-    /// each move of it costs. It is dropped when the last one has begun: the caller takes out the
-    /// parts that must be dropped earlier.
+    /// each move of it costs time. It is not dropped until all prefetched messages of this node
+    /// have begun: the caller takes out the parts that must be dropped earlier.
     #[inline]
     pub(crate) fn begin_local(&mut self) -> Option<&mut L> {
         self.turn = self.turn.checked_sub(1)?;
@@ -182,8 +184,8 @@ impl<L, R: RemoteItem> Prefetched<L, R> {
         self.far.as_mut().is_some_and(|far| far.release(cx))
     }
 
-    /// Returns true if all messages of this peer among the first `came` items of the intake are
-    /// begun.
+    /// Returns true if all messages of this peer among the first `came` items that were ever added
+    /// to the remote queue are begun.
     pub(super) fn has_begun(&self, peer: usize, came: u64) -> bool {
         self.far.as_ref().map_or(came == 0, |far| far.has_begun(peer, came))
     }
@@ -223,7 +225,7 @@ impl<R: RemoteItem> RemotePrefetched<R> {
         !self.held.is_empty()
     }
 
-    /// Returns the first deadline of the asks held back, which releases its ask even without room.
+    /// Returns the first deadline of the asks held back; it releases its ask even without room.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let first = |held: &HeldMessages<R>| held.first().and_then(RemoteItem::deadline);
         self.held.iter().filter_map(first).min()
@@ -276,7 +278,7 @@ impl<R: RemoteItem> RemotePrefetched<R> {
         self.take_with_held(cx)
     }
 
-    /// Returns the number of items that came before the first one of the batch.
+    /// Returns the number of items that were added to the queue before the first one of the batch.
     fn batch_begins_at(&self) -> u64 {
         self.left - self.remote.len() as u64
     }
@@ -331,8 +333,8 @@ impl<R: RemoteItem> RemotePrefetched<R> {
         any
     }
 
-    /// Takes a message of a released link, with the links in turn, while the batch has messages
-    /// left before the next look at both intakes (MB-5).
+    /// Takes a message of a released link; the links take turns. Returns `None` if no link is
+    /// released, or if the batch has no messages left before the next look at both queues (MB-5).
     fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         if self.turn == 0 {
             return None;
@@ -355,7 +357,7 @@ impl<R: RemoteItem> RemotePrefetched<R> {
     }
 }
 
-/// Takes out the first message of the first of `all`.
+/// Takes out the first message of the first item.
 #[inline]
 fn take_first<R: RemoteItem>(all: &mut VecDeque<R>) -> Option<R::Message> {
     let first = all.front_mut()?;

@@ -7,11 +7,12 @@ use super::control::{LockedState, MailboxFlags};
 use super::{Depth, Phase, count_waited, wake};
 use crate::error::Cause;
 
-/// A mailbox with any message types, as senders of this node and the end of its actor use it.
+/// A mailbox without its message types, for the senders of this node and for the code that ends the
+/// actor.
 pub(crate) trait ErasedMailbox: Send + Sync {
     fn gate(&self) -> &MailboxFlags;
 
-    /// Calls `look` under the lock. No code of a user runs in it (MB-7).
+    /// Calls `look` under the lock. `look` runs no code of a user (MB-7).
     fn look(&self, look: &mut dyn FnMut(LockedState<'_>));
 }
 
@@ -19,12 +20,12 @@ pub(crate) trait ErasedMailbox: Send + Sync {
 pub(crate) struct MailboxRoom<'a>(&'a dyn ErasedMailbox);
 
 impl<'a> MailboxRoom<'a> {
-    /// Keeps the room from being returned: it is being filled, or its owner keeps it.
+    /// Leaves the room reserved: it is filled now, or later by the caller.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
 
-    /// Recreates room that was [kept](Self::keep) in this mailbox; once per kept room.
+    /// Recreates room of this mailbox that was [kept](Self::keep). Call this once per kept room.
     pub(crate) fn kept(intake: &'a dyn ErasedMailbox) -> Self {
         MailboxRoom(intake)
     }
@@ -44,7 +45,7 @@ impl dyn ErasedMailbox + '_ {
     }
 
     /// Reserves room for one message; waits for its turn (MB-2). Pass the same `turn` to each poll
-    /// of the same send. If the send ends before it has room, pass the number in it to
+    /// of the same send. If the send ends before it has room, pass the number in `turn` to
     /// [`leave`](Self::leave).
     pub(crate) fn poll_room(
         &self,
@@ -84,13 +85,13 @@ impl dyn ErasedMailbox + '_ {
         self.within(|inside| inside.control.senders() > 0)
     }
 
-    /// Returns reserved room.
+    /// Gives back the room reserved for one message, and wakes the sender that may have it.
     fn give_back(&self) {
         let (next, actor) = self.within(|LockedState { control, local, .. }| {
             control.reserved -= 1;
             let room = self.gate().room(control, local);
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
-            // The end of the actor may have waited for this room, even of an actor that rests.
+            // An actor that ends may wait for this room, even between two incarnations.
             let is_closed = control.phase != Phase::Open;
             (
                 next,
@@ -105,7 +106,8 @@ impl dyn ErasedMailbox + '_ {
         wake(actor);
     }
 
-    /// Gives up the turn of a sender.
+    /// Removes the sender with this turn from the queue, and wakes the sender that may have its
+    /// room.
     pub(crate) fn leave(&self, turn: u64) {
         let (left, next) = self.within(|LockedState { control, local, .. }| {
             let room = self.gate().room(control, local);
@@ -127,7 +129,7 @@ impl dyn ErasedMailbox + '_ {
         wake(self.within(|inside| inside.control.task.clone()));
     }
 
-    /// Returns the waker of the actor's task, which does not wait for messages any more.
+    /// Notes that the actor's task does not wait for messages any more, and returns its waker.
     pub(crate) fn busy_task(&self) -> Option<Waker> {
         self.within(|inside| {
             inside.control.waits = false;
@@ -136,7 +138,8 @@ impl dyn ErasedMailbox + '_ {
         })
     }
 
-    /// Returns true if the actor's task waits for messages, has none, and no sender waits.
+    /// Returns true if the mailbox is open, the actor's task waits for messages, and no sender
+    /// waits.
     #[inline]
     pub(crate) fn waits_alone(&self) -> bool {
         self.within(|LockedState { control: it, .. }| {
@@ -144,7 +147,7 @@ impl dyn ErasedMailbox + '_ {
         })
     }
 
-    /// Forgets the actor's task.
+    /// Drops the waker of the actor's task.
     pub(super) fn forget(&self) {
         let task = self.within(|inside| inside.control.task.take());
         drop(task);
@@ -168,8 +171,8 @@ impl dyn ErasedMailbox + '_ {
         self.enter(Phase::Stopping);
     }
 
-    /// Enters a phase. Phases only go forward until the mailbox is opened again. All waiting tasks
-    /// are woken outside of the lock (MB-7), and see the phase.
+    /// Enters `phase`, unless a later phase has begun: only [`reopen`](Self::reopen) goes back. All
+    /// waiting tasks are woken outside of the lock (MB-7), and see the phase.
     fn enter(&self, phase: Phase) {
         let (actor, waiting) = self.within(|LockedState { control, .. }| {
             if control.phase >= phase {
@@ -190,7 +193,7 @@ impl dyn ErasedMailbox + '_ {
         self.gate().is_stopping()
     }
 
-    /// Returns true if no message is in it.
+    /// Returns true if no message waits in the mailbox.
     pub(crate) fn is_empty(&self) -> bool {
         self.within(|LockedState { local, far, .. }| {
             local.len() + far.map_or(0, |far| far.len()) == 0
@@ -212,8 +215,8 @@ impl dyn ErasedMailbox + '_ {
         })
     }
 
-    /// Returns the number of messages and senders of this node before a new one: all that wait, and
-    /// the message in hand. (The rest of a batch is not counted.)
+    /// Returns the number of messages and senders of this node that are ahead of a new message: all
+    /// that wait, and the message that the actor handles. (The rest of a batch is not counted.)
     pub(crate) fn load(&self) -> usize {
         self.within(|LockedState { control, local, .. }| {
             let waiting = local.len() + control.senders() + control.reserved as usize;

@@ -1,4 +1,4 @@
-//! The line of senders that wait for room (MB-2).
+//! The queue of senders that wait for room (MB-2).
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use ringpost_transport::shield;
 use tokio::time::Instant;
 
-/// Senders in the order of their arrival. Turns are increasing numbers, so the line is sorted.
+/// Senders in the order of their arrival. Turns are increasing numbers, so the queue is sorted.
 #[derive(Default)]
 pub(super) struct SenderQueue {
     waiting: VecDeque<WaitingSender>,
@@ -16,13 +16,13 @@ pub(super) struct SenderQueue {
 struct WaitingSender {
     turn: u64,
     since: Instant,
-    /// Taken when the sender is woken, which keeps its place in the line.
+    /// Taken when the sender is woken: the sender stays in the queue until its next poll.
     waker: Option<Waker>,
 }
 
-/// The outcome of a poll of the line.
+/// The outcome of [`SenderQueue::admit`].
 pub(super) enum Admission {
-    /// The sender may have room; with the start of its wait, if it waited.
+    /// The sender has room. Contains the sender as it left the queue, if it waited there.
     Yes(Option<DepartedSender>),
     /// It still waits. Contains its previous waker, to be dropped outside of the lock.
     Not { _old: Option<Waker> },
@@ -30,7 +30,7 @@ pub(super) enum Admission {
     Begun,
 }
 
-/// A sender that has left the line.
+/// A sender that has left the queue.
 pub(super) struct DepartedSender {
     since: Instant,
     /// To be dropped outside of the lock.
@@ -57,7 +57,7 @@ impl SenderQueue {
         self.waiting.len()
     }
 
-    /// Admits the sender with this turn if it may have one of `room` places now; otherwise it
+    /// Admits the sender with this turn if fewer than `room` senders are ahead of it; otherwise it
     /// waits. Drop the result outside of the lock.
     pub(super) fn admit(
         &mut self,
@@ -90,12 +90,13 @@ impl SenderQueue {
         self.waiting.iter_mut().take(room).filter_map(|w| w.waker.take()).collect()
     }
 
-    /// Returns the waker of the last sender that has room, which got it from the last added place.
+    /// Returns the waker of the last of the first `room` senders: the one for which a place was
+    /// just added.
     pub(super) fn call_last(&mut self, room: usize) -> Option<Waker> {
         self.waiting.get_mut(room.checked_sub(1)?)?.waker.take()
     }
 
-    /// Removes a sender from the line.
+    /// Removes the sender with this turn from the queue. Returns `None` if it has left already.
     pub(super) fn leave(&mut self, turn: u64) -> Option<DepartedSender> {
         let place = self.place(turn);
         if self.waiting.get(place).is_none_or(|w| w.turn != turn) {

@@ -1,4 +1,4 @@
-//! One intake of a mailbox, which knows the approximate age of its messages.
+//! The queues of a mailbox, which know the approximate age of their messages.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// A FIFO queue of messages in a `B`.
+/// A FIFO queue of messages, which are stored in a `B`.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Queue<B> {
@@ -21,23 +21,23 @@ pub(super) struct Queue<B> {
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct QueueStats {
-    /// Number of items that ever came.
+    /// Number of items that were ever added.
     came: u64,
-    /// Number of messages that wait, in items or in the hand.
+    /// Number of messages that wait, here or prefetched but outside of the batch.
     len: u32,
     mark: Option<AgeMark>,
 }
 
-/// Messages of this node, one per item. They move to the actor's hand all at once, and those
-/// outside of the batch keep waiting there. So no message is moved separately, and an empty queue
-/// is always filled from the start of its memory.
+/// Messages of this node, one per item. The actor prefetches them all at once, and those outside of
+/// the batch still count as waiting. So no message is moved separately, and an empty queue is
+/// always filled from the start of its memory.
 pub(super) type LocalQueue<T> = Queue<Vec<T>>;
 
 /// Messages of other nodes.
 pub(super) type RemoteQueue<T> = Queue<VecDeque<T>>;
 
 struct AgeMark {
-    /// Number of items that came before the marked one.
+    /// Number of items that were added before the marked one.
     number: u64,
     /// A time at which the item was in the queue.
     since: Instant,
@@ -48,7 +48,7 @@ impl QueueStats {
         self.len as usize
     }
 
-    /// Returns the number of items that ever came.
+    /// Returns the number of items that were ever added.
     pub(super) fn came(&self) -> u64 {
         self.came
     }
@@ -73,7 +73,8 @@ impl QueueStats {
         }
     }
 
-    /// Marks the last item if the marked one is among the first `left`, which have left.
+    /// Removes the mark if its item is among the first `left`, which have left the queue. Then
+    /// marks the last item, if messages still wait.
     #[inline]
     fn mark_anew(&mut self, left: u64) {
         if self.mark.as_ref().is_some_and(|mark| mark.number < left) {
@@ -109,11 +110,11 @@ impl<T> LocalQueue<T> {
         self.items.reserve(1);
     }
 
-    /// Appends a message, which the caller must [count](Count::add). It cannot panic, so a sender
-    /// needs no code to drop the message in case of a panic.
+    /// Appends a message, which the caller must [count](QueueStats::add). It cannot panic, so a
+    /// sender needs no code to drop the message in case of a panic.
     ///
     /// # Safety
-    /// [Room was made](Self::make_room) for it, and has not been filled.
+    /// [Room was made](Self::make_room) for the message, and has not been filled.
     #[inline(always)]
     #[allow(unsafe_code, reason = "writes the message where it is to lie")]
     pub(super) unsafe fn put(&mut self, message: T) {
@@ -128,8 +129,9 @@ impl<T> LocalQueue<T> {
         unsafe { self.items.set_len(len + 1) };
     }
 
-    /// Hands over up to `most` messages, the first ones in `hand`, and returns their number. The
-    /// others count as waiting, although an empty hand gets all of them.
+    /// Begins a batch of up to `most` messages, the first ones in `hand`, and returns their number.
+    /// If `hand` is empty, moves all messages there first. Messages outside of the batch still
+    /// count as waiting.
     #[inline]
     pub(super) fn hand_over(&mut self, most: u32, hand: &mut Vec<T>) -> u32 {
         if hand.is_empty() {
@@ -141,13 +143,13 @@ impl<T> LocalQueue<T> {
         leaving
     }
 
-    /// Moves all messages to `hand`, which must begin none of them.
+    /// Moves all messages to `hand`. None of them may begin any more.
     pub(super) fn empty(&mut self, hand: &mut Vec<T>) {
         hand.append(&mut self.items);
         (self.count.len, self.count.mark) = (0, None);
     }
 
-    /// Prepares the empty queue and the empty hand for a wait of their actor: the next message gets
+    /// Prepares this queue and `hand`, both empty, for a wait of their actor: the next message gets
     /// the memory that was used last, which is in the processor's cache, and memory that only a
     /// burst needed is freed.
     #[inline]
@@ -177,7 +179,7 @@ impl<T> RemoteQueue<T> {
         self.items.capacity()
     }
 
-    /// Prepares the empty queue and the empty hand for a wait of their actor: frees memory that
+    /// Prepares this queue and `hand`, both empty, for a wait of their actor: frees memory that
     /// only a burst needed.
     pub(super) fn rest(&mut self, hand: &mut VecDeque<T>) {
         for empty in [&mut self.items, hand] {
@@ -199,8 +201,8 @@ impl<T> RemoteQueue<T> {
         }
     }
 
-    /// Moves items with up to `most` messages to `out`, and all further messages of the last item;
-    /// `count` is as in [`extend`](Self::extend).
+    /// Moves items to `out` until they have `most` messages or more, or no item is left. `count` is
+    /// as in [`extend`](Self::extend).
     pub(super) fn take(&mut self, most: usize, out: &mut VecDeque<T>, count: impl Fn(&T) -> usize) {
         let mut taken = 0;
         while taken < most
@@ -246,7 +248,7 @@ mod tests {
         assert_eq!(out, [0, 1, 2, 3]);
     }
 
-    /// A message outside of the batch still waits in the hand: it counts, and gets older.
+    /// A prefetched message outside of the batch still waits: it counts, and gets older.
     #[tokio::test(start_paused = true)]
     async fn what_was_handed_over_waits_until_it_leaves() {
         let second = Duration::from_secs(1);

@@ -49,7 +49,7 @@ impl RemoteItem for u32 {
     }
 }
 
-/// One message, by its intake.
+/// One message, by the queue that it was taken from.
 pub(super) enum TakenMessage<L, R> {
     Local(L),
     Remote(R),
@@ -276,7 +276,7 @@ fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     assert_eq!(unbegun.collect::<Vec<_>>(), [1, 2]);
 }
 
-/// Several messages that came together.
+/// Several messages that arrived together.
 impl RemoteItem for VecDeque<u32> {
     type Message = u32;
 
@@ -305,7 +305,7 @@ impl RemoteItem for VecDeque<u32> {
     }
 }
 
-/// MB-5, MB-6, for any number of messages that came together.
+/// MB-5, MB-6, for any number of messages that arrived together.
 #[test]
 fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
     let mailbox = Mailbox::<u32, VecDeque<u32>>::new(4);
@@ -346,7 +346,7 @@ fn room_that_outlives_a_stop_takes_nothing() {
     drop(other);
 }
 
-/// A mark passes without the messages after it, even if all lie in the hand together.
+/// A mark passes before the messages after it are begun, even if all are prefetched together.
 #[test]
 fn a_mark_has_passed_as_soon_as_what_came_before_it_is_begun() {
     let mailbox = Mailbox::<u32, u32>::new(64);

@@ -70,8 +70,8 @@ fn order() -> impl Strategy<Value = first::Order> {
 }
 
 // Promised in docs/SEMANTICS.md.
-/// The fields that an earlier build knows are archived byte for byte as by that build; its archives
-/// are read with defaults for the missing fields.
+/// The fields that an earlier build knows are archived with the same bytes as by that build. The
+/// archives of that build are read with defaults for the missing fields.
 #[test]
 fn an_earlier_form_is_the_archive_of_the_earlier_build() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -47,7 +47,7 @@ pub enum StartError {
     /// The network could not be started.
     #[error(transparent)]
     Network(#[from] crate::remote::StartError),
-    /// The node should be [connected](NodeBuilder::connect), but could not.
+    /// The node could not be [connected](NodeBuilder::connect) to one of its seeds.
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
@@ -111,7 +111,7 @@ impl NodeBuilder {
         }
     }
 
-    /// Sets the name of the node, which replaces the earlier one.
+    /// Sets the name of the node, and replaces an earlier one.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -134,15 +134,15 @@ impl NodeBuilder {
     /// Sets the addresses, `host:port`, of nodes to link to from the start; the node's own address
     /// is skipped. The host is a name, an IPv4 address or an IPv6 address in brackets. A name is
     /// looked up for each round of dials, and every 30 s when all is well; up to 16 of its
-    /// addresses, drawn by lot if it has more, are dialled, so one name may stand for all nodes,
-    /// including this one. (While this node has no link, its own address behind a name is dialled
-    /// again after each look-up, too, because behind a load balancer another node may answer
-    /// there.) With the cargo feature `srv`, `_service._tcp.name` is a service whose SRV records
-    /// give hosts and ports, as in `_ringpost._tcp.cluster.example`; it is looked up equally often,
-    /// at the name servers of `/etc/resolv.conf`. Of more than 16 addresses, the 16 of the lowest
-    /// priority are dialled, and among equals the addresses of the largest weight.
+    /// addresses, chosen at random if it has more, are dialled, so one name may stand for all
+    /// nodes, including this one. (While this node has no link, its own address behind a name is
+    /// dialled again after each look-up, too, because behind a load balancer another node may
+    /// answer there.) With the cargo feature `srv`, `_service._tcp.name` is a service whose SRV
+    /// records give hosts and ports, as in `_ringpost._tcp.cluster.example`; it is looked up
+    /// equally often, at the name servers of `/etc/resolv.conf`. Of more than 16 addresses, the 16
+    /// of the lowest priority are dialled, and among equals the addresses of the largest weight.
     ///
-    /// A seed is dialled again whenever the node that was last met there has no link, even after
+    /// A seed is dialled again whenever the node that last answered there has no link, even after
     /// that node has left or another node has its address. The pauses grow to 30 s, or to 2 s while
     /// this node has no link at all. Only a link that was closed because it was idle
     /// ([`Profile::idle_close`]) is not renewed by the seed, but by the next message. These seeds

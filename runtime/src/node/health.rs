@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Node;
 use crate::remote::ConnectError;
 
-/// The health of a node, from [`Node::health`]. Its text is one line.
+/// The health of a node, from [`Node::health`]. Its `Display` writes one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
@@ -49,8 +49,8 @@ pub enum HealthReason {
 ringpost_transport::debug_by_display!(HealthReason);
 
 impl Node {
-    /// Returns its health. Looks at each link, so it is made for probes, and too slow for every
-    /// message.
+    /// Returns the health of the node. Looks at each link, so it is made for probes, and too slow
+    /// to call for every message.
     pub fn health(&self) -> Health {
         let (is_leaving, mut is_refused) = (self.residents().is_closed(), false);
         let mut reasons = Vec::new();

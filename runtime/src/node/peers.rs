@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use crate::node::{Core, Node};
 use crate::remote::PeerState;
 
-/// The current states of the other nodes. Created by [`Node::peers`]; each instance remembers the
-/// version it has read. It does not keep its node alive.
+/// The current states of the other nodes. Created by [`Node::peers`]. Each instance remembers the
+/// version of the states that it has read. It does not keep its node alive.
 ///
 /// Unlike [events](Node::events), changes cannot be missed: however far a program falls behind, its
 /// next read returns the newest state.
@@ -27,14 +27,14 @@ use crate::remote::PeerState;
 #[derive(Debug, Clone)]
 pub struct Peers {
     node: Weak<Core>,
-    /// The version that was read last.
+    /// The version of the states that was read last.
     seen: u64,
 }
 
 impl Peers {
-    /// Returns the nodes that are linked, or were linked and are still known, by name, each with
-    /// the state of its last run. About a thousand of the nodes that are gone are known. Returns
-    /// none if this node itself is gone.
+    /// Returns the nodes that are linked, or were linked and are still known, ordered by name, each
+    /// with the state of its last run. About a thousand of the nodes that are gone are known.
+    /// Returns none if this node itself is gone or has no network.
     pub fn read(&mut self) -> Vec<PeerState> {
         let node = self.node.upgrade();
         let Some(remote) = node.as_ref().and_then(|node| node.remote.as_ref()) else {
@@ -45,9 +45,10 @@ impl Peers {
         remote.states()
     }
 
-    /// Waits for a change since the last [`read`](Self::read); returns at once if there was one.
-    /// The next read may still return the same states. Returns false if no more changes can come:
-    /// all were read, and this node says goodbye to the others, is gone, or has no network.
+    /// Waits until the states have changed since the last [`read`](Self::read), and returns true.
+    /// Returns at once if they have changed already. The next read may still return the same
+    /// states. Returns false if no more changes can happen: all were read, and this node says
+    /// goodbye to the others, is gone, or has no network.
     ///
     /// # Cancel safety
     /// The future can be dropped at any time without loss.

@@ -72,7 +72,8 @@ impl Node {
             log::warn!(%actor, "a killed actor still runs: its handler never waits");
             stuck.leave_killed();
         }
-        // Last, because until now they tell other nodes how actors with links to those nodes ended.
+        // These actors of the runtime end last, because until now they tell other nodes how actors
+        // with links to those nodes ended.
         ties.iter().for_each(|tie| tie.retire(Halt::Drain));
         outlast(ties, end.max(Instant::now() + limits::GOODBYE_TIMEOUT_MIN)).await;
         if let Some(remote) = &self.core.remote {

@@ -1,8 +1,8 @@
 //! Reports handlers that run or wait for a long time to the log, once each.
 //!
-//! Handlers do not look at a clock for this. A look notes each actor's current handler by a number
-//! that the next handler does not have; if later looks find the same number, the handler has run
-//! since.
+//! Handlers do not read a clock for this. Each check remembers the number of each actor's current
+//! handler; the next handler has another number. If later checks find the same number, the handler
+//! has run since.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::limits;
 use crate::resident::LocalActor;
 use crate::residents::LocalActors;
 
-/// The handlers found by the last look. Owned by the task that looks.
+/// The handlers that the last check found. Owned by the task of the `StallReporter`.
 pub(super) struct SlowHandlers {
     runtime: Id,
     after: Duration,
@@ -44,7 +44,7 @@ impl SlowHandlers {
         SlowHandlers { runtime, after, seen: HashMap::new() }
     }
 
-    /// Looks once at the listed actors, and at all threads.
+    /// Checks the handlers of the listed actors, and the handlers on all threads, once.
     pub(super) fn look(&mut self, residents: &LocalActors, listed: &[Arc<dyn LocalActor>]) {
         let before = std::mem::take(&mut self.seen);
         let mut told = 0;
@@ -104,7 +104,7 @@ fn tell_held(actor: &dyn LocalActor, duty: &HandlerInfo, age: Duration) {
     log::warn!(%actor, handler = %duty, seconds, "a handler holds a thread for long");
 }
 
-/// Returns seconds, rounded to a tenth.
+/// Returns the time in seconds, rounded to a tenth.
 fn tenths(age: Duration) -> f64 {
     (age.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -1,6 +1,7 @@
-//! Periodic looks that report to the log: senders of this node that wait for a long time, once per
-//! mailbox when it is found and once when it has room again; and handlers that run for a long time,
-//! by [`super::slow`]. The links report senders that wait for other nodes.
+//! Periodic checks, which report to the log. They report senders of this node that wait for a long
+//! time, once per mailbox when they are found and once when they have stopped waiting; and handlers
+//! that run for a long time, by [`super::slow`]. The links report senders that wait for other
+//! nodes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -18,7 +19,7 @@ use crate::residents::LocalActors;
 
 use super::slow::SlowHandlers;
 
-/// The task that looks; it ends when this is dropped.
+/// The task that makes the checks. It ends when this is dropped.
 pub(super) struct StallReporter(AbortHandle);
 
 impl StallReporter {
@@ -53,8 +54,8 @@ async fn look_out(residents: Weak<LocalActors>, mut slow: SlowHandlers, pause: D
     }
 }
 
-/// Looks once at the mailboxes of the listed actors. `told` holds the mailboxes that the log has
-/// reported, each with the waiting time of its first sender at the last look.
+/// Checks the mailboxes of the listed actors once. `told` contains the mailboxes that the log has
+/// reported, each with its actor and the time that its first sender had waited at the last check.
 fn look(
     residents: &LocalActors,
     listed: &[Arc<dyn LocalActor>],
@@ -84,7 +85,8 @@ fn look(
     *told = seen;
 }
 
-/// Returns the first of these actors as a text for people.
+/// Returns the first of these actors, and the number of further ones, as a text for people. Returns
+/// `None` if there are no actors.
 fn names(mut actors: Vec<String>) -> Option<String> {
     let more = actors.len().saturating_sub(limits::STALLS_REPORTED_MAX);
     actors.truncate(limits::STALLS_REPORTED_MAX);

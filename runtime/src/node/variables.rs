@@ -18,7 +18,7 @@ pub struct InvalidEnvironment {
     pub variable: &'static str,
     /// Its value in quotation marks, or a time; for a secret, only the reason why it is invalid.
     pub value: String,
-    /// The form that it must have.
+    /// A description of valid values.
     pub must: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct EnvSettings {
 }
 
 impl EnvSettings {
-    /// Returns a profile in which these settings replace defaults.
+    /// Returns `profile` with these settings where it has the default.
     pub(super) fn fill(&self, mut profile: Profile) -> Profile {
         let default = Profile::default();
         let Profile { heartbeat_interval: heartbeat, down_after, .. } = &mut profile;
@@ -91,8 +91,8 @@ impl EnvSettings {
         profile.validate().err().and_then(origin).map_or(Ok(()), Err)
     }
 
-    /// Returns the error about the variable from which an invalid setting of the profile came, if
-    /// any.
+    /// Returns the error about the variable that an invalid setting of the profile comes from, or
+    /// `None` if it comes from the program.
     fn origin(&self, profile: &Profile, error: InvalidProfile) -> Option<InvalidEnvironment> {
         let InvalidProfile { what, value, must } = error;
         let heartbeat = profile.heartbeat_interval;
@@ -183,7 +183,7 @@ impl Environment {
     }
 }
 
-/// Returns the number of characters to insert, remove or change to turn one text into the other.
+/// Returns the minimum number of bytes to insert, remove or change to turn one text into the other.
 fn edits(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (line, a) in one.bytes().enumerate() {
@@ -212,7 +212,8 @@ pub(super) struct Variable {
 }
 
 impl Variable {
-    /// Returns its value, parsed by `read`.
+    /// Returns the value, parsed by `read`. If `read` returns `None`, the error says that the value
+    /// must be `must`.
     pub(super) fn form<T>(
         self,
         must: &str,
@@ -239,7 +240,8 @@ impl Variable {
         self.form(must, |list| list.split(',').map(|item| read(item.trim())).collect())
     }
 
-    /// Returns its value, which is wiped when it is dropped. Errors do not show it.
+    /// Returns the value if it is a valid secret. The value is wiped when it is dropped, and errors
+    /// do not show it.
     pub(super) fn secret(self) -> Result<Zeroizing<String>, InvalidEnvironment> {
         match Secret::new(self.value.as_bytes()) {
             Ok(_) => Ok(self.value),

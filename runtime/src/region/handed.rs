@@ -72,7 +72,7 @@ impl<T: Pod + Schema> HandedRegion<T> {
     ///
     /// # Errors
     /// [`RegionError::Revoked`] if it was taken before, its giver has dropped it or is down, or it
-    /// does not belong to this node. [`RegionError::Shutdown`].
+    /// does not belong to this node. [`RegionError::Shutdown`] if this node is shutting down.
     ///
     /// # Cancel safety
     /// If the future is dropped, the memory may be freed.

@@ -23,7 +23,7 @@ pub struct Lease<'a, T> {
     region: &'a Region<T>,
     access: Access,
     at_most: Option<Duration>,
-    /// Runs a task until an actor has ended.
+    /// Spawns a task of an actor, which is dropped when the actor ends.
     until: Option<TaskSpawner<'a>>,
 }
 
@@ -34,8 +34,8 @@ impl<'a, T: Pod> Lease<'a, T> {
         Lease { region, access, at_most: None, until: None }
     }
 
-    /// Ends it after this time, like [`Region::revoke`]. Then no more operations begin, except from
-    /// peers that have not learned of the end yet, for up to 2 seconds
+    /// Ends the share after this time, like [`Region::revoke`]. Then no more operations begin,
+    /// except from peers that have not learned of the end yet, for up to 2 seconds
     /// ([`REVOKE_PATIENCE`](crate::limits::REVOKE_PATIENCE)) if they do not answer. A device that
     /// is registering the memory finishes that. To wait for all of this, `revoke` the share.
     pub fn for_at_most(mut self, time: Duration) -> Self {
@@ -43,7 +43,8 @@ impl<'a, T: Pod> Lease<'a, T> {
         self
     }
 
-    /// Ends it when the actor with this context ends or is restarted, which do not wait for it.
+    /// Ends the share when the actor with this context ends or is restarted. The actor does not
+    /// wait until the revocation is complete.
     pub fn until_stopped<A: Handlers>(mut self, cx: &'a mut Context<A>) -> Self {
         self.until = Some(Box::new(|task| drop(cx.spawn_task(task))));
         self
@@ -137,7 +138,8 @@ pub(super) fn end(
 }
 
 impl<T> Region<T> {
-    /// Returns a guard that ends a share, and a receiver that is ready when the share has ended.
+    /// Returns a value that can end this share, and a receiver that is ready when the share has
+    /// ended.
     fn ending(&self, id: ShareId) -> (ShareRevoker, oneshot::Receiver<()>) {
         let (sender, ended) = oneshot::channel();
         let mut shares = self.shares.lock();

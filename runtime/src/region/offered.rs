@@ -34,7 +34,7 @@ const PAGE_BYTES: u64 = 4096;
 /// It cannot be cloned, and returns the memory when it is dropped or [released](Self::release).
 /// Read and write its elements through [`remote`](Self::remote), a [`RemoteRegion`] with full
 /// access. Clones of that can be sent, but own nothing: they fail with
-/// [`RegionError::Revoked`](crate::region::RegionError::Revoked) when this is gone. They also do
+/// [`RegionError::Revoked`](crate::region::RegionError::Revoked) when this is gone. They also fail
 /// when the memory's node has considered this node down, which can happen after a silence of
 /// `down_after`: then allocate another region.
 pub struct PeerRegion<T> {
@@ -61,7 +61,7 @@ impl Drop for TenantGuard {
     }
 }
 
-/// An actor that stands for a region on the node that owns it.
+/// An actor that stands for an allocated region, on the node that asked for the region.
 #[actor(name = "ringpost::Tenant")]
 pub struct Tenant;
 
@@ -139,8 +139,8 @@ impl Allocator {
         Ok(shared)
     }
 
-    /// Answers when the region is back; at once if the tenant has none, or another one. Returns
-    /// true if this message has returned it.
+    /// Answers when the region is back; at once if the tenant has none, or another one. The answer
+    /// is true if this message has returned the region.
     #[handler]
     fn release(&mut self, msg: Release, reply: ReplyTo<bool>, cx: &mut Context<Self>) {
         let address = msg.tenant.address();
@@ -330,14 +330,15 @@ fn not_asked(node: Arc<str>, error: AskError) -> AllocateError {
 }
 
 impl<T> PeerRegion<T> {
-    /// Returns the parts of it that a message to its node contains.
+    /// Returns the region that its node gave, and its tenant, for a
+    /// [`HandedRegion`](super::HandedRegion).
     pub(super) fn handed(&self) -> (RemoteRegion<u64>, ActorRef<Tenant>) {
         (self.shared.clone(), self.tenant.clone())
     }
 }
 
-/// Returns a region of this node that a tenant on any node has. Returns true if the tenant had it
-/// until now; nothing accesses it any more then.
+/// Takes back a region of this node from its tenant, an actor on any node. Returns true if the
+/// tenant had it until now; then nothing accesses it any more.
 pub(super) async fn give_back(
     node: &Node,
     shared: RemoteRegion<u64>,

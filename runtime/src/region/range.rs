@@ -26,14 +26,14 @@ pub(super) fn following(at: usize, count: usize) -> Range<usize> {
     at..at.saturating_add(count)
 }
 
-/// Returns the bytes of an element. Programs with elements of zero bytes do not compile: a region
-/// could have any number of them, and loops over them might not end.
+/// Returns the size of an element in bytes. Programs with elements of zero bytes do not compile: a
+/// region could have any number of them, and loops over them might not end.
 pub(super) const fn element_bytes<T>() -> usize {
     const { assert!(size_of::<T>() > 0, "the elements of a region have a byte at least") };
     size_of::<T>()
 }
 
-/// Returns the first byte of these elements in a region of `len`.
+/// Returns the offset in bytes at which these elements begin in a region of `len` elements.
 ///
 /// # Errors
 /// [`RegionError::OutOfRange`].

@@ -54,7 +54,7 @@ pub struct RemoteRegion<T> {
 /// Bytes of a read for which memory is allocated at once.
 const READ_STEP_BYTES: usize = 1024 * 1024;
 
-/// The place of a region, as messages contain it.
+/// The address of a region, as messages contain it: its node, its share and its elements.
 #[derive(Clone, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct RegionAddress {
     pub(super) node: String,
@@ -232,11 +232,11 @@ impl<T: Pod> RemoteRegion<T> {
 
     /// Returns these elements in the memory where they arrived. From 64 KiB on, this is memory
     /// reserved for data of their node, and over RDMA the device has written them there: there is
-    /// no copy, and usually no allocation. It counts towards
+    /// no copy, and usually no allocation. This memory counts towards
     /// [`Lending::landing_bytes_max`](crate::net::Lending::landing_bytes_max) until the result is
     /// dropped; views of one node can have 48 MiB of it in total, and views of all nodes half of
-    /// `landing_bytes_max`. Fewer bytes, bytes without room there, and elements of this node's
-    /// regions are [read](Self::read): then the view [is a copy](RegionView::is_copied).
+    /// `landing_bytes_max`. Fewer bytes, bytes for which it has no room, and elements of this
+    /// node's regions are [read](Self::read): then the view [is a copy](RegionView::is_copied).
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -387,7 +387,7 @@ impl RemoteRegion<u64> {
     }
 }
 
-/// Returns the range from the first of these elements to the last; `None` if there are none.
+/// Returns the range from the first of these elements to the last; `None` if there are no ranges.
 fn around(ranges: &[Range<usize>]) -> Option<(usize, usize)> {
     let first = ranges.iter().map(|range| range.start).min()?;
     Some((first, ranges.iter().map(|range| range.end).max()?))

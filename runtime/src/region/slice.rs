@@ -8,8 +8,8 @@ use super::{Region, range};
 use crate::error::RegionError;
 
 /// A part of a [`Region`], with elements counted from its start. Created by [`Region::slice`]. It
-/// borrows the region but not its memory, which peers and other slices may write meanwhile: the
-/// tearing described there applies here, too.
+/// borrows the region but not its memory, which peers and other slices may write meanwhile: reads
+/// and writes may tear as described for [`Region`].
 pub struct RegionSlice<'a, T> {
     region: &'a Region<T>,
     range: Range<usize>,

@@ -37,7 +37,7 @@ pub struct RegionWriter<T> {
 
 /// Elements to be written to a region: a slice to fill completely and pass to
 /// [`RegionWriter::write_draft`]. At first it contains zeros, or old data of its memory: an earlier
-/// draft, or data from that node. Created by [`RegionWriter::draft`].
+/// draft, or data from the region's node. Created by [`RegionWriter::draft`].
 ///
 /// There may be several drafts at a time, and any writer to a region of the same node may write
 /// them. If the draft's memory belongs to a connection that has ended meanwhile, its elements are
@@ -77,9 +77,9 @@ impl<T: Pod> RegionWriter<T> {
     }
 
     /// Returns memory for `len` elements to be written. From 64 KiB on, an RDMA device reads them
-    /// from there without a copy, and usually without an allocation. It counts like a
-    /// [view](RemoteRegion::view) until it is written or dropped. Fewer bytes, bytes without room
-    /// there, and elements for a region of this node have separate memory, and are
+    /// from this memory without a copy, and usually without an allocation. It counts like a
+    /// [view](RemoteRegion::view) until it is written or dropped. Fewer bytes, bytes for which such
+    /// memory has no room, and elements for a region of this node have separate memory, and are
     /// [copied](RegionDraft::is_copied) as by [`write`](Self::write). This needs no access; writing
     /// needs [`Access::WRITE`](crate::region::Access::WRITE).
     ///

@@ -56,14 +56,14 @@ pub(crate) trait Directory: Send + Sync + 'static {
     fn find(&self, target: &Target, kind: u128) -> Result<Arc<dyn Inbox>, OpenRefusal>;
 }
 
-/// The receivers of events between nodes.
+/// The receivers of lost messages, and of events about links and nodes.
 #[derive(Clone)]
 pub(crate) struct Observers {
     pub(crate) dead_letters: Arc<DeadLetters>,
     pub(crate) events: broadcast::Sender<NodeEvent>,
 }
 
-/// The transport's view of this node's actors.
+/// Opens this node's actors for the transport, and receives the transport's events.
 pub(super) struct ActorHost {
     directory: Arc<dyn Directory>,
     observers: Observers,
@@ -79,7 +79,7 @@ impl ActorHost {
         ActorHost { directory, observers, watch }
     }
 
-    /// Returns how long this node's runtime has not run a task, if that is too long.
+    /// Returns how long this node's runtime has not run a task, or `None` if that is not too long.
     pub(super) fn blocked(&self) -> Option<Duration> {
         self.watch.blocked()
     }
@@ -128,7 +128,8 @@ impl Host for ActorHost {
     }
 }
 
-/// Returns the name by which links know the actor at `address`; `None` if no actor can have it.
+/// Returns the target by which links identify the actor at `address`, or `None` if no actor can
+/// have this address.
 pub(super) fn target_of(address: &Address) -> Option<Target> {
     match (address.identity(), address.name()) {
         (Some(Identity { incarnation, key }), _) => {
@@ -141,7 +142,8 @@ pub(super) fn target_of(address: &Address) -> Option<Target> {
     }
 }
 
-/// Returns the address of the actor that links know as `target`, with its `name` if it is known.
+/// Returns the address of the actor that links identify by `target`, with its `name` if it is
+/// known.
 pub(super) fn address_of(node: Arc<str>, target: Target, name: Option<Arc<str>>) -> Address {
     match target {
         Target::Name(name) => Address::by_name(node, name.into()),

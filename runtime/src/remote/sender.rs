@@ -1,4 +1,5 @@
-//! Signals, and translation of the transport's outcomes of sends to the types of this crate.
+//! Sends signals to actors of other nodes and looks them up. Translates the transport's outcomes to
+//! the types of this crate.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use crate::error::{AskCause, Cause, NotBegun};
 use crate::exit::ActorExit;
 use crate::fate::Fate;
 
-/// Sends a signal; waits like a message, with a separate `waiter`.
+/// Sends a signal to an actor. If necessary, waits as the send of a message does, with a `waiter`
+/// that only this signal uses.
 pub(crate) fn signal(
     to: &RemoteSender,
     signal: SendKind,
@@ -33,10 +35,12 @@ pub(crate) fn signal(
     }))
 }
 
-/// An actor that was found: its address, a way to exactly this actor, and its accepted messages.
+/// An actor that was found: its address, a sender to exactly this actor, and the messages that it
+/// accepts.
 type FoundActor = (Address, RemoteSender, Arc<[Accepted]>);
 
-/// Looks up an actor; waits like a message, with a separate `waiter`. Returns the actor.
+/// Looks up an actor, and returns it. If necessary, waits as the send of a message does, with a
+/// `waiter` that only this look-up uses.
 pub(crate) fn find(to: &RemoteSender, waiter: Waiter) -> BoxFuture<'_, Result<FoundActor, Cause>> {
     Box::pin(found(to, waiter))
 }
@@ -59,7 +63,7 @@ async fn found(to: &RemoteSender, mut waiter: Waiter) -> Result<FoundActor, Caus
     Ok((address, found, accepted))
 }
 
-/// Sends a signal ahead of messages if it can without a wait.
+/// Sends a signal ahead of messages, or returns the cause if this would need a wait.
 pub(crate) fn try_signal(to: &RemoteSender, signal: u16) -> Result<(), Cause> {
     let nothing = MessageForms::NONE;
     let sent = to.try_send(&nothing, SendKind::UrgentSignal(signal), &mut |_, _| Ok(None));
@@ -78,7 +82,7 @@ pub(crate) fn closed(to: &RemoteSender) -> BoxFuture<'static, ActorExit> {
     }))
 }
 
-/// Returns the form in which links report the end of an actor.
+/// Returns the code and the text with which links report how an actor ended.
 pub(crate) fn reason_of(exit: &ActorExit) -> CloseReason {
     let (code, text) = match exit {
         ActorExit::Stopped => (ends::STOPPED, None),
@@ -131,7 +135,7 @@ pub(crate) fn cause_of(to: &RemoteSender, unsent: Unsent, failure: Option<Cause>
     }
 }
 
-/// Returns the error of an asker whose answer is lost on another node or on the way.
+/// Returns the cause for an asker whose answer was lost on another node or on its way from there.
 pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
     match loss {
         ReplyLoss::LinkDown(cause) => AskCause::LinkDown(cause),
@@ -146,13 +150,14 @@ pub(crate) fn lost(loss: ReplyLoss) -> AskCause {
         ReplyLoss::Failed(code::INVALID_ASK) => AskCause::NotBegun(NotBegun::InvalidArchive),
         ReplyLoss::Failed(Replier::TOO_LARGE) => AskCause::ReplyTooLarge,
         ReplyLoss::Failed(code::INVALID_REPLY) => AskCause::InvalidReply,
-        // The asker knows the names.
+        // The text is empty, because the asker knows the names.
         ReplyLoss::Failed(code::CYCLE) => AskCause::NotSent(Cause::Cycle("".into())),
         _ => AskCause::NoReply,
     }
 }
 
-/// Returns the code for which [`lost`] returns this cause to the asker, if it has one.
+/// Returns the code for which [`lost`] returns this cause to the asker, or [`Replier::NO_REPLY`] if
+/// there is none.
 pub(crate) fn code_of(cause: &AskCause) -> u16 {
     match cause {
         AskCause::NotBegun(NotBegun::Stopped) => Replier::NOT_BEGUN,

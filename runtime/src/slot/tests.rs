@@ -1,4 +1,4 @@
-//! The slot alone, with all its ends polled by hand.
+//! The slot alone, with all its ends polled by the tests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;

@@ -6,12 +6,12 @@ use std::fmt;
 use super::{ActorView, Snapshot};
 use crate::address::Address;
 
-/// The actors of a node by their parents: actors without a parent first to last, each followed by
-/// its children. Its `Display` draws it for people. Created by [`Snapshot::tree`].
+/// The actors of a node by their parents: each actor without a parent, followed by its children and
+/// their children. Its `Display` draws it for people. Created by [`Snapshot::tree`].
 #[derive(Debug, Clone)]
 pub struct SupervisionTree<'a> {
-    /// In the order of the drawing. (A flat list, so that a family of any depth is walked and
-    /// dropped without recursion.)
+    /// In the order of the drawing. (A flat list, so that a tree of any depth is walked and dropped
+    /// without recursion.)
     branches: Vec<Branch<'a>>,
 }
 
@@ -27,12 +27,12 @@ pub struct Branch<'a> {
 
 impl Snapshot {
     /// Returns the actors by their parents. Children of one parent are ordered by their names;
-    /// actors without a name come last, the oldest place first.
+    /// actors without a name come last, ordered by their numbers.
     pub fn tree(&self) -> SupervisionTree<'_> {
         let known: HashSet<&Address> = self.actors.iter().map(|actor| &actor.address).collect();
         let mut families = HashMap::<Option<&Address>, Vec<&ActorView>>::new();
         for actor in &self.actors {
-            // An actor whose parent ended between two looks becomes a root.
+            // An actor whose parent ended while the snapshot was taken becomes a root.
             let parent = actor.parent.as_ref().filter(|parent| known.contains(parent));
             families.entry(parent).or_default().push(actor);
         }

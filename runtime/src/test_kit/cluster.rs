@@ -32,11 +32,11 @@ struct SharedCluster {
 
 #[derive(Default)]
 struct ClusterState {
-    /// By name; `None` for a node that was killed.
+    /// By name; `None` for a node that was killed, or has only a builder.
     nodes: BTreeMap<String, Option<Node>>,
     usual: LinkModel,
     special: BTreeMap<(String, String), LinkModel>,
-    /// Each cut is one way.
+    /// Pairs of nodes: what the first sends to the second is dropped.
     cuts: BTreeSet<(String, String)>,
     paused: BTreeSet<String>,
 }
@@ -251,7 +251,7 @@ impl Cluster {
         self.world().set_links(links);
     }
 
-    /// Sets the speed of the way from one node to another, but not of the way back.
+    /// Sets the speed of the link from one node to another, but only in this direction.
     pub fn set_link(&self, from: &str, to: &str, link: LinkModel) {
         self.check(from);
         self.check(to);
@@ -259,7 +259,7 @@ impl Cluster {
         self.world().set_link(from, to, link);
     }
 
-    /// Returns the speed of the way from one node to another.
+    /// Returns the speed of the link from one node to another, in this direction.
     pub fn link(&self, from: &str, to: &str) -> LinkModel {
         let state = self.shared.state.lock();
         let path = (from.to_owned(), to.to_owned());
@@ -321,7 +321,7 @@ impl Cluster {
         self.shared.state.lock().nodes.keys().cloned().collect()
     }
 
-    /// Returns true if the way from one node to another is cut.
+    /// Returns true if everything that one node sends to the other is dropped.
     pub(super) fn is_cut(&self, from: &str, to: &str) -> bool {
         self.shared.state.lock().cuts.contains(&(from.to_owned(), to.to_owned()))
     }
@@ -375,6 +375,8 @@ impl Cluster {
         drop(nodes);
     }
 
+    /// Checks that the cluster has, or had, a node of this name.
+    ///
     /// # Panics
     /// Panics if there never was a node of this name.
     fn check(&self, name: &str) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ringpost_transport::fabric::sim::is_of_frame;
 
-/// The variable with the only seed to run.
+/// The environment variable with the only seed to run.
 pub(super) const SEED_VARIABLE: &str = "RINGPOST_TEST_SEED";
-/// The variable with the number of seeds for each check.
+/// The environment variable with the number of seeds for each check.
 pub(super) const CASES_VARIABLE: &str = "RINGPOST_TEST_CASES";
 /// Number of log lines, without frames, that a failure shows.
 const TAIL_LINES: usize = 40;

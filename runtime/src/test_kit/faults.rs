@@ -10,9 +10,10 @@ use super::cluster::Cluster;
 pub struct Faults {
     /// The average time from one fault to the next.
     pub every: Duration,
-    /// Maximum time for which the way from one node to another is slowed, by up to `slowed_by`.
+    /// Maximum time for which the link from one node to another, in this direction only, is slowed
+    /// by up to `slowed_by`.
     pub slow_for: Duration,
-    /// Maximum additional delay of a slowed way.
+    /// Maximum additional latency of a slowed link.
     pub slowed_by: Duration,
     /// Loses links while their nodes live on.
     pub lost_links: bool,
@@ -23,8 +24,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Returns faults after which no node is found down: slow ways, lost links, short cuts and
-    /// pauses.
+    /// Returns faults after which no node is found down: slow links, lost links, and cuts and
+    /// pauses of up to 300 ms.
     pub fn mild() -> Self {
         Faults {
             every: Duration::from_millis(200),
@@ -36,7 +37,8 @@ impl Faults {
         }
     }
 
-    /// Returns the same kinds, with cuts and pauses long enough for nodes to find each other down.
+    /// Returns the kinds of faults of [`mild`](Self::mild), with cuts and pauses long enough for
+    /// nodes to find each other down.
     pub fn harsh() -> Self {
         let (cut_for, paused_for) = (Duration::from_secs(15), Duration::from_secs(10));
         Faults { every: Duration::from_millis(500), cut_for, paused_for, ..Faults::mild() }
@@ -72,7 +74,7 @@ enum FaultKind {
 
 impl Cluster {
     /// Causes faults that the seed draws for this time, and a little longer until the last one is
-    /// over. Cuts, pauses and slow ways set by the test itself remain. Best run beside the work,
+    /// over. Cuts, pauses and slow links set by the test itself remain. Best run beside the work,
     /// with `tokio::join!`.
     ///
     /// ```
@@ -88,7 +90,7 @@ impl Cluster {
     /// ```
     ///
     /// # Cancel safety
-    /// If the future is dropped, the current fault remains: a slow way, or a cut or a pause, which
+    /// If the future is dropped, the current fault remains: a slow link, or a cut or a pause, which
     /// [`mend_all`](Self::mend_all) ends.
     pub async fn shake(&self, faults: Faults, time: Duration) {
         let (end, kinds) = (self.now() + time, faults.kinds());

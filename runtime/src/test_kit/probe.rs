@@ -1,4 +1,4 @@
-//! `Probe`: an actor that hands its messages to a test.
+//! `Probe`: an actor that passes its messages to a test.
 
 use std::any::type_name;
 use std::collections::VecDeque;
@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of messages that a failed expectation shows.
 const SHOWN_MAX: usize = 16;
 
-/// An actor that takes messages `M`, answers them with `R`, and hands them to a test one after the
-/// other. It is spawned on any node, simulated or not, and stops when it is dropped.
+/// An actor that takes messages `M`, answers them with `R`, and passes them to a test one after the
+/// other. It is spawned on any node, simulated or not, and stops when the probe is dropped.
 ///
 /// Expectations wait [10 s](Self::patience), in virtual time if it is simulated, and then panic
 /// with the messages that did arrive. Up to 1,024 messages wait for the test, and further ones in
@@ -82,7 +82,8 @@ pub struct Probe<M: Message, R: Reply = ()> {
     received: usize,
 }
 
-/// A message, and the way back to its asker, unless it was answered.
+/// A message, and the [`ReplyTo`] for its answer, which drops the answer if the message was told or
+/// answered.
 type ReceivedMessage<M, R> = (M, ReplyTo<R>);
 /// A function that creates answers.
 type AnswerFn<M, R> = Box<dyn FnMut(&M) -> R + Send>;
@@ -107,7 +108,7 @@ impl<M: Message, R: Reply> ProbeActor<M, R> {
             }
             None => reply,
         };
-        // An error means that the probe has gone, and that this actor will stop.
+        // An error means that the probe was dropped, and that this actor will stop.
         drop(at_rest(self.arrivals.send((msg, reply))).await);
     }
 }
@@ -196,8 +197,8 @@ impl<M: Message + fmt::Debug, R: Reply> Probe<M, R> {
         self.expect_ask().await.0
     }
 
-    /// Waits for the next message, and returns it with the way back to its asker. If the message
-    /// was told or [answered](Self::answer), an answer sent there is dropped.
+    /// Waits for the next message, and returns it with the [`ReplyTo`] for its answer. If the
+    /// message was told or [answered](Self::answer), an answer sent there is dropped.
     ///
     /// # Panics
     /// Panics if no message arrives in time.

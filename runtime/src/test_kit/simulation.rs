@@ -75,8 +75,8 @@ impl Simulation {
     /// prints the whole log.
     ///
     /// # Panics
-    /// Panics if the body panics, deadlocks or exceeds its limit: with the seed, the end of the
-    /// log, and the command to replay it ([`Failure`]).
+    /// Panics if the body panics, deadlocks or exceeds its limit. The message contains the seed,
+    /// the end of the log, and the command to replay it ([`Failure`]).
     #[track_caller]
     pub fn run<T, F>(mut self, body: impl FnOnce(Cluster) -> F) -> T
     where
@@ -189,7 +189,7 @@ impl Drop for RunRecorder {
     }
 }
 
-/// Returns the number in an environment variable.
+/// Returns the number in an environment variable, or `None` if it is not set.
 ///
 /// # Panics
 /// Panics if it contains something else.
@@ -201,7 +201,7 @@ fn number_of(variable: &str) -> Option<u64> {
     }
 }
 
-/// Returns the count in an environment variable.
+/// Returns the count in an environment variable, or `None` if it is not set.
 ///
 /// # Panics
 /// Panics if it contains something else, or 0, with which each check would pass without a run.

@@ -60,7 +60,7 @@ struct RecursiveField<T> {
     below: Vec<RecursiveField<T>>,
 }
 
-/// A message that contains a map or set, and the way to write its root.
+/// A message that contains a map or set, with the function that writes the root of its archive.
 trait Shape<T: Wire>: Message + Wire {
     fn write(header: Header, out: &mut ArchiveForger);
     fn held(root: &Self::Archived) -> &T::Archived;

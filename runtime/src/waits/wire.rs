@@ -1,4 +1,4 @@
-//! The form in which the chain of an ask travels to another node, behind the archive of the
+//! The encoding in which the chain of an ask is sent to another node, behind the archive of the
 //! message.
 //!
 //! A peer gains nothing by forging a chain: actors of this node count only with a wait that this
@@ -29,11 +29,11 @@ const _: () = assert!(limits::CHAIN_MAX * ACTOR <= limits::CHAIN_BYTES_MAX);
 #[error("the names of those that wait for it are malformed")]
 pub(crate) struct MalformedChain;
 
-/// The place of an actor in a peer's chain.
+/// Where an actor is that a peer names in a chain.
 pub(crate) enum ActorLocation {
     /// It is on another node.
     Elsewhere,
-    /// It is on this node, with its wait, if that still goes on.
+    /// It is on this node. Contains the handler, if its wait still goes on.
     Here(Option<Arc<ChainElement>>),
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn take(
     Ok(asker)
 }
 
-/// Reads a chain, after a check of all its bytes. `find` returns the place of an actor.
+/// Reads a chain, after a check of all its bytes. `find` returns where an actor is.
 pub(crate) fn read(
     mut chain: &[u8],
     find: impl Fn(Identity, u64) -> ActorLocation,

@@ -11,7 +11,8 @@ use super::tether;
 use crate::mailbox::RemoteItem;
 use crate::remote::{Deliveries, Delivery, Replier, Tells};
 
-/// An item of the remote intake, not checked yet. Holds at least one message.
+/// Messages that arrived together from another node, not checked yet: one item of the mailbox's
+/// remote queue. Holds at least one message.
 pub(crate) enum RemoteBatch {
     /// A message; `None` once it was taken.
     One(Option<Delivery>),
@@ -36,15 +37,15 @@ impl RemoteMessage {
         self.ask.is_none().then(|| self.label(heads))
     }
 
-    /// Returns the label of the message. (An ordinal without a route is that for links, see
-    /// `tether`.)
+    /// Returns the label of the message. (An ordinal without a route is the one of link requests,
+    /// see `tether`.)
     pub(crate) fn label(&self, heads: HeadAt) -> &'static Label {
         route::label_at(heads, self.ordinal).unwrap_or(tether::LABEL)
     }
 }
 
 impl RemoteBatch {
-    /// Returns the replier of an ask, and the deadline of its asker.
+    /// Returns the replier of an ask and the deadline of its asker; `None` for tells.
     #[inline]
     fn ask(&self) -> Option<(&Replier, Option<Instant>)> {
         match self {

@@ -128,12 +128,13 @@ impl CellBase {
         self.key.id()
     }
 
-    /// Returns the token of the actor, as [`LocalActor`] has it: a cell lies where its base does.
+    /// Returns the token of the actor, as in [`LocalActor`]: a cell and its base have the same
+    /// address.
     pub(crate) fn token(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Returns the actor's counters, if any were needed yet.
+    /// Returns the actor's counters, if they have been created.
     pub(super) fn known_tally(&self) -> Option<&ActorStats> {
         self.rare.get()?.tally.get().map(|tally| &**tally)
     }
@@ -178,7 +179,7 @@ impl CellBase {
         Some((in_hand, spans::is_on().then(scope)))
     }
 
-    /// Creates the scope in which a message is handled that was sent in scope `sent_in` (SP-2).
+    /// Creates the scope for handling a message that was sent in the scope `sent_in` (SP-2).
     #[cold]
     pub(crate) fn scope(&self, label: &Label, is_ask: bool, sent_in: Option<&Scope>) -> Box<Scope> {
         let subject = SpanFields {
@@ -191,8 +192,8 @@ impl CellBase {
         Scope::handling(&subject, self.address(), sent_in)
     }
 
-    /// Begins a message from another node that arrived in this form. Returns `None` if its asker
-    /// has given up, or the chain of its ask cannot be read.
+    /// Begins a message from another node, which arrived in the version `form`. Returns `None` if
+    /// its asker has given up, or the chain of its ask cannot be read.
     pub(super) fn open(
         &self,
         label: &Label,
@@ -229,8 +230,8 @@ impl CellBase {
         })
     }
 
-    /// Takes the chain off the end of an ask from another node, if a handler there awaits the
-    /// answer.
+    /// Removes the chain from the end of the payload of an ask from another node. Returns the ask
+    /// if a handler on that node awaits the answer.
     fn take_chain(
         &self,
         payload: &mut Payload,
@@ -263,7 +264,7 @@ impl CellBase {
         log::warn!(%actor, name, %error, "a message could not be read: it is dropped");
     }
 
-    /// Fails an ask that was not read, or buries a tell.
+    /// Refuses a message that could not be read: fails an ask; a tell becomes a dead letter.
     #[cold]
     pub(super) fn refuse(&self, label: &Label, replier: Option<Replier>) {
         match replier {
@@ -286,7 +287,7 @@ impl CellBase {
         });
     }
 
-    /// Frees the name of the actor, and tells its links.
+    /// Frees the name of the actor, and tells the links to other nodes how it ended.
     pub(super) fn close(&self, exit: &ActorExit) {
         self.node.residents().remove(self.key, self.name.as_deref());
         self.ends.close(exit);

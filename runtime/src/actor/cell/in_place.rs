@@ -19,8 +19,8 @@ use crate::{limits, spans};
 thread_local! {
     /// The number of turns that are nested on this thread.
     static DEPTH: Cell<u8> = const { Cell::new(0) };
-    /// The number of asks of this thread that wake their actors' tasks before the next turn is
-    /// taken.
+    /// The number of further asks on this thread that must wake their actors' tasks instead of
+    /// taking turns.
     static RESTS: Cell<u8> = const { Cell::new(0) };
     /// The number of turns so far, modulo 256.
     static TURNS: Cell<u8> = const { Cell::new(0) };
@@ -60,8 +60,8 @@ fn look(task: Option<task::Id>, runtime: Id) -> bool {
     here.id() == runtime
 }
 
-/// Runs the turn of an actor on this thread, or wakes its task if another thread polls it or it has
-/// ended. The actor was idle until it got this ask.
+/// Runs the turn of an actor on this thread. If another thread polls the actor or it has ended,
+/// wakes its `task` instead. The actor was idle until it got the ask that the caller has sent.
 pub(super) fn run(turn: &TurnLock, task: Waker) {
     if !visit(is_measured(), || first_is_fresh(|| turn.run(&task))) {
         task.wake();
@@ -84,7 +84,8 @@ pub(super) fn run_ask(me: &CellBase, mailbox: &dyn ErasedMailbox, ask: &mut AskI
     });
 }
 
-/// Returns the turn of an actor that waits for messages, and is not about to end.
+/// Takes the turn of an actor. Returns `None` unless the actor waits for messages and is not about
+/// to end.
 #[inline]
 pub(crate) fn turn_of<'a>(
     me: &'a CellBase,
@@ -94,12 +95,13 @@ pub(crate) fn turn_of<'a>(
     (!me.ends().is_halted()).then_some(turn)
 }
 
-/// Begins to handle an ask, a `LocalMessage` of the actor, on this thread.
+/// Begins to handle `letter`, a `LocalMessage` of the actor with an ask, on this thread.
 pub(crate) fn handle(turn: IdleTurn<'_>, letter: &mut dyn Any) {
     visit(is_measured(), || turn.act(|life| life.handle(letter)));
 }
 
-/// Calls `act`, in which an actor takes a turn, outside the current handler and span.
+/// Calls `act`, in which an actor takes a turn, outside the current handler and span. If the turn
+/// is measured and took too long, the next asks on this thread take no turns.
 fn visit<T>(is_measured: bool, act: impl FnOnce() -> T) -> T {
     let _within = NestingGuard::enter();
     let began = is_measured.then(Instant::now);

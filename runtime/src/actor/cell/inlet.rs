@@ -12,8 +12,8 @@ use crate::resident::{Halt, LocalActor};
 use crate::waits::wire;
 
 impl CellBase {
-    /// Takes the requests for links, which have this ordinal, out of the messages that arrived.
-    /// They do not wait for a handler.
+    /// Takes the link requests, which have this ordinal, out of the messages that arrived, and
+    /// carries them out. They do not wait for a handler.
     fn take_tethers(&self, ordinal: usize, run: &mut Vec<Deliveries>) {
         let is_tether = |item: &mut Deliveries| match item {
             Deliveries::One(one) => usize::from(one.ordinal) == ordinal && one.replier.is_some(),
@@ -27,8 +27,8 @@ impl CellBase {
         }
     }
 
-    /// Refuses asks that arrived from an asker that this actor waits for (CH-1): it would begin
-    /// them only after that asker's answer.
+    /// Takes out of `run` the asks of askers that this actor waits for, and refuses them (CH-1).
+    /// The actor would begin such an ask only after its asker's answer.
     fn refuse_cycles(&self, run: &mut Vec<Deliveries>) {
         let residents = self.node.residents();
         let is_cycle = |item: &mut Deliveries| {
@@ -50,8 +50,9 @@ impl CellBase {
         }
     }
 
-    /// Returns true for an actor of the runtime itself, which has a reserved name or is a tie.
-    /// Other nodes send it the messages of its protocol; they cannot end it or link to it.
+    /// Returns true for an actor of the runtime itself, which has a reserved name or stands in for
+    /// a linked actor of another node. Other nodes send it messages of the runtime; they cannot end
+    /// it or link to it.
     fn is_of_runtime(&self, actor_type: &str) -> bool {
         actor_type == TIE || self.name.as_deref().is_some_and(|name| name.starts_with(RESERVED))
     }

@@ -1,5 +1,6 @@
-//! An actor's table of messages: how bytes, or a message alone, become the actor's envelope. Bytes
-//! may have an earlier form of a message that gained fields (SH-4).
+//! The table of an actor's messages: how a message of this node, or the bytes of a message from
+//! another node, become the actor's envelope. The bytes may have an earlier layout of a message
+//! that has gained fields since (SH-4).
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::remote::{Accepted, Form, MessageForms, Replier};
 use crate::view::Input;
 use crate::waits::HandledAsk;
 
-/// A message of an actor. Its place in the table is the ordinal of its newest form on the wire.
+/// A message that an actor accepts. Its index in the table is the ordinal of its newest version on
+/// the wire.
 pub struct Route<A: Handlers> {
     pub(crate) head: Head,
     pub(crate) take: EnvelopeFactory<A>,
@@ -28,13 +30,13 @@ pub struct Route<A: Handlers> {
 /// for each actor of a program.
 pub(crate) struct Head {
     pub(crate) label: Label,
-    /// The forms on the wire; none if the message stays on its node.
+    /// The id and the layouts on the wire; no layouts if the message stays on its node.
     pub(crate) forms: MessageForms,
     pub(crate) message: fn() -> TypeId,
     pub(crate) reply: fn() -> TypeId,
 }
 
-/// A function that returns the head of the route at a place of an actor's table.
+/// A function that returns the head of the route at an index of an actor's table.
 pub(crate) type HeadAt = fn(usize) -> Option<&'static Head>;
 
 // The message of the assertion in `distinct` names this number.
@@ -48,7 +50,7 @@ pub(crate) struct Label {
     pub(crate) waits: bool,
 }
 
-/// A message that does not come through the mailbox, with its label.
+/// The envelope of a message that does not come through the mailbox, with its label.
 pub(crate) type LabeledEnvelope<A> = (&'static Label, <A as Handlers>::Envelope);
 
 impl Label {
@@ -67,20 +69,20 @@ impl Label {
     }
 }
 
-/// A message that becomes an envelope.
+/// A message that is about to become an envelope.
 pub(crate) enum Source<'a> {
-    /// An `Option<M>`, and an `Option<ReplyTo<R>>` if an answer is wanted. Both are emptied; on an
-    /// error the message stays.
+    /// A message of this node: an `Option<M>`, and an `Option<ReplyTo<R>>` if an answer is wanted.
+    /// Both are emptied; after an error the message is still there.
     Near(&'a mut dyn Any, Option<&'a mut dyn Any>),
-    /// A message that arrived. On an error its replier stays.
+    /// A message from another node. After an error its replier is still there.
     Far(&'a mut EncodedMessage),
 }
 
-/// A message that arrived in this form.
+/// A message from another node, not decoded yet.
 pub(crate) struct EncodedMessage {
     pub(crate) payload: Payload,
     pub(crate) replier: Option<Replier>,
-    /// The ask, if a handler waits for it.
+    /// The ask, if a handler waits for its answer.
     pub(crate) asked: Option<Arc<dyn HandledAsk>>,
     pub(crate) form: Form,
 }
@@ -134,7 +136,8 @@ impl<A: Handlers> Route<A> {
     }
 }
 
-/// Returns the forms of `M` for an actor that answers with `R`; none if `M` stays on its node.
+/// Returns the id of `M`, and the layouts on the wire of `M` and of the reply `R`. A type that
+/// stays on its node has no layouts.
 pub(crate) const fn forms<M: Message, R: Reply>() -> MessageForms {
     let layouts = match M::CODEC {
         Some(codec) => codec.layouts,
@@ -147,13 +150,13 @@ pub(crate) const fn forms<M: Message, R: Reply>() -> MessageForms {
     MessageForms { id: M::ID, layouts, replies }
 }
 
-/// Returns the head of the route of `A` at a place.
+/// Returns the head of the route at this index of the table of `A`.
 pub(crate) fn head_of<A: Handlers>(place: usize) -> Option<&'static Head> {
     A::ROUTES.get(place).map(|route| &route.head)
 }
 
-/// Returns the place of the message of this type; if `reply` is given, its reply must be of that
-/// type.
+/// Returns the index of the message with the type `message`. If `reply` is given, the message must
+/// have a reply of that type.
 pub(crate) fn place(at: HeadAt, message: TypeId, reply: Option<TypeId>) -> Option<u16> {
     let fits = |head: &Head| {
         (head.message)() == message && reply.is_none_or(|reply| reply == (head.reply)())
@@ -161,7 +164,7 @@ pub(crate) fn place(at: HeadAt, message: TypeId, reply: Option<TypeId>) -> Optio
     heads(at).position(fits).map(|place| place as u16)
 }
 
-/// Returns the place of an `M` in the table of `A`.
+/// Returns the index of `M` in the table of `A`.
 #[inline]
 pub(crate) fn place_of<A: Accepts<M>, M: Message>() -> u16 {
     match const { only_place::<A, M>() } {
@@ -170,7 +173,8 @@ pub(crate) fn place_of<A: Accepts<M>, M: Message>() -> u16 {
     }
 }
 
-/// Returns the place of an `M`, if no other message of `A` has its id (local ones may).
+/// Returns the index of `M`, if no other message of `A` has its id (messages that stay on their
+/// node may share one).
 const fn only_place<A: Accepts<M>, M: Message>() -> Option<u16> {
     let (mut found, mut place) = (None, 0);
     while place < A::ROUTES.len() {
@@ -188,9 +192,9 @@ const fn only_place<A: Accepts<M>, M: Message>() -> Option<u16> {
 /// A row that no message fits.
 const NOTHING: Accepted = Accepted { id: 0, layout: 0, reply: 0 };
 
-/// Returns the rows that another node sees, each at its ordinal, up to the maximum of a link: the
-/// newest form of each message, then `own`, which is the row of the runtime, then the earlier
-/// forms. If there is no `own`, its place has a row that no message fits.
+/// Returns the messages that other nodes may send, each at its ordinal, up to the maximum of a
+/// link: the newest version of each message, then `own`, which is the link request of the runtime,
+/// then the earlier versions. If `own` is `None`, a row that no message fits takes its place.
 pub(crate) fn rows(at: HeadAt, own: Option<Accepted>) -> Vec<Accepted> {
     let newest = heads(at).map(|head| head.forms.newest());
     let row = |(place, form)| at(place).map(|head| head.forms.row(form));
@@ -198,7 +202,8 @@ pub(crate) fn rows(at: HeadAt, own: Option<Accepted>) -> Vec<Accepted> {
     newest.chain([own.unwrap_or(NOTHING)]).chain(earlier).take(ACCEPTED_MAX).collect()
 }
 
-/// Returns the message at an ordinal of [`rows`], and its form there.
+/// Returns the route of the message at an ordinal of [`rows`], and the version of the message
+/// there.
 #[inline]
 pub(crate) fn at<A: Handlers>(ordinal: u16) -> Option<(&'static Route<A>, Form)> {
     let ordinal = usize::from(ordinal);
@@ -290,7 +295,7 @@ fn take<A: Accepts<M>, M: Message>(
 }
 
 impl Source<'_> {
-    /// Takes the `ReplyTo`. Compiled once for each type of a reply.
+    /// Takes the `ReplyTo`. Compiled once for each reply type.
     fn reply<R: Reply>(&mut self) -> ReplyTo<R> {
         match self {
             Source::Near(_, reply) => ReplyTo::taken(reply),

@@ -1,8 +1,9 @@
-//! The turn of an actor: the right to poll its life. Either the actor's task takes it, or an asker
-//! that finds the actor idle.
+//! The turn of an actor: the right to poll its life, the future that runs the actor. Either the
+//! actor's task takes it, or an asker that finds the actor idle.
 //!
 //! - **TN-1 one at a time**: only the thread that has taken the turn polls the life.
-//! - **TN-2 no wake-up lost**: a task that finds the turn taken is woken when it is given back.
+//! - **TN-2 no wake-up lost**: a task that finds the turn taken is woken when the turn is given
+//!   back.
 //! - **TN-3 seated**: the task's future, and the life in it, stay in place while the turn is taken:
 //!   dropping the future waits until the turn is given back. A life that waits for messages stores
 //!   its address in the turn, and the address is cleared before the life is polled again.
@@ -30,20 +31,22 @@ pub(crate) type SmallLife = StackFuture<'static, (), 376>;
 
 pub(crate) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Bits of a turn's word, beside the address of the seat. The word is zero while there is no seat:
-/// the task has not been polled, or its future is being dropped.
+/// The turn is taken. (This and the next constants are bits of a turn's word, beside the address of
+/// the [`ActorTask`]. The word is zero while there is no address: the task has not been polled, or
+/// its future is being dropped.)
 const TAKEN: usize = 1;
-/// Taken, and the task of the actor wants it.
+/// The turn is taken, and the task of the actor wants it.
 const WANTED: usize = 2;
-/// The seat holds a [`LargeLife`].
+/// The [`ActorTask`] holds a [`LargeLife`].
 const LARGE: usize = 4;
 const BITS: usize = TAKEN | WANTED | LARGE;
 
-/// The interval at which a seat that is being dropped checks whether the turn was given back.
+/// The interval at which an [`ActorTask`] that is being dropped checks whether the turn was given
+/// back.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// The turn of an actor: where its life lies, and whether it is being polled. `W` is the machine's
-/// atomic, or loom's in a model.
+/// The lock on polling an actor. It knows the address of the actor's task, and whether a thread
+/// polls the life. `W` is the native atomic, or loom's in a model.
 pub(crate) struct TurnLock<W = AtomicUsize> {
     word: W,
     /// The life, while it waits for messages (TN-3). Used only by the thread that has the turn.
@@ -53,11 +56,11 @@ pub(crate) struct TurnLock<W = AtomicUsize> {
 /// A life that waits for messages and for nothing else.
 pub(crate) trait IdleLife: Send {
     /// Handles an ask, if its handler answers at once. Returns true if the life must be polled
-    /// then.
+    /// afterwards.
     fn run_ask(&mut self, ask: &mut AskInPlace<'_>) -> bool;
 
-    /// Begins to handle a `LocalMessage` of the actor, which is emptied. Returns true if the life
-    /// must be polled then.
+    /// Begins to handle `letter`, a `LocalMessage` of the actor, and empties it. Returns true if
+    /// the life must be polled afterwards.
     fn handle(&mut self, letter: &mut dyn Any) -> bool;
 }
 
@@ -69,7 +72,8 @@ unsafe impl<W: Sync> Sync for TurnLock<W> {}
 /// An atomic word.
 pub(crate) trait Word {
     fn load(&self, order: Ordering) -> usize;
-    /// Returns true if the value was `old` and is `new` now.
+    /// Changes the value from `old` to `new`, by a compare-and-exchange. Returns false if the value
+    /// was not `old`.
     fn replace(&self, old: usize, new: usize) -> bool;
     fn swap(&self, new: usize) -> usize;
 }
@@ -101,7 +105,8 @@ word!(AtomicUsize);
 mod model;
 
 impl<W: Word> TurnLock<W> {
-    /// Takes the turn if it is free; returns the seat.
+    /// Takes the turn if it is free. Returns the word without the bit [`TAKEN`]: the address of the
+    /// [`ActorTask`], and the bits of its kind of life.
     #[inline]
     fn take(&self) -> Option<usize> {
         let seat = self.word.load(Ordering::Relaxed);
@@ -109,8 +114,9 @@ impl<W: Word> TurnLock<W> {
         (is_free && self.word.replace(seat, seat | TAKEN)).then_some(seat)
     }
 
-    /// Takes the turn for the task that has the seat. Returns false if the turn is taken: its
-    /// holder wakes the task when it gives the turn back (TN-2).
+    /// Takes the turn for the actor's task; `seat` is the address of the [`ActorTask`] with the
+    /// bits of its kind of life. Returns false if the turn is taken: its holder wakes the task when
+    /// it gives the turn back (TN-2).
     fn take_or_want(&self, seat: usize) -> bool {
         loop {
             let now = self.word.load(Ordering::Relaxed);
@@ -132,7 +138,8 @@ impl<W: Word> TurnLock<W> {
         self.word.swap(seat) & WANTED != 0
     }
 
-    /// Closes the turn unless it is taken. Returns true if it is closed.
+    /// Closes the turn unless it is taken, so that nobody can take it any more. Returns true if it
+    /// is closed.
     fn close(&self) -> bool {
         let now = self.word.load(Ordering::Acquire);
         now == 0 || now & TAKEN == 0 && self.word.replace(now, 0)
@@ -144,19 +151,19 @@ impl TurnLock {
         TurnLock { word: AtomicUsize::new(0), resting: UnsafeCell::new(None) }
     }
 
-    /// Stores where the life lies, which has the turn and waits for messages (TN-3).
+    /// Stores the address of the life, which waits for messages (TN-3).
     ///
     /// # Safety
-    /// The caller has the turn. The life stays there until it is polled again, and until then only
-    /// pointers taken from this turn refer to it.
+    /// The caller has the turn. The life stays at this address until it is polled again, and until
+    /// then only pointers taken from this turn refer to it.
     #[inline]
     pub(crate) unsafe fn rest(&self, life: NonNull<dyn IdleLife>) {
         // SAFETY: the caller has the turn (TN-1).
         unsafe { *self.resting.get() = Some(life) };
     }
 
-    /// Takes the turn for an asker. Returns `None` unless no thread polls the life, and the life
-    /// waits for messages with an open and empty mailbox for which no sender waits.
+    /// Takes the turn for an asker. Returns `None` if a thread polls the life, or if the life is
+    /// not waiting for messages with an open and empty mailbox for which no sender waits.
     #[inline]
     pub(crate) fn visit<'a>(&'a self, mailbox: &'a dyn ErasedMailbox) -> Option<IdleTurn<'a>> {
         let taken = TurnGuard { turn: self, seat: self.take()?, wakes: TurnWaker::TaskOf(mailbox) };
@@ -181,7 +188,7 @@ impl TurnLock {
     }
 }
 
-/// A turn that was taken from a life that waits for messages.
+/// The turn of an idle actor, taken by an asker: the life waits for messages.
 pub(crate) struct IdleTurn<'a> {
     life: NonNull<dyn IdleLife>,
     mailbox: &'a dyn ErasedMailbox,
@@ -224,10 +231,11 @@ impl TurnGuard<'_> {
     /// Polls the life on this thread, as its task would; `task` is that task's waker.
     fn poll(&self, task: &Waker) {
         let at = ptr::with_exposed_provenance::<()>(self.seat & !BITS);
-        // (Within the asker's budget: a life that uses the budget up yields.)
+        // (Within the asker's coop budget: a life that uses the budget up yields.)
         let cx = &mut Context::from_waker(task);
         let polled = if self.seat & LARGE == 0 {
-            // SAFETY: the seat is there (TN-3) and of a small life, and the turn is taken (TN-1).
+            // SAFETY: the `ActorTask` is there (TN-3) and holds a small life, and the turn is taken
+            // (TN-1).
             unsafe { poll_life(at.cast::<ActorTask<SmallLife>>(), cx) }
         } else {
             // SAFETY: as above, with a large life.
@@ -254,22 +262,22 @@ impl Drop for TurnGuard<'_> {
     }
 }
 
-/// An actor that has a turn.
+/// An actor that has a turn, as its [`ActorTask`] sees it.
 pub(crate) trait HasTurn: Send + Sync {
     fn turn(&self) -> &TurnLock;
 }
 
 /// The future of an actor's task. It holds the life, which only the holder of the turn polls.
 pub(crate) struct ActorTask<F> {
-    /// `None` once it has ended.
+    /// `None` once the life has ended.
     life: UnsafeCell<Option<F>>,
     whose: Arc<dyn HasTurn>,
     _pinned: PhantomPinned,
 }
 
-/// A kind of life: small or large.
+/// The future of a life, small or large.
 pub(crate) trait LifeFuture: Future<Output = ()> {
-    /// The bits that mark this kind in a turn's word.
+    /// The bits in a turn's word that mark this kind of life.
     const BITS: usize;
 }
 
@@ -287,10 +295,10 @@ impl<F: LifeFuture> ActorTask<F> {
     }
 }
 
-/// Polls the life of a seat.
+/// Polls the life in an [`ActorTask`].
 ///
 /// # Safety
-/// The seat is alive and pinned, and the caller has the turn of its actor.
+/// `seat` points to a task that is alive and pinned, and the caller has the turn of its actor.
 unsafe fn poll_life<F: LifeFuture>(seat: *const ActorTask<F>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller guarantees that the seat is alive.
     let seat = unsafe { &*seat };
@@ -318,7 +326,7 @@ impl<F: LifeFuture> Future for ActorTask<F> {
             return Poll::Pending;
         }
         let _taken = TurnGuard { turn, seat, wakes: TurnWaker::Nothing };
-        // SAFETY: the seat is pinned here, and `_taken` holds the turn.
+        // SAFETY: the `ActorTask` is pinned here, and `_taken` holds the turn.
         unsafe { poll_life(at, cx) }
     }
 }

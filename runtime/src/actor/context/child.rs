@@ -18,7 +18,8 @@ use crate::message;
 use crate::resident::LocalActor;
 use crate::rest::{RestingActor, StartSender};
 
-/// The description of a child: the function that makes its state, its options and its restarts.
+/// The description of a child: its options, its restart policy, and the function that makes its
+/// state.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -53,8 +54,9 @@ pub struct Child<A: Handlers> {
 pub(crate) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
 
 impl<A: Handlers> Child<A> {
-    /// Creates a child whose state `make` makes, at the start and at each restart. It is restarted
-    /// as [`Restart::on_failure`] says, unless [`restart`](Child::restart) sets another policy.
+    /// Creates the description of a child. `make` makes the child's state, at the start and at each
+    /// restart. The child is restarted as [`Restart::on_failure`] says, unless
+    /// [`restart`](Child::restart) sets another policy.
     pub fn new(make: impl Fn() -> A + Send + Sync + 'static) -> Self {
         Child {
             make: Arc::new(make),
@@ -83,7 +85,7 @@ impl<A: Handlers> Child<A> {
     }
 
     /// Sets how long the child may take to stop when its parent ends, or when it is restarted
-    /// together with others; then it is killed. The default is 5 s.
+    /// together with others. A child that takes longer is killed. The default is 5 s.
     pub fn stop_within(mut self, deadline: Duration) -> Self {
         self.stop_within = deadline.min(limits::ASK_TIMEOUT_MAX);
         self
@@ -149,7 +151,7 @@ impl Restart {
     }
 
     /// Sets how many restarts are allowed within a time; the default is 5 within a minute. If the
-    /// actor needs another one, it ends, and its parent fails with it.
+    /// actor needs a further restart, it ends, and its parent fails with it.
     pub fn at_most(mut self, restarts: u32, within: Duration) -> Self {
         (self.most, self.within) = (restarts, within);
         self
@@ -176,7 +178,7 @@ pub(crate) enum RestartDecision {
     Restart(Duration),
 }
 
-/// The limit of restarts within a time that an actor has exceeded.
+/// The limit that an actor has exceeded: at most this many restarts within this time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RestartLimit {
     restarts: u32,
@@ -184,7 +186,7 @@ pub(crate) struct RestartLimit {
 }
 
 impl RestartLimit {
-    /// Returns the text for the log: the chain of events, with the first cause last.
+    /// Returns the reason of the failure as a text: the chain of events, with the first cause last.
     pub(crate) fn text(&self, actor: &Address, exit: &ActorExit) -> String {
         let RestartLimit { restarts, within } = self;
         format!("{actor} was restarted {restarts} times within {within:?} and ended again: {exit}")
@@ -232,32 +234,32 @@ impl RestartHistory {
         }
     }
 
-    /// Returns how many restarts still count: the last ones.
+    /// Returns how many of the last restarts still count at `now`.
     fn recent(&self, now: Instant) -> usize {
         let within = self.restart.within;
         self.times.iter().rev().take_while(|time| now.duration_since(**time) < within).count()
     }
 }
 
-/// How one actor is restarted, and the parent that is told when it is not. Owned by the actor's
-/// task.
+/// How one actor is restarted, and its parent, which fails if the actor is restarted too often.
+/// Owned by the actor's task.
 pub(crate) struct RestartPlan<A> {
     make: Factory<A>,
     course: RestartTracker,
 }
 
-/// The part of a plan that does not name the type of the actor.
+/// The part of a [`RestartPlan`] that does not name the type of the actor.
 pub(crate) struct RestartTracker {
     restarts: RestartHistory,
     parent: Parent,
-    /// How often the parent was told that the actor rests.
+    /// The number of [`RestReport`]s sent to the parent.
     reports: u64,
 }
 
-/// Reports that a child has failed, and rests.
+/// Reports to a supervisor that a child needs a restart, and waits until the supervisor begins it.
 #[message(local)]
 pub(crate) struct RestReport {
-    /// The child's number, counted from the first child.
+    /// The child's number: 0 for the supervisor's first child.
     pub(crate) number: usize,
     pub(crate) resting: RestingActor,
 }
@@ -268,8 +270,8 @@ pub(crate) enum Parent {
     /// The node: there is no actor to tell.
     Node,
     Actor(Arc<dyn LocalActor>),
-    /// An actor that restarts all or some of its children together. Each child that rests reports
-    /// its number to it.
+    /// A supervisor that restarts all or some of its children together. The child with this number
+    /// sends a report when it waits for a restart.
     Group(Arc<dyn LocalActor>, mpsc::UnboundedSender<RestReport>, usize),
 }
 
@@ -307,7 +309,7 @@ impl<A: Handlers> RestartPlan<A> {
 }
 
 impl RestartTracker {
-    /// Returns after which ends it is restarted.
+    /// Returns after which ends the actor is restarted.
     pub(crate) fn revival(&self) -> RestartPolicy {
         self.restarts.restart.revival
     }
@@ -323,7 +325,7 @@ impl RestartTracker {
         self.restarts.is_over(exit, ended)
     }
 
-    /// Makes the parent fail.
+    /// Makes the parent fail, if it is an actor.
     pub(crate) fn escalate(&self, reason: Arc<str>) {
         match &self.parent {
             Parent::Node => {}
@@ -331,8 +333,8 @@ impl RestartTracker {
         }
     }
 
-    /// Reports to a parent that restarts children together that this one rests for `delay`. Returns
-    /// whether the report was sent; `None` for other parents.
+    /// Reports to a parent that restarts its children together that this child waits for a restart,
+    /// which is due after `delay`. Returns whether the report was sent; `None` for other parents.
     pub(crate) fn report(
         &mut self,
         delay: Duration,
@@ -344,7 +346,7 @@ impl RestartTracker {
         Some(reports.send(RestReport { number: *number, resting }).is_ok())
     }
 
-    /// Returns how often the parent was told that the actor rests.
+    /// Returns the number of [`RestReport`]s sent to the parent.
     pub(crate) fn reports(&self) -> u64 {
         self.reports
     }

@@ -20,7 +20,7 @@ pub(crate) struct Children {
     children: Vec<ChildHandle>,
     /// Set for the children of a supervisor: they end one after the other, the youngest first.
     is_ordered: bool,
-    /// The number of children at which the ended ones are removed.
+    /// The number of children from which on an addition first removes the children that have ended.
     look_at: usize,
 }
 
@@ -39,7 +39,7 @@ impl Children {
         self.children.push(child);
     }
 
-    /// Adds a child, which ends before the children that were added earlier.
+    /// Adds a child to end before the children that were added earlier.
     pub(crate) fn add_in_order(&mut self, child: ChildHandle) {
         self.is_ordered = true;
         self.add(child);
@@ -51,7 +51,7 @@ impl Children {
         self.children.iter().find(is_it).cloned()
     }
 
-    /// Waits until the current children have ended, which the caller has told them to do.
+    /// Waits until the current children have ended. The caller has already told them to end.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let children = self.children.clone();
         async move { each(&children, |child| ExitFuture::of(child.actor.clone()).map(drop)).await }
@@ -59,9 +59,9 @@ impl Children {
 
     /// Ends all children: at once, or one after the other, the youngest first. A child that does
     /// not stop in time is killed, and so are all children if `parent` is killed. If the node shuts
-    /// down, the children are drained instead, within its deadline.
+    /// down, the children are drained instead, within the deadline of the shutdown.
     ///
-    /// A child stays in the family until it has ended, even if this future is dropped.
+    /// A child is not removed until it has ended, even if this future is dropped.
     pub(crate) async fn end(&mut self, parent: &dyn LocalActor, is_shutdown: bool) {
         if !self.is_ordered {
             let leave = each(&self.children, |child| child.leave(is_shutdown));
@@ -119,7 +119,7 @@ impl ChildHandle {
         }
     }
 
-    /// Kills the actor.
+    /// Kills the child, and waits for its end for at most [`limits::KILL_TIMEOUT`].
     async fn kill(&self) {
         self.actor.retire(Halt::Kill);
         let ended = ExitFuture::of(self.actor.clone());
@@ -130,7 +130,7 @@ impl ChildHandle {
     }
 }
 
-/// Ends the children that have not ended, all at once.
+/// Calls `end` for each child that has not ended, and waits for all these futures at once.
 async fn each<'a, F: Future<Output = ()>>(
     children: &'a [ChildHandle],
     end: impl Fn(&'a ChildHandle) -> F,
@@ -140,7 +140,7 @@ async fn each<'a, F: Future<Output = ()>>(
     while ends.next().await.is_some() {}
 }
 
-/// Waits for `future`, unless `parent` is killed first.
+/// Waits for `future`. Returns `None` if `parent` is killed first.
 async fn unless_killed<T>(parent: &dyn LocalActor, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     // An order to the parent wakes its task, and that task polls this future.

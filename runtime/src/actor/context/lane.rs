@@ -1,10 +1,10 @@
-//! The registrations of an actor: timers, tasks, streams, watches.
+//! The registrations that make messages for an actor: timers, tasks, streams, watches.
 //!
 //! - **RL-1 ahead**: a due message of a registration is handled before the next message of the
 //!   mailbox. It needs no room there; the registrations of the actor bound the number of such
 //!   messages.
-//! - **RL-2 fair**: after [`limits::BATCH_MESSAGES_MAX`] of these in a row the mailbox has its
-//!   turn.
+//! - **RL-2 fair**: after [`limits::BATCH_MESSAGES_MAX`] of these messages in a row the mailbox has
+//!   its turn.
 //! - **RL-3 one incarnation**: a registration ends with the incarnation that made it, before the
 //!   next one begins.
 
@@ -39,15 +39,16 @@ pub(crate) type DownFactory<A> = fn(Down, &Node) -> Option<LabeledEnvelope<A>>;
 /// A due message, and its scope, if it has one.
 pub(crate) type DueMessage<A> = (LabeledEnvelope<A>, Option<Box<Scope>>);
 
-/// The last step of a task. The actor does it, in the scope of the handler that spawned the task.
+/// The continuation of a task that has ended. The actor handles the closure `task` like a message,
+/// in the scope of the handler that spawned the task.
 pub(crate) struct TaskContinuation<A: Handlers> {
     pub(crate) task: ClosureMessage<A>,
     pub(crate) scope: Option<Box<Scope>>,
 }
 
 pin_project! {
-    /// A task of an actor. If it is dropped before its end, it counts the `ReplyTo`s that it holds
-    /// and whose askers wait.
+    /// A task of an actor. If it is dropped before its end, it adds to `unanswered` the number of
+    /// `ReplyTo`s that it holds and whose askers wait.
     struct CountedTask<F> {
         #[pin]
         future: Option<F>,
@@ -79,16 +80,16 @@ pub(crate) struct EventSources<A: Handlers> {
     pub(crate) tasks: JoinSet<Option<TaskContinuation<A>>>,
     /// The number of asks left unanswered by tasks that were dropped before their end.
     unanswered: Arc<Mutex<usize>>,
-    /// One clone for each pipe whose step is still to be done.
+    /// Each pipe holds a clone until its closure is called.
     pub(crate) pipes: Arc<()>,
     pub(crate) streams: SelectAll<BoxStream<'static, Option<LabeledEnvelope<A>>>>,
     pub(crate) watches: Watches,
     /// Set by the first watch.
     pub(crate) down: Option<DownFactory<A>>,
     tally: Arc<ActorStats>,
-    /// The number of items taken since the last message of the mailbox.
+    /// The number of messages taken from here since the last message of the mailbox.
     row: usize,
-    /// The kind that is polled first.
+    /// Says, modulo 3, which is polled first: timers, tasks or streams.
     turn: usize,
 }
 
@@ -166,7 +167,7 @@ impl<A: Handlers> EventSources<A> {
         self.tally.set(RegistrationKind::Streams, self.streams.len());
     }
 
-    /// Returns the number of open pipes.
+    /// Returns the number of pipes whose closures have not been called.
     pub(crate) fn open_pipes(&self) -> usize {
         Arc::strong_count(&self.pipes) - 1
     }
@@ -176,7 +177,8 @@ impl<A: Handlers> EventSources<A> {
         self.timers.wait(cx);
     }
 
-    /// Records that the mailbox had its turn (RL-2). Returns true if it was the mailbox's.
+    /// Records that the mailbox had its turn (RL-2). Returns true if [`take`](Self::take) returned
+    /// nothing before, because it was the mailbox's turn.
     pub(crate) fn rest(&mut self) -> bool {
         std::mem::take(&mut self.row) >= limits::BATCH_MESSAGES_MAX
     }
@@ -209,8 +211,8 @@ impl<A: Handlers> EventSources<A> {
         }
     }
 
-    /// Ends all registrations, and waits for the tasks. Returns how many asks that leaves
-    /// unanswered whose askers wait.
+    /// Ends all registrations, and waits for the tasks. Returns the number of asks that were left
+    /// unanswered by this while their askers waited.
     pub(crate) async fn end(mut self) -> usize {
         let by_tasks = self.unanswered.clone();
         // Tasks that the program itself aborted before do not count.

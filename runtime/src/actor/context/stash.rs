@@ -34,10 +34,10 @@ impl<T> fmt::Display for StashFull<T> {
 impl<T> std::error::Error for StashFull<T> {}
 
 impl<A: Handlers> Context<A> {
-    /// Puts the message in hand, which its handler passes back here, into the stash, to be handled
-    /// later. (The asker of an ask gets the return value of the handler; to keep the asker waiting,
-    /// take a [`ReplyTo`] and call [`stash_ask`](Self::stash_ask).) A message that is still stashed
-    /// when the actor ends is a dead letter.
+    /// Puts the message in hand, which its handler passes to this method, into the stash, to be
+    /// handled later. (The asker of an ask gets the return value of the handler; to keep the asker
+    /// waiting, take a [`ReplyTo`] and call [`stash_ask`](Self::stash_ask).) A message that is
+    /// still stashed when the actor ends is a dead letter.
     ///
     /// # Errors
     /// [`StashFull`], with the message: the stash holds at most [`limits::MAILBOX_CAPACITY`]
@@ -53,7 +53,7 @@ impl<A: Handlers> Context<A> {
     /// Stashes an ask as [`stash`](Self::stash) does, with the `ReplyTo` of its asker.
     ///
     /// # Errors
-    /// [`StashFull`] as for [`stash`](Self::stash), with both.
+    /// [`StashFull`] as for [`stash`](Self::stash), with the message and its `ReplyTo`.
     pub fn stash_ask<I: Input, R: Reply>(
         &mut self,
         message: I,

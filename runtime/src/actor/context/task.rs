@@ -1,4 +1,4 @@
-//! The side of a context that the actor's task uses.
+//! The methods of a context that the actor's task calls, and the store of the registrations.
 
 use std::collections::BTreeMap;
 use std::future::{poll_fn, ready};
@@ -27,11 +27,11 @@ use crate::tally::{self, ActorStats};
 use crate::view::Input;
 use crate::waits::HandledAsk;
 
-/// The part of a context that few actors need, behind a trait object: registrations that an actor
-/// never makes are not compiled for it. And as with a cell, the compiler must not look through it
-/// into the envelope.
+/// The registrations of an actor, behind a trait object: registrations that an actor never makes
+/// are not compiled for it. And as with a cell, the compiler must not look through it into the
+/// envelope.
 pub(super) trait TypedStore<A: Handlers>: ErasedStore {
-    /// Returns the part itself, to register something.
+    /// Returns the store itself, to register something.
     fn more(&mut self) -> &mut RegistrationStore<A>;
 
     fn take_item(
@@ -48,8 +48,8 @@ pub(crate) trait ErasedStore: Send {
 
     fn note_activity(&mut self);
 
-    /// Records that the mailbox had its turn. Returns true if there is a lane that had to wait for
-    /// that.
+    /// Records that the mailbox had its turn. Returns true if due messages of registrations had to
+    /// wait for that.
     fn rest_lane(&mut self) -> bool;
 
     /// Registers the task to be woken when a timer is due.
@@ -63,7 +63,7 @@ pub(crate) trait ErasedStore: Send {
     ) -> BoxFuture<'a, ()>;
 
     /// Ends all registrations except the children, and takes all messages out of the stash. Returns
-    /// how many asks that leaves unanswered whose askers wait.
+    /// the number of asks that were left unanswered by this while their askers waited.
     fn clear<'a>(&'a mut self, me: &'a dyn LocalActor, patience: Duration) -> BoxFuture<'a, usize>;
 
     fn abandon_children(&mut self);
@@ -71,7 +71,7 @@ pub(crate) trait ErasedStore: Send {
     /// Returns the future that a drain awaits before the children end.
     fn take_finish(&mut self) -> Option<BoxFuture<'static, ()>>;
 
-    /// Returns the slot for the judgement of the incarnation's end, made before its children end.
+    /// Returns the field of the [`IncarnationEnd`], which is set before the children end.
     fn judgement(&mut self) -> &mut Option<IncarnationEnd>;
 
     /// Drops the stashed messages; calls `bury` for each tell.
@@ -229,7 +229,7 @@ impl<A: Handlers> RegistrationStore<A> {
     }
 }
 
-/// The part of a context that few actors need.
+/// The registrations of an actor. Created with the first of them: few actors have any.
 pub(super) struct RegistrationStore<A: Handlers> {
     pub(super) tally: Arc<ActorStats>,
     pub(super) lane: Option<EventSources<A>>,
@@ -240,8 +240,8 @@ pub(super) struct RegistrationStore<A: Handlers> {
     pub(super) unstashed: BTreeMap<u64, StashEntry<A>>,
     /// The number given to the last message that was stashed for the first time.
     pub(super) asides: u64,
-    /// The number of the message in hand if it was stashed before: stashed again, it has its old
-    /// place.
+    /// The number of the message in hand, if it was stashed before. If it is stashed again, it
+    /// keeps this number, and so its place.
     pub(super) came_back: Option<u64>,
     /// The number of stashed asks that were dropped while their askers waited.
     pub(super) unanswered: usize,
@@ -260,12 +260,12 @@ impl<A: Handlers> RegistrationStore<A> {
 /// A stashed message.
 pub(super) struct StashEntry<A: Handlers> {
     pub(super) label: &'static Label,
-    /// The message; dropping it tells its asker.
+    /// The message. If it is dropped, its asker learns that there is no answer.
     pub(super) kept: Box<dyn StashedMessage<A>>,
     pub(super) is_ask: bool,
     /// The time at which its asker gives up.
     pub(super) deadline: Option<Instant>,
-    /// The payload's length in bytes, if the message came from another node.
+    /// The payload's length in bytes; 0 if the message was sent on this node.
     pub(super) bytes: u32,
     /// The scope in which it was stashed.
     pub(super) scope: Option<Box<Scope>>,
@@ -300,16 +300,16 @@ where
     }
 }
 
-/// The methods of the actor's task.
+/// The methods that the actor's task calls.
 impl<A: Handlers> Context<A> {
-    /// Records the message that begins.
+    /// Records the message whose handler begins.
     pub(crate) fn begin(&mut self, label: &'static Label, in_hand: &AskContext, bytes: u32) {
         self.in_hand = Some(label);
         self.deadline = in_hand.deadline;
         self.bytes = bytes;
     }
 
-    /// Records that its handler has ended.
+    /// Records that the handler of the message in hand has ended.
     #[inline]
     pub(crate) fn done(&mut self) {
         self.in_hand = None;
@@ -327,7 +327,7 @@ impl<A: Handlers> Context<A> {
         self.is_mail = true;
     }
 
-    /// Returns the message whose handler did not end.
+    /// Removes and returns the message in hand, if there is one: its handler has not ended.
     pub(crate) fn take_in_hand(&mut self) -> Option<&'static Label> {
         self.in_hand.take()
     }
@@ -337,13 +337,13 @@ impl<A: Handlers> Context<A> {
         self.in_hand.is_some()
     }
 
-    /// Returns true if there is something to [`clear`](Self::clear).
+    /// Returns true if there are registrations to [`clear`].
     pub(crate) fn has_more(&mut self) -> bool {
         self.more.is_some()
     }
 
-    /// Takes the next message that goes before the mailbox: of a timer, stream, task, watch or the
-    /// stash.
+    /// Takes the next message that is handled before the mailbox's messages: a message of a timer,
+    /// stream, task, watch or the stash.
     #[inline]
     pub(crate) fn take_item(
         &mut self,
@@ -354,8 +354,8 @@ impl<A: Handlers> Context<A> {
         self.held()?.take_item(cell, hand, task)
     }
 
-    /// Records that the mailbox had its turn. Returns true if there is a lane that had to wait for
-    /// that.
+    /// Records that the mailbox had its turn. Returns true if due messages of registrations had to
+    /// wait for that.
     #[inline]
     pub(crate) fn rest_lane(&mut self) -> bool {
         self.held().is_some_and(|held| held.rest_lane())
@@ -368,7 +368,7 @@ impl<A: Handlers> Context<A> {
         }
     }
 
-    /// Waits until the actor must end or rest.
+    /// Waits until the actor must end, or must pause to be restarted together with others.
     pub(crate) async fn is_to_end(&self) {
         let cell = self.cell();
         ordered(|| cell.intake().is_closed() || cell.ends().is_halted()).await;
@@ -392,13 +392,14 @@ impl<A: Handlers> Context<A> {
     }
 }
 
-/// Waits, in the task of an actor, until the actor must rest, or must end before it has handled its
-/// accepted messages.
+/// Waits, in the task of an actor, until the actor must end before it has handled its accepted
+/// messages, or must pause to be restarted together with others.
 pub(crate) async fn is_to_stop(me: &dyn ErasedCell) {
     ordered(|| me.intake().is_stopping() || me.ends().is_halted()).await;
 }
 
-/// Waits, in the task of an actor, for an order to it. Every order wakes the task.
+/// Waits, in the task of an actor, until `is_ordered` returns true. Every order to the actor wakes
+/// its task.
 pub(crate) async fn ordered(is_ordered: impl Fn() -> bool) {
     poll_fn(|_| if is_ordered() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
@@ -412,10 +413,10 @@ pub(crate) async fn end_children(me: &dyn ErasedCell, held: Option<&mut dyn Eras
 }
 
 /// Ends all registrations of the incarnation of `me` (RL-3), and takes all messages out of the
-/// stash. Returns how many asks that leaves unanswered whose askers wait.
+/// stash. Returns the number of asks that were left unanswered by this while their askers waited.
 pub(crate) async fn clear(me: &dyn ErasedCell, held: Option<&mut dyn ErasedStore>) -> usize {
     let Some(held) = held else { return 0 };
-    // First: dropping it may wake actors that the children wait for.
+    // First, because dropping this future may wake actors that the children wait for.
     drop(held.take_finish());
     end_children(me, Some(held)).await;
     held.clear(me, me.base().node().reported_after()).await

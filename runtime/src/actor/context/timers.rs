@@ -26,7 +26,7 @@ pub enum TimerKey {
     Name(Cow<'static, str>),
     /// A number.
     Number(u64),
-    /// One of several timers of a kind.
+    /// A name and a number, for one of several timers of a kind.
     Of(&'static str, u64),
     /// The timer that [`Context::tell_when_idle`](crate::Context::tell_when_idle) sets.
     Idle,
@@ -56,7 +56,7 @@ impl From<(&'static str, u64)> for TimerKey {
     }
 }
 
-/// The timers of one actor. Owned by its lane.
+/// The timers of one actor. Owned by its `EventSources`.
 pub(crate) struct Timers<A: Handlers> {
     by_key: HashMap<TimerKey, DueTime>,
     by_time: BTreeMap<DueTime, Timer<A>>,
@@ -66,7 +66,8 @@ pub(crate) struct Timers<A: Handlers> {
     alarm: Alarm<Node>,
 }
 
-/// The time at which a timer fires, and its number: of several at once, the oldest fires first.
+/// The time at which a timer fires, and its number. Timers that are due at the same time fire in
+/// the order in which they were set.
 type DueTime = (Instant, u64);
 
 struct Timer<A: Handlers> {
@@ -74,7 +75,7 @@ struct Timer<A: Handlers> {
     what: TimerKind<A>,
 }
 
-/// A function that makes the message of a timer; `None` if that is not possible.
+/// A function that makes the message of a timer. Returns `None` if the message cannot be made.
 pub(crate) type MessageFactory<A> = Box<dyn FnMut() -> Option<LabeledEnvelope<A>> + Send>;
 
 pub(crate) enum TimerKind<A: Handlers> {
@@ -135,11 +136,11 @@ impl<A: Handlers> Timers<A> {
         }
     }
 
-    /// Returns the message of a timer that is due. `is_idle` returns true if no message waits in
-    /// the mailbox.
+    /// Returns the message of a timer that is due, if there is one. `is_idle` returns true if no
+    /// message waits in the mailbox.
     pub(crate) fn take_due(&mut self, is_idle: impl Fn() -> bool) -> Option<LabeledEnvelope<A>> {
-        // Read once: a timer with a shorter period than a round of this loop is set for a later
-        // time, so that the mailbox has its turn.
+        // The time is read once: a timer with a shorter period than a round of this loop is set
+        // for a later time, so that the mailbox has its turn.
         let now = Instant::now();
         while let Some(((due, _), _)) = self.by_time.first_key_value()
             && *due <= now
@@ -160,7 +161,8 @@ impl<A: Handlers> Timers<A> {
         }
     }
 
-    /// Removes the first timer, and sets it again if it must fire again.
+    /// Removes the first timer, and sets it again if it must fire again. Returns its message, if it
+    /// sends one now.
     fn fire(&mut self, is_idle: impl Fn() -> bool) -> Option<LabeledEnvelope<A>> {
         let ((due, _), Timer { key, what }) = self.by_time.pop_first()?;
         self.by_key.remove(&key);

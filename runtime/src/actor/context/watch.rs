@@ -26,9 +26,9 @@ use crate::resident::{ExitFuture, LocalActor};
 use crate::schema::Hash;
 use crate::waits::Awaits;
 
-/// The message that a watched actor has ended, or its node is down. Sent by the runtime to the
-/// actor that [watches](crate::Context::watch) it, which has a handler for it: `fn down(&mut self,
-/// msg: Down)`.
+/// The message that a watched actor has ended, or that its node is down. The runtime sends it to
+/// the actor that [watches](crate::Context::watch) that actor. The watching actor has a handler for
+/// it: `fn down(&mut self, msg: Down)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Down {
@@ -122,7 +122,7 @@ fn met<P: LocalHandle>(
     })
 }
 
-/// Returns a future of the end of an actor, and the origin of the actor's messages.
+/// Returns a future that waits for the end of an actor, and the origin of the actor's messages.
 fn end_of(peer: TargetActor<'_>) -> (BoxFuture<'static, ActorExit>, Origin) {
     match peer {
         TargetActor::Near(actor) => (Box::pin(ExitFuture::of(actor)), None),
@@ -162,8 +162,8 @@ impl<P: Protocol> Ref<P> {
     }
 }
 
-/// Waits until the actor that a reference leads to now has ended. If a handler waits so for an
-/// actor of this node, the wait is recorded.
+/// Waits until the actor that a reference leads to now has ended. If a handler calls this for an
+/// actor of this node, its wait is recorded.
 pub(crate) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
     match actor.met().0 {
         TargetActor::Near(actor) => {
@@ -175,31 +175,32 @@ pub(crate) async fn has_stopped(actor: &impl sealed::Watchable) -> ActorExit {
     }
 }
 
-/// Returns a future of the end of an actor, which waits from now on.
+/// Returns a future that waits for the end of the actor that a reference leads to now.
 pub(crate) fn down_of(actor: &impl sealed::Watchable) -> BoxFuture<'static, Down> {
     let (place, (end, _)) = (actor.place().clone(), end_of(actor.met().0));
     Box::pin(async move { Down { actor: place, exit: end.await } })
 }
 
-/// Returns the address of an actor, and a future of its end.
+/// Returns the address of an actor, and a future that waits for its end.
 #[cfg(feature = "test-kit")]
 pub(crate) fn exit_of(actor: &impl Watchable) -> (Address, BoxFuture<'static, ActorExit>) {
     (actor.place().clone(), end_of(actor.met().0).0)
 }
 
-/// The actors that one actor watches. Owned by its lane.
+/// The actors that one actor watches. Owned by its `EventSources`.
 #[derive(Default)]
 pub(crate) struct Watches {
     ends: FuturesUnordered<Abortable<BoxFuture<'static, (Down, Origin)>>>,
     by_address: HashMap<Address, AbortHandle>,
-    /// The ends that are not told yet, by the node of the actor, each with the count of messages
-    /// that arrived from there before (WA-2). The counts grow, so only the first of each node is
-    /// checked.
+    /// The `Down`s that are not delivered yet, by the node of the watched actor, each with the
+    /// number of messages that had arrived from that node before (WA-2). These numbers grow, so
+    /// only the first `Down` of each node is checked.
     downs: BTreeMap<Origin, VecDeque<(u64, Down)>>,
 }
 
 impl Watches {
-    /// Begins to watch an actor, unless it is watched already or its end is about to be told.
+    /// Begins to watch an actor, unless it is watched already or a `Down` of it is not delivered
+    /// yet.
     pub(crate) fn watch(&mut self, actor: &impl sealed::Watchable) {
         let address = actor.place().clone();
         let is_told = self.downs.values().flatten().any(|(_, down)| down.actor == address);
@@ -218,7 +219,8 @@ impl Watches {
         self.by_address.insert(address, handle);
     }
 
-    /// Stops watching an actor. Returns true if it was watched, and its end was not told (WA-1).
+    /// Stops watching an actor. Returns true if it was watched, and its `Down` was not delivered
+    /// (WA-1).
     pub(crate) fn unwatch(&mut self, actor: &Address) -> bool {
         let mut was_waiting = false;
         self.downs.retain(|_, downs| {
@@ -231,7 +233,7 @@ impl Watches {
         handle.inspect(AbortHandle::abort).is_some() || was_waiting
     }
 
-    /// Waits for the end of a watched actor, and until all its earlier messages were begun.
+    /// Waits until a watched actor has ended, and all its earlier messages were begun (WA-2).
     pub(crate) fn poll<L: Send + 'static, R: RemoteItem + Send + 'static>(
         &mut self,
         mailbox: &Mailbox<L, R>,
@@ -254,7 +256,7 @@ impl Watches {
         }
     }
 
-    /// Removes the first end, among the actors of `from`, that is not told yet.
+    /// Removes and returns the first `Down` of an actor of `from` that is not delivered yet.
     fn take(&mut self, from: Origin) -> Option<Down> {
         let downs = self.downs.get_mut(&from)?;
         let (_, down) = downs.pop_front()?;

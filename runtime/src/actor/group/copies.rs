@@ -1,5 +1,5 @@
 //! The copies of a message that goes to many members: clones on this node, and one archive for all
-//! other nodes. A message that gained fields has an archive in each of its forms (SH-4), for
+//! other nodes. A message that gained fields has an archive for each of its versions (SH-4), for
 //! members on nodes of earlier builds.
 
 use std::sync::Arc;
@@ -26,9 +26,9 @@ pub(super) enum OneCopy<M> {
     Far(MessageArchives<M>),
 }
 
-/// The archives of an `M`, as a message. On the wire it is an `M`; it is only sent to other nodes.
+/// The archives of an `M`, as a message that is only sent to other nodes. On the wire it is an `M`.
 pub(super) struct MessageArchives<M> {
-    /// One archive in each form, newest first; most messages have one form.
+    /// One archive for each version of the message, newest first; most messages have one version.
     archives: Arc<[AlignedVec<16>]>,
     _message: std::marker::PhantomData<fn(M)>,
 }
@@ -41,7 +41,7 @@ impl<M: Message + Wire + Clone> Copies<M> {
     /// Returns the copy for a member on this node or on another one.
     ///
     /// # Errors
-    /// [`Cause::Archive`] for all members on other nodes, if the message cannot be archived.
+    /// [`Cause::Archive`] for each member on another node, if the message cannot be archived.
     pub(super) fn of(&mut self, is_far: bool) -> Result<OneCopy<M>, Cause> {
         if !is_far {
             return Ok(OneCopy::Near(self.message.clone()));

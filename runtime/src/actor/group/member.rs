@@ -31,14 +31,16 @@ pub(super) struct Member<M: Message + Wire> {
     is_behind: bool,
 }
 
-/// The treatment of a message for a member that has no room.
+/// Says what happens to a message for a member that has no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OverflowPolicy {
+    /// The member misses the message.
     None,
+    /// The message waits for the member.
     Waits,
 }
 
-/// The queue of one member: a task of the group tells its messages in order (GR-1).
+/// The queue of one member: a task of the group tells the member these messages in order (GR-1).
 struct MemberQueue<M: Message + Wire> {
     queue: mpsc::Sender<QueuedMessage<M>>,
     /// Cloned by each waiting message, including the message that is being sent.
@@ -96,7 +98,7 @@ impl<M: Message + Wire + Clone> Member<M> {
         self.far.is_some()
     }
 
-    /// Tells the member a message, or queues it.
+    /// Tells the member a message, or queues it, or records that the member has missed it.
     pub(super) fn tell(
         &mut self,
         copy: OneCopy<M>,
@@ -176,7 +178,7 @@ impl<M: Message + Wire + Clone> MemberQueue<M> {
         MemberQueue { queue, waiting: Arc::new(()), task }
     }
 
-    /// Queues a message (GR-3).
+    /// Queues a message (GR-3). Returns the [`DeliveryAck`] if the queue is full.
     fn put(&self, copy: OneCopy<M>, slip: DeliveryAck<M>) -> Result<(), DeliveryAck<M>> {
         let (scope, waits) = (Scope::here(), self.waiting.clone());
         let parcel = QueuedMessage { copy, slip, scope, waits };

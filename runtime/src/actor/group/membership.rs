@@ -1,7 +1,8 @@
 //! `Membership`: keeps an actor in a group, whatever happens to the group's state and its node.
 //!
 //! - **GM-1 no late join**: a member whose membership was dropped leaves, and does not join after
-//!   that: the steps of a membership run under a lock, and the drop first ends them under it.
+//!   that: the steps of a membership run under a lock, and the drop first ends them under this
+//!   lock.
 
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -89,7 +90,8 @@ pub struct Membership<M: Message + Wire + Clone> {
     task: Option<(Handle, AbortHandle)>,
 }
 
-/// `None` while the actor is about to join.
+/// `None` while the actor is about to join, `Some(Ok(()))` while it is a member, and an error once
+/// the membership is over.
 type MembershipState = Option<Result<(), MembershipEnded>>;
 
 /// The future of the task, until the membership is over or dropped (GM-1).
@@ -126,8 +128,8 @@ pub enum MembershipEnded {
 ringpost_transport::debug_by_display!(MembershipEnded);
 
 impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
-    /// Makes an actor a member of this group, as [`Join`] does, and keeps it one until the returned
-    /// [`Membership`] is dropped.
+    /// Makes an actor a member of this group, as [`Join`] does, and keeps it a member until the
+    /// returned [`Membership`] is dropped.
     pub fn membership(&self, member: Recipient<M>) -> Membership<M> {
         let (group, stage) = (self.clone(), Arc::new(watch::Sender::new(None)));
         let steps = Arc::new(MembershipFuture(Mutex::new(None)));
@@ -152,8 +154,8 @@ impl<M: Message + Wire + Clone> ActorRef<Group<M>> {
 
 impl<A: Handlers> Context<A> {
     /// Makes the actor a member of a group, as a [`Membership`] does, until the actor ends or is
-    /// restarted, or the returned handle is used to abort. Then it leaves. This is a task of the
-    /// actor.
+    /// restarted, or the returned handle is used to abort. Then the actor leaves. A task of the
+    /// actor does this.
     pub fn join<M>(&mut self, group: &ActorRef<Group<M>>) -> AbortHandle
     where
         A: Accepts<M>,
@@ -165,8 +167,8 @@ impl<A: Handlers> Context<A> {
 }
 
 impl<M: Message + Wire + Clone> Membership<M> {
-    /// Waits until the actor is a member. Ready at once if it is; the group may have lost it a
-    /// moment before this is known here.
+    /// Waits until the actor is a member. Ready at once if it is; the group may have lost the
+    /// member a moment before this is known here.
     ///
     /// # Errors
     /// [`MembershipEnded`] if the membership is over.
@@ -177,7 +179,7 @@ impl<M: Message + Wire + Clone> Membership<M> {
         self.when(MembershipState::clone).await
     }
 
-    /// Waits until the membership is over, because trying again cannot help.
+    /// Waits until the membership is over, because trying again cannot help. Returns the reason.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -281,7 +283,8 @@ async fn end_of(actor: &impl Watchable) -> ActorExit {
     }
 }
 
-/// Joins, and joins again whenever the group has lost the member. Returns the error that is final.
+/// Joins, and joins again whenever the group has lost the member. Returns the first error after
+/// which trying again cannot help.
 async fn join_again<M: Message + Wire + Clone>(
     group: &ActorRef<Group<M>>,
     member: &Recipient<M>,

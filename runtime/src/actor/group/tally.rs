@@ -88,8 +88,8 @@ impl Miss {
     }
 }
 
-/// The outcome of one message, as it becomes known. Shared by the slips of the members; dropping
-/// the last slip answers.
+/// The outcome of one message, as it becomes known. Shared by the [`DeliveryAck`]s of the members;
+/// dropping the last of them answers the asker.
 pub(super) struct BroadcastTally<M: Message + Wire>(Mutex<TallyState<M>>);
 
 struct TallyState<M: Message> {
@@ -98,10 +98,10 @@ struct TallyState<M: Message> {
     reply: Option<ReplyTo<Told<M>>>,
 }
 
-/// The part of one member in the outcome. If it is dropped unused, the member counts as having
-/// left.
+/// Reports whether one member was told the message. If it is dropped unused, the member has missed
+/// the message with [`Miss::Left`].
 pub(super) struct DeliveryAck<M: Message + Wire> {
-    /// `None` once it is settled.
+    /// `None` once the outcome for the member is recorded.
     open: Option<(Arc<BroadcastTally<M>>, Recipient<M>)>,
 }
 

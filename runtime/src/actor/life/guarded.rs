@@ -1,4 +1,4 @@
-//! An incarnation as its task polls it.
+//! The incarnation of an actor, as its task polls it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::ends::ForcedExit;
 use crate::error::BoxError;
 
 pin_project! {
-    /// An incarnation that ends when that is ordered, and whose panics are caught.
+    /// The future of an incarnation. It ends when that is ordered, and catches panics.
     pub(super) struct GuardedIncarnation<A: Handlers, F> {
         cell: Arc<ActorCell<A>>,
         attended: bool,
@@ -31,8 +31,8 @@ impl<A: Handlers, F> GuardedIncarnation<A, F> {
     }
 }
 
-/// An incarnation without its type, there until it has ended. (A pointer to it, like
-/// [`super::LifeRef`].)
+/// An incarnation without its type; dropped when it has ended. (Implemented for a pointer to it,
+/// like [`super::LifeRef`].)
 trait ErasedIncarnation {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), BoxError>>;
 
@@ -78,25 +78,25 @@ fn poll(
         Ok(Poll::Pending)
     } else {
         let _within = enter_actor((base.token(), base.id()), base.node().runtime().id());
-        // Also the text of an error is the user's code.
+        // `ExitReason::of` runs code of the user, too: it gets the text of an error.
         let polled = shield::catch(|| inner.poll(cx).map(ExitReason::of));
         // Before the drop of `_within`, which restores the notes of an asker on this thread.
         note_turn(base, is_waiting);
         polled
     };
-    // Mostly: then no part of an ending is looked at.
+    // This is the usual case: nothing else about an end is checked.
     if let Ok(Poll::Pending) = &polled
         && !base.ends().is_forced()
     {
         return Poll::Pending;
     }
     let ending = ready!(judge(me, is_waiting, polled));
-    // A handler that did not end drops its state here, where a panic is caught.
+    // If the handler did not end, its state is dropped here, where a panic is caught.
     shield::run(|| inner.end());
     Poll::Ready(ending)
 }
 
-/// Returns how an incarnation ended that was polled, if it has.
+/// Returns how the incarnation ended, if it has; `polled` is the outcome of its poll.
 #[cold]
 fn judge(
     me: &dyn ErasedCell,
@@ -104,10 +104,10 @@ fn judge(
     polled: Result<Poll<ExitReason>, Arc<str>>,
 ) -> Poll<ExitReason> {
     let (base, ends) = (me.base(), me.ends());
-    // An actor that killed itself and ended in the same breath was killed.
+    // An actor that killed itself and ended in the same poll was killed.
     let ending = match (ends.forced(), polled) {
         (Some(ForcedExit::Kill), _) => ExitReason::Killed,
-        // Its own failure: a failure of another actor is in the log of that one already.
+        // Its own panic comes first: a failure of another actor is in the log of that one already.
         (Some(ForcedExit::Fail(_)) | None, Err(panic)) => ExitReason::Panicked(panic.into()),
         (Some(ForcedExit::Fail(reason)), _) => ExitReason::Failed(reason.into()),
         (None, Ok(Poll::Pending)) => return Poll::Pending,
@@ -124,9 +124,8 @@ fn judge(
     Poll::Ready(ending)
 }
 
-/// Records which handler or hook waits, for the log and for snapshots, under a number that the next
-/// one does not have. A handler that does not wait is not recorded. `is_waiting` says whether one
-/// is recorded.
+/// Records which handler or hook waits, for the log and for snapshots, with a number that the next
+/// one does not have. Records nothing if none waits. `is_waiting` says whether one is recorded.
 #[inline]
 fn note_turn(me: &CellBase, is_waiting: &mut bool) {
     match (take_turn(), *is_waiting) {

@@ -21,7 +21,8 @@ pub(super) trait ErasedLife: Send {
 
     fn how(&mut self) -> &mut ExitReason;
 
-    /// Sets how it ended. (Drops the former ending, which may hold an error of the user.)
+    /// Sets how the incarnation ended. (Drops the previous reason, which may hold an error of the
+    /// user.)
     fn end_as(&mut self, how: ExitReason) {
         shield::discard(mem::replace(self.how(), how));
     }
@@ -30,23 +31,25 @@ pub(super) trait ErasedLife: Send {
 
     fn is_born(&self) -> bool;
 
-    /// Returns how it is restarted; `None` if it never is.
+    /// Returns the state of the actor's restarts; `None` if it is never restarted.
     fn course(&mut self) -> Option<&mut RestartTracker>;
 
     fn registered(&mut self) -> Option<&mut dyn ErasedStore>;
 
-    /// Returns the message whose handler did not end.
+    /// Takes the label of the message whose handler did not end, if there is one.
     fn take_in_hand(&mut self) -> Option<&'static Label>;
 
-    /// See [`ActorCell::leave_unbegun`](crate::actor::cell::Cell::leave_unbegun).
+    /// Closes the mailbox, and drops the messages that were never begun: see
+    /// [`ActorCell::leave_unbegun`](crate::actor::cell::ActorCell::leave_unbegun).
     fn leave_unbegun(&mut self);
 
-    /// See [`ActorCell::end`](crate::actor::cell::Cell::end).
+    /// Ends the actor, and tells everyone who waits for its end: see
+    /// [`ActorCell::end`](crate::actor::cell::ActorCell::end).
     fn end(&mut self, exit: ActorExit);
 }
 
-/// A life as [`ErasedLife`]. (Not the life itself: a pointer to a generic type can drop it, and
-/// that drop would be compiled for each part of a program that makes a pointer.)
+/// The [`ErasedLife`] of a life. (Not the life itself: a trait object of a generic type can drop
+/// it, and that drop would be compiled for each part of a program that makes the trait object.)
 pub(super) struct LifeRef<'a, A: Handlers>(pub(super) &'a mut Life<A>);
 
 impl<A: Handlers> ErasedLife for LifeRef<'_, A> {

@@ -1,4 +1,5 @@
-//! The time between two incarnations: whether another one comes, and the rest before it.
+//! The time between two incarnations: the decision whether another one follows, and the pause
+//! before it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -20,13 +21,14 @@ use crate::ends::RestartPolicy;
 use crate::exit::ActorExit;
 use crate::rest::{IncarnationEnd, RestSender, RestingActor, StartSender};
 
-/// The outcome of an incarnation.
+/// The step after an incarnation.
 enum RestartAction {
-    /// Nothing: that was its end.
+    /// The actor ends.
     End,
-    /// It was told to rest with others, and restarts with them when this channel says so.
+    /// The actor was ordered to pause together with others, and restarts with them when this
+    /// channel says so.
     Join(oneshot::Receiver<StartSender>),
-    /// It is restarted for its own end, after such a pause.
+    /// The actor restarts because of its own end, after this pause.
     Restart(Duration),
 }
 
@@ -37,16 +39,17 @@ struct RestartPhase<'a> {
     judgement: IncarnationEnd,
 }
 
-/// Ends everything that an incarnation has registered, decides what comes next, and waits until it
-/// does. Returns false if the actor ends. Its state held `kept` asks that were not answered.
-/// (Boxed: few actors have anything to clear, or are restarted.)
+/// Ends everything that an incarnation has registered, decides whether another one follows, and
+/// waits until that begins. Returns false if the actor ends. The state of the incarnation held
+/// `kept` asks that were not answered. (Boxed: few actors have anything to clear, or are
+/// restarted.)
 pub(super) fn goes_on(life: &mut dyn ErasedLife, kept: usize) -> BoxFuture<'_, bool> {
     let mut ended = RestartPhase::of(life);
     Box::pin(async move { ended.goes_on(kept).await })
 }
 
-/// Ends the children of an incarnation that ends in order; after a drain, once its `finish` is
-/// done.
+/// Ends the children of an incarnation that ends in order. A drain first waits for the
+/// incarnation's `finish`, if there is one.
 pub(super) fn end_children(life: &mut dyn ErasedLife) -> BoxFuture<'_, ()> {
     Box::pin(async move {
         if let Some(finish) = life.registered().and_then(|registered| registered.take_finish()) {
@@ -79,8 +82,7 @@ impl<'a> RestartPhase<'a> {
         RestartPhase { me, life, judgement }
     }
 
-    /// Ends everything that the incarnation has registered, decides what comes next, and waits
-    /// until it does. Returns false if the actor ends.
+    /// See the function [`goes_on`], which boxes this future.
     async fn goes_on(&mut self, kept: usize) -> bool {
         let undone = self.life.registered().map(|registered| registered.undone());
         let mut undone = undone.unwrap_or_default();
@@ -91,7 +93,8 @@ impl<'a> RestartPhase<'a> {
             undone.asks += clear(&*self.me, self.life.registered()).await;
         }
         note_undone(self.life, undone, self.judgement.was_draining);
-        // A first start that fails is told to its spawner: there is no incarnation to restart.
+        // The failure of a first start is reported to the spawner: there is no incarnation to
+        // restart.
         if self.me.ends().is_final() || !self.life.is_born() {
             return false;
         }
@@ -115,8 +118,8 @@ impl<'a> RestartPhase<'a> {
         begins
     }
 
-    /// Drops messages that were not begun if none is begun any more: their askers do not wait for
-    /// the children, which may be among them.
+    /// Drops the messages that were not begun, if no more are begun. So their askers, which may be
+    /// children of the actor, do not wait for the end of the children.
     fn leave_if_over(&mut self, in_order: bool) {
         if self.judgement.was_closing.is_none() && self.is_over(in_order) {
             self.judgement.was_closing = Some(self.me.intake().is_closed());
@@ -125,8 +128,8 @@ impl<'a> RestartPhase<'a> {
         }
     }
 
-    /// Returns true if it is certain now that no other incarnation comes after this one, which has
-    /// ended or is about to: `in_order`, or by a failure or an order.
+    /// Returns true if it is certain now that no other incarnation follows this one, which has
+    /// ended or is about to. `in_order` is false if it ends by a failure or a kill.
     fn is_over(&mut self, in_order: bool) -> bool {
         if self.me.ends().is_final() || !self.life.is_born() {
             return true;
@@ -143,22 +146,23 @@ impl<'a> RestartPhase<'a> {
 
     /// Decides what comes after an incarnation, and tells the parent if it failed too often.
     fn next(&mut self) -> RestartAction {
-        // An actor that was over when it ended does not rest with others.
+        // An actor whose end was certain before does not pause with others.
         let was_closing = self.judgement.was_closing;
         let pause = self.me.ends().rest().filter(|_| was_closing.is_none());
         let is_to_rest = pause.is_some();
         if let Some(resumed) = pause.and_then(|pause| self.rest(pause)) {
             return RestartAction::Join(resumed);
         }
-        // A stopped or drained actor has stopped, whatever its last handler came to.
+        // A stopped or drained actor has stopped, however its last handler ended.
         let is_closing = was_closing.unwrap_or_else(|| self.me.intake().is_closed());
         if is_to_rest && !is_closing && matches!(self.life.how(), ExitReason::Stopped) {
-            // It ended only to rest with others, which went on without it: they took it for killed.
+            // It ended only to pause with others, which went on without it: they took it for
+            // killed.
             self.life.end_as(ExitReason::Killed);
         }
         let exit = self.life.how().exit();
         let (is_revived, is_dismissed) = (self.is_revived(), self.is_dismissed());
-        // A dismissed actor goes on after a failure, with the rest of a drain.
+        // A dismissed actor that fails is restarted, for the rest of its drain.
         let is_over = is_closing && !(is_dismissed && exit.is_failure());
         let judged = if is_over { ActorExit::Stopped } else { exit.clone() };
         if is_dismissed && !judged.is_failure() {
@@ -170,7 +174,7 @@ impl<'a> RestartPhase<'a> {
                 RestartAction::Restart(delay)
             }
             RestartDecision::Restart(_) | RestartDecision::End => RestartAction::End,
-            // Its pool has others in its place, or ends.
+            // The pool that dismissed it has other workers, or ends.
             RestartDecision::Exceeded(_) if is_dismissed => RestartAction::End,
             RestartDecision::Exceeded(most) => {
                 let reason: Arc<str> = most.text(self.me.address(), &exit).into();
@@ -198,10 +202,10 @@ impl<'a> RestartPhase<'a> {
         log::warn!(%actor, %exit, in_hand, ?delay, "an actor is restarted");
     }
 
-    /// Rests after an end of its own: for `delay`, or until its parent restarts the whole group.
-    /// Returns false if it never restarts.
+    /// Pauses after an end of its own: for `delay`, or until its parent restarts the whole group.
+    /// Returns false if the actor is not restarted.
     async fn pauses(&mut self, delay: Duration, started: Option<StartSender>) -> bool {
-        // The spawner is told this should the task end with its runtime.
+        // The spawner gets this if the task ends with its runtime.
         self.life.end_as(ExitReason::Killed);
         let (resume, resumed) = oneshot::channel();
         let course = self.life.course();
@@ -216,7 +220,7 @@ impl<'a> RestartPhase<'a> {
         }
     }
 
-    /// Rests until the actor is to restart. Returns false if it never does.
+    /// Pauses until the actor is to restart. Returns false if it is not restarted.
     async fn resumed(&mut self, mut resumed: oneshot::Receiver<StartSender>) -> bool {
         self.life.end_as(ExitReason::Killed);
         loop {
@@ -228,7 +232,7 @@ impl<'a> RestartPhase<'a> {
                 Some(Err(_)) => return false,
                 None if self.is_ended_at_rest() => return false,
                 None => {
-                    // It is to rest, and does.
+                    // It is ordered to pause with others, and reports that it does.
                     let pause = self.me.ends().take_pause();
                     if let Some(again) = pause.and_then(|pause| self.rest(pause)) {
                         resumed = again;
@@ -238,8 +242,8 @@ impl<'a> RestartPhase<'a> {
         }
     }
 
-    /// Says that the actor rests. Returns the channel that tells it to restart; `None` if its
-    /// supervisor no longer waits for it to rest.
+    /// Reports that the actor pauses. Returns the channel that tells it to restart; `None` if its
+    /// supervisor no longer waits for the report.
     fn rest(&mut self, pause: RestSender) -> Option<oneshot::Receiver<StartSender>> {
         let reports = self.life.course().map_or(0, |course| course.reports());
         let (resume, resumed) = oneshot::channel();
@@ -247,14 +251,14 @@ impl<'a> RestartPhase<'a> {
         is_told.then_some(resumed)
     }
 
-    /// Makes the actor ready to restart: messages that were accepted before a drain are handled.
-    /// Returns false if it has been ended.
+    /// Prepares the actor for a restart: messages that were accepted before a drain are handled.
+    /// Returns false if the actor has been ended.
     fn begins_anew(&mut self) -> bool {
         let is_revived = self.is_revived();
         self.me.ends().begin_anew() && self.me.renew(is_revived)
     }
 
-    /// Returns true if the actor was ended while it rested: by its parent or its node, by a kill,
+    /// Returns true if the actor was ended during its pause: by its parent or its node, by a kill,
     /// or by a stop, if it is not restarted after one.
     fn is_ended_at_rest(&mut self) -> bool {
         let is_stopped = self.me.intake().is_stopping() && !self.is_revived();
@@ -266,7 +270,7 @@ impl<'a> RestartPhase<'a> {
         self.me.ends().is_revived()
     }
 
-    /// Returns true if it was restarted after a stop, too, and is not any more.
+    /// Returns true if the actor used to be restarted after a stop, too, and is not any more.
     fn is_dismissed(&mut self) -> bool {
         let was_revived = |course: &mut RestartTracker| course.revival() == RestartPolicy::Always;
         self.life.course().is_some_and(was_revived)
@@ -274,12 +278,12 @@ impl<'a> RestartPhase<'a> {
     }
 }
 
-/// Waits for `future`, unless something is ordered first. A stop is an order to an actor that is
-/// not restarted after one.
+/// Waits for `future`. Returns `None` if something is ordered first. A stop is an order only to an
+/// actor that is not restarted after a stop.
 async fn rested<F: Future>(me: &dyn ErasedCell, future: F) -> Option<F::Output> {
     let ordered = poll_fn(|cx| {
         me.intake().attend(cx.waker());
-        // It may be dismissed while it rests.
+        // The actor may be dismissed during the pause.
         let is_stopped = !me.ends().is_revived() && me.intake().is_stopping();
         if is_stopped || me.ends().is_ordered() { Poll::Ready(()) } else { Poll::Pending }
     });

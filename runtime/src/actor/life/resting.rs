@@ -1,4 +1,4 @@
-//! A life that waits for messages: it handles asks where their askers run.
+//! A life that waits for messages: it handles asks on the threads of their askers.
 #![allow(unsafe_code, reason = "tells the turn of the actor where its life lies")]
 
 use std::any::Any;
@@ -16,8 +16,8 @@ use crate::slot::AskInPlace;
 use crate::waits::AskChain;
 
 impl<A: Handlers> Life<A> {
-    /// Lets askers use the life until it is polled again, if it waits for its mailbox alone. To be
-    /// called last by the poll of it, which finds nothing to do.
+    /// Lets askers use the life until it is polled again, if it waits for its mailbox alone. Must
+    /// be the last call in a poll of the life that finds nothing to do.
     pub(super) fn rest(&mut self) {
         if A::IN_PLACE && !self.cx.has_more() {
             let life = NonNull::from_mut(self);
@@ -28,8 +28,9 @@ impl<A: Handlers> Life<A> {
         }
     }
 
-    /// Runs a handler as the task of the actor would; `act` returns false if it waits. A panic ends
-    /// the actor by its own poll. Returns true if the life must be polled.
+    /// Runs a handler as the task of the actor would; `act` runs it, and returns false if it waits.
+    /// After a panic, the next poll of the life ends the actor. Returns true if the life must be
+    /// polled.
     fn act(&mut self, act: impl FnOnce(&mut Self) -> bool) -> bool {
         debug_assert!(!self.running.runs(), "a life that waits for messages has no handler");
         if self.running.runs() {
@@ -49,8 +50,8 @@ impl<A: Handlers> Life<A> {
                 // The task waits for timers, tasks and streams that the handler has registered.
                 self.cx.has_more()
             }
-            // Its task's own poll follows, and gives it the right waker. (So a handler that only
-            // yields goes on at once.)
+            // A poll of the life follows, which gives the handler the right waker. (So a handler
+            // that only yields goes on at once.)
             Ok(false) => true,
             Err(message) => {
                 shield::run(|| self.running.clear());
@@ -72,7 +73,7 @@ impl<A: Handlers> IdleLife for Life<A> {
             let Life { actor: Some(actor), cx, .. } = life else { return true };
             let in_hand = AskContext { deadline: Some(ask.deadline), asked: None };
             cx.begin(&head.label, &in_hand, 0);
-            // It awaits nothing, so its asks have no chain.
+            // The handler awaits nothing, so its asks have no chain.
             let mut asks = AskChain::default();
             let noted = note(&head.label.duty, in_hand.deadline, &mut asks);
             answer(actor, ask.message, ask.answer, cx);

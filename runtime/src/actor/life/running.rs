@@ -11,7 +11,7 @@ use crate::actor::cell::BegunMessage;
 use crate::actor::{Context, Handlers};
 use crate::busy::on_duty;
 
-/// The handler of the message in hand, if one runs.
+/// The handler of the current message, if one runs.
 #[derive(Default)]
 pub(super) struct CurrentHandler(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
 

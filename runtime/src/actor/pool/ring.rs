@@ -33,11 +33,11 @@ pub enum Routing {
     LeastLoaded,
 }
 
-/// The workers in their places.
+/// The workers of a pool, in the order of their places.
 pub(super) type Ring<A> = [ActorRef<A>];
 
-/// Functions that hash the key of a message, by its type. Each box contains the [`KeyHasher`] of
-/// its type.
+/// Functions that hash the key of a message, by the type of the message. Each box contains the
+/// [`KeyHasher`] of that type.
 #[derive(Default)]
 pub(super) struct KeyHashers(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
@@ -70,7 +70,7 @@ pub(super) struct PoolState<A: Handlers> {
     pub(super) address: Address,
     routing: Routing,
     keys: KeyHashers,
-    /// Seeded with a secret of the pool, so that senders cannot choose keys that meet at one
+    /// Seeded with a secret of the pool, so that senders cannot choose keys that all go to one
     /// worker.
     hasher: DefaultHasher,
     next: AtomicUsize,
@@ -123,12 +123,12 @@ impl<A: Handlers> PoolState<A> {
         self.changed.notify_waiters();
     }
 
-    /// Waits until the workers are replaced, counting from the moment when it is enabled.
+    /// Returns a future that is ready when the workers were replaced after it was enabled.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Returns the error for a message that no worker is left to take.
+    /// Returns the error for a message if no worker is left that could take it.
     pub(super) fn over(&self) -> Cause {
         if self.node.residents().is_closed() { Cause::Shutdown } else { Cause::Stopped }
     }
@@ -157,7 +157,7 @@ impl<A: Handlers> PoolState<A> {
         (0..count).map(move |step| &ring[(first + step) % count])
     }
 
-    /// Returns the place of the worker whose turn it is.
+    /// Returns the place of the worker to which a message without a key goes first.
     fn first(&self, ring: &Ring<A>) -> usize {
         let count = ring.len().max(1);
         let next = self.next.fetch_add(1, Ordering::Relaxed) % count;
@@ -188,7 +188,7 @@ pub(super) fn place_of(mut key: u64, count: usize) -> usize {
 
 /// A pool's view of its workers, which are actors of this node.
 impl<A: Handlers> ActorRef<A> {
-    /// Returns how many messages the worker has before a new one.
+    /// Returns how many messages the worker has to handle before a new one.
     fn load(&self) -> usize {
         self.near_cell().map_or(usize::MAX, |cell| cell.intake().load())
     }

@@ -19,8 +19,8 @@ use crate::{actor, handlers};
 
 /// An actor that passes each `M` to a worker of a [`Pool`](super::Pool), by the pool's routing and
 /// keys. It serves programs of other nodes. Created by [`Pool::router`], and spawned like any other
-/// actor. It stops when the pool has ended. (If it began before its pool, it learns of that end
-/// only if it was sent a message since.)
+/// actor. It stops when the pool has ended. (A router that began before its pool learns of that end
+/// only if it was sent a message since the pool began.)
 ///
 /// It passes on one message after the other, in their order. While no worker that may take the next
 /// message has room, the messages behind it wait in the router's mailbox, and further senders wait
@@ -66,7 +66,7 @@ use crate::{actor, handlers};
 /// ```
 pub struct Router<A: Handlers, M> {
     pool: Pool<A>,
-    /// Set when the router watches the pool, which has begun.
+    /// Set once the router watches the pool's supervisor.
     watches: bool,
     _message: PhantomData<fn(M)>,
 }
@@ -115,7 +115,7 @@ impl<A: Accepts<M>, M: Message + Wire> Router<A, M> {
         tokio::select! {
             biased;
             () = &mut asked => {}
-            // A worker has it: the answer goes on without the router.
+            // A worker has the message: a task waits for the answer without the router.
             _ = is_sent => drop(cx.node().runtime().spawn(asked)),
         }
     }
@@ -130,8 +130,8 @@ impl<A: Accepts<M>, M: Message + Wire> Handler<Down> for Router<A, M> {
     }
 }
 
-/// Asks the pool, as long as the asker waits, and passes its answer on. Drops `sent` when a worker
-/// has the message.
+/// Asks the pool, unless the asker goes away first, and passes the answer on to the asker. Drops
+/// `sent` when a worker has the message.
 async fn ask<A: Accepts<M>, M: Message>(
     pool: Pool<A>,
     message: M,
@@ -156,7 +156,7 @@ async fn ask<A: Accepts<M>, M: Message>(
     }
 }
 
-/// Buries a tell that no worker takes.
+/// Logs a tell that no worker takes, and makes it a dead letter.
 fn lost<A: Accepts<M>, M: Message>(pool: &Pool<A>, error: &TellError<M>) {
     let to = pool.supervisor().address().clone();
     log::warn!(pool = %to, message = M::NAME, %error, "a router lost a message");

@@ -24,12 +24,14 @@ pub struct PoolSupervisor {
     known: SupervisorSlot,
 }
 
-/// The supervisor of a pool, set at its first start. (Another actor may have its name later.)
+/// The supervisor of a pool, set each time it starts. (Its name does not suffice: another actor may
+/// have it later.)
 pub(super) type SupervisorSlot = Arc<RwLock<Option<ActorRef<PoolSupervisor>>>>;
 
 /// The workers of a pool, without their type.
 trait Workers: Send + Sync {
-    /// Fills `size` places; with `None` keeps their number, and replaces workers that have ended.
+    /// Fills `size` places with workers; `None` stands for the current number of places. Workers
+    /// that have ended are replaced.
     fn fill<'a>(
         &'a self,
         size: Option<usize>,
@@ -40,7 +42,7 @@ trait Workers: Send + Sync {
     fn drain(&self);
 }
 
-/// The workers of a pool.
+/// The workers of a pool, with their type.
 struct WorkerSet<A: Handlers> {
     worker: Child<A>,
     shared: Arc<PoolState<A>>,
@@ -197,7 +199,8 @@ impl Handler<Resize> for PoolSupervisor {
 impl Handler<Down> for PoolSupervisor {
     type Reply = ();
 
-    /// Replaces a worker that has ended without a restart: it was killed while it rested.
+    /// Replaces a worker that has ended without a restart: it was killed in the pause before its
+    /// restart.
     async fn handle(&mut self, _: Down, cx: &mut Context<Self>) {
         if cx.cell().intake().is_closed() {
             return;

@@ -16,15 +16,15 @@ use crate::schema::ActorKind;
 use found::{LookupFuture, ResolvedActor};
 
 impl Node {
-    /// Finds the actor at `"node/name"`, or `"name"` on this node. On another node it is asked for
-    /// there: the future is ready when the other node has said that it has such an actor.
+    /// Finds the actor at `"node/name"`, or `"name"` on this node. An actor of another node is
+    /// looked up there: the future is ready when the other node has answered.
     ///
     /// The reference leads to exactly this actor, even if another actor has the name later; to
     /// follow the name, use [`named`](Node::named).
     ///
     /// # Errors
-    /// [`LookupError`]: the path is none, or there is no such actor, it is of another type, or its
-    /// node is down; [`when_named`](Node::when_named) waits for it.
+    /// [`LookupError`] if the path is invalid, there is no such actor, the actor is of another
+    /// type, or its node is down; [`when_named`](Node::when_named) waits instead.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -37,33 +37,34 @@ impl Node {
     }
 
     /// Returns a reference to whatever actor has the name `"node/name"`, or `"name"` on this node,
-    /// whenever it is used: on this node each send looks it up, on another one each link, and again
-    /// when the actor that was found has ended. So it serves also after a restart of its node; and
-    /// one message may be handled by one actor, and the next by another, that knows nothing of the
-    /// first. It looks nothing up now: where nothing has the name, a send fails with
-    /// [`NoSuchActor`](Cause::NoSuchActor), and with [`WrongActorType`](Cause::WrongActorType) if
-    /// an actor of another type has it. Where only a message or a protocol of the actor is known,
-    /// there are [`named_recipient`](Node::named_recipient) and
-    /// [`named_reference`](Node::named_reference).
+    /// whenever the reference is used. A name of this node is looked up by each send. A name of
+    /// another node is looked up once per link, and again when the actor that was found has ended.
+    /// So the reference stays valid after a restart of the node; but one message may be handled by
+    /// one actor, and the next by another one, which knows nothing of the first. This method looks
+    /// nothing up. If no actor has the name, a send fails with [`NoSuchActor`](Cause::NoSuchActor),
+    /// and if an actor of another type has it, with [`WrongActorType`](Cause::WrongActorType). If
+    /// only a message or a protocol of the actor is known, use
+    /// [`named_recipient`](Node::named_recipient) or [`named_reference`](Node::named_reference).
     ///
-    /// Two such references are equal if their names are, and equal to none that was
-    /// [found](Node::actor).
+    /// Two such references are equal if their names are. None of them is equal to a reference that
+    /// was [found](Node::actor).
     ///
     /// # Errors
-    /// [`LookupError`] when the path is none.
+    /// [`LookupError`] if the path is invalid.
     pub fn named<A: Handlers>(&self, path: &str) -> Result<ActorRef<A>, LookupError> {
         Ok(ActorRef::bind(self, self.parse(path)?))
     }
 
-    /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is one and
-    /// a link to its node, also while that is down. A name of another node is looked up again and
-    /// again over the link, with pauses of [`limits::LOOK_UP_AGAIN`](crate::limits::LOOK_UP_AGAIN)
-    /// at most. Of an actor that is known by a message or a protocol only, do so with
-    /// [`when_recipient`](Node::when_recipient) or [`when_reference`](Node::when_reference).
+    /// Finds the actor at a path as [`actor`](Node::actor) does, and waits until there is such an
+    /// actor and a link to its node, even while that node is down. A name of another node is looked
+    /// up repeatedly over the link, with pauses of at most
+    /// [`limits::LOOK_UP_AGAIN`](crate::limits::LOOK_UP_AGAIN). If only a message or a protocol of
+    /// the actor is known, use [`when_recipient`](Node::when_recipient) or
+    /// [`when_reference`](Node::when_reference).
     ///
     /// # Errors
-    /// [`LookupError`] when waiting cannot help: the path is none, the actor is of another type, or
-    /// this node has no network or is shutting down.
+    /// [`LookupError`] if waiting cannot help: the path is invalid, the actor is of another type,
+    /// or this node has no network or is shutting down.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -74,16 +75,17 @@ impl Node {
         LookupFuture { looking: self.when_found(path, kind_of::<A>()), lead: reference_to }
     }
 
-    /// Finds the actor at a path, of whatever type, as a recipient that accepts `M` and, unless `R`
-    /// is [`Unasked`](crate::send::Unasked), answers `R`. The variable's type says both:
+    /// Finds the actor at a path, of any type, as a recipient that accepts `M` and, unless `R` is
+    /// [`Unasked`](crate::send::Unasked), answers with `R`. The type of the variable sets both:
     /// `let notes: Recipient<Note> = node.recipient("beta/notes").await?`.
     ///
-    /// As with [`actor`](Node::actor), it leads to exactly this actor; to follow the name, use
-    /// [`named_recipient`](Node::named_recipient).
+    /// As with [`actor`](Node::actor), the recipient leads to exactly this actor; to follow the
+    /// name, use [`named_recipient`](Node::named_recipient).
     ///
     /// # Errors
-    /// As [`actor`](Node::actor); [`when_recipient`](Node::when_recipient) waits for it. If an
-    /// actor of another node does not accept the message, that is found out when it is sent one.
+    /// As [`actor`](Node::actor); [`when_recipient`](Node::when_recipient) waits instead. If an
+    /// actor of another node does not accept the message, this succeeds, and sends to the actor
+    /// fail.
     ///
     /// # Cancel safety
     /// As [`actor`](Node::actor).
@@ -94,13 +96,13 @@ impl Node {
         LookupFuture { looking: self.look(path, ActorKind::ANY), lead: recipient_of }
     }
 
-    /// Returns a recipient that leads to whatever actor has the name whenever it is used, as
-    /// [`named`](Node::named) does. If that actor does not accept `M`, or answers otherwise, a send
-    /// fails with [`NotAccepted`](Cause::NotAccepted), or, where only the layout is another one,
-    /// with [`SchemaMismatch`](Cause::SchemaMismatch).
+    /// Returns a recipient that leads to whatever actor has the name whenever the recipient is
+    /// used, as [`named`](Node::named) does. If that actor does not accept `M`, or answers with
+    /// another type, a send fails with [`NotAccepted`](Cause::NotAccepted), or, if only the layout
+    /// differs, with [`SchemaMismatch`](Cause::SchemaMismatch).
     ///
     /// # Errors
-    /// [`LookupError`] when the path is none.
+    /// [`LookupError`] if the path is invalid.
     pub fn named_recipient<M: Message, R: Send + 'static>(
         &self,
         path: &str,
@@ -112,8 +114,8 @@ impl Node {
     /// [`when_named`](Node::when_named) does.
     ///
     /// # Errors
-    /// As [`when_named`](Node::when_named), and [`NotAccepted`](Cause::NotAccepted) when there is
-    /// an actor of this node that does not accept the message.
+    /// As [`when_named`](Node::when_named), and [`NotAccepted`](Cause::NotAccepted) if an actor of
+    /// this node has the name but does not accept the message.
     ///
     /// # Cancel safety
     /// As [`when_named`](Node::when_named).
@@ -124,15 +126,15 @@ impl Node {
         LookupFuture { looking: self.when_found(path, ActorKind::ANY), lead: recipient_of }
     }
 
-    /// Finds the actor at a path, of whatever type, as a server of the protocol `P`.
+    /// Finds the actor at a path, of any type, if it serves the protocol `P`.
     ///
-    /// As with [`actor`](Node::actor), it leads to exactly this actor; to follow the name, use
-    /// [`named_reference`](Node::named_reference).
+    /// As with [`actor`](Node::actor), the reference leads to exactly this actor; to follow the
+    /// name, use [`named_reference`](Node::named_reference).
     ///
     /// # Errors
-    /// As [`actor`](Node::actor), and [`when_reference`](Node::when_reference) waits for it;
+    /// As [`actor`](Node::actor); [`when_reference`](Node::when_reference) waits instead. Also
     /// [`LookupError::NotServed`], with the first message of the protocol that the actor does not
-    /// accept, or that its node was built with another layout of.
+    /// accept, or for which its node was built with another layout.
     ///
     /// # Cancel safety
     /// As [`actor`](Node::actor).
@@ -143,15 +145,15 @@ impl Node {
         LookupFuture { looking: self.look(path, ActorKind::ANY), lead: served_by }
     }
 
-    /// Returns a reference that leads to whatever actor has the name whenever it is used, as
-    /// [`named`](Node::named) does. Whether that actor serves the protocol is found out by each
-    /// send: it fails with [`NotAccepted`](Cause::NotAccepted), or, where only the layout is
-    /// another one, with [`SchemaMismatch`](Cause::SchemaMismatch). An actor of another node takes
-    /// those messages of the protocol that it accepts; one of this node takes none of them unless
-    /// it serves them all.
+    /// Returns a reference that leads to whatever actor has the name whenever the reference is
+    /// used, as [`named`](Node::named) does. Each send finds out whether that actor serves the
+    /// protocol: if not, it fails with [`NotAccepted`](Cause::NotAccepted), or, if only the layout
+    /// differs, with [`SchemaMismatch`](Cause::SchemaMismatch). An actor of another node takes
+    /// those messages of the protocol that it accepts; an actor of this node takes none of them
+    /// unless it serves all of them.
     ///
     /// # Errors
-    /// [`LookupError`] when the path is none.
+    /// [`LookupError`] if the path is invalid.
     pub fn named_reference<P: Protocol>(&self, path: &str) -> Result<Ref<P>, LookupError> {
         Ok(Ref::bind(self, self.parse(path)?))
     }
@@ -193,8 +195,8 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// As [`when_named`](Node::when_named); [`LookupError::NotServed`] when the actor that is there
-    /// does not serve the protocol.
+    /// As [`when_named`](Node::when_named); also [`LookupError::NotServed`] if the actor with the
+    /// name does not serve the protocol.
     ///
     /// # Cancel safety
     /// As [`when_named`](Node::when_named).
@@ -205,11 +207,12 @@ impl Node {
         LookupFuture { looking: self.when_found(path, ActorKind::ANY), lead: served_by }
     }
 
-    /// Finds the actor of this node that has a name, which may be starting still, or spawns one
-    /// that `make` makes; returns then when it has started. Of several callers at once, one spawns.
+    /// Finds the actor of this node with this name, which may still be starting. If there is none,
+    /// spawns an actor that `make` makes, and returns when it has started. If several callers do
+    /// this at once, only one of them spawns.
     ///
     /// # Errors
-    /// [`SpawnError`] as for [`spawn`](Node::spawn); [`WrongType`](SpawnError::WrongType) when an
+    /// [`SpawnError`] as for [`spawn`](Node::spawn); [`WrongType`](SpawnError::WrongType) if an
     /// actor of another type has the name.
     ///
     /// # Cancel safety
@@ -231,7 +234,8 @@ impl Node {
                     self.run(cell.clone(), actor, None).await?;
                     return Ok(ActorRef::local(cell));
                 }
-                // Another caller was quicker. If its actor is gone already, so is its claim.
+                // Another caller was quicker. If its actor has ended already, the name is free
+                // again.
                 Err(SpawnError::NameTaken(_)) => {
                     if let Some(found) = has_name(&named)? {
                         return Ok(found);
@@ -268,7 +272,7 @@ fn recipient_of<M: Message, R: Send + 'static>(
     found.destination(node, address).map(Recipient::new)
 }
 
-/// Returns a reference to the actor that was looked up at an address, if it serves a protocol
+/// Returns a reference to the actor that was looked up at an address, if it serves the protocol `P`
 /// (PT-1).
 fn served_by<P: Protocol>(
     node: &Node,

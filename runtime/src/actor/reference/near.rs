@@ -118,7 +118,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for ActorPort<A> {
     }
 }
 
-/// Returns a message as its actor gets it, as the ask `asked` if there is one.
+/// Returns the message as the mailbox holds it. `asked` is its ask, or `None` for a tell.
 #[inline(always)]
 fn letter<A: Accepts<M>, M: Message>(
     input: A::Input,
@@ -143,7 +143,7 @@ impl<A: Handlers> Clone for ActorPort<A> {
     }
 }
 
-/// A [`ActorPort`] that keeps nothing alive.
+/// An [`ActorPort`] that keeps nothing alive.
 pub(crate) struct WeakActorPort<A: Handlers>(Weak<dyn TypedCell<A>>);
 
 impl<A: Handlers> WeakActorPort<A> {

@@ -2,8 +2,8 @@
 //! type.
 //!
 //! - **PT-1 whole**: a reference that was made of an actor, or looked up, leads to an actor that
-//!   then accepted every message of its protocol, with the protocol's replies. If a reference
-//!   follows a name, each send checks this.
+//!   accepted every message of its protocol at that time, with the protocol's replies. If a
+//!   reference follows a name, each send checks this.
 //! - **PT-2 by itself**: there is no protocol on the wire. The actor lists each message in its own
 //!   table, so that a server may serve more than its clients know.
 
@@ -69,10 +69,10 @@ pub trait Protocol: Sized + Send + Sync + 'static {
 pub trait Includes<M>: Protocol {
     /// The answer to the message.
     type Reply: Reply;
-    /// The message itself.
+    /// The type `M` itself.
     #[doc(hidden)]
     type Message: Input<Message = M>;
-    /// The place of the message in [`Protocol::CALLS`].
+    /// The index of the message in [`Protocol::CALLS`].
     #[doc(hidden)]
     const PLACE: usize;
 }
@@ -92,7 +92,7 @@ pub struct ProtocolMessage {
 }
 
 impl ProtocolMessage {
-    /// Returns the call of the message `M` with the reply `R`.
+    /// Returns the description of the message `M` with the reply `R`.
     pub const fn of<M: Message, R: Reply>() -> Self {
         let forms = forms::<M, R>();
         assert!(
@@ -103,7 +103,7 @@ impl ProtocolMessage {
     }
 }
 
-/// Compiles only if an actor serves a protocol.
+/// Compiles only if `A` serves the protocol `P`.
 #[doc(hidden)]
 pub const fn serves<P: ServedBy<A>, A: Handlers>() {}
 
@@ -129,7 +129,7 @@ pub type RefAsk<'a, P, M> =
 /// The [`Permit`] that a [`Ref<P>`](Ref) makes for an `M`.
 pub type RefPermit<P, M> = Permit<ProtocolPort<P>, M>;
 
-/// The same `M`, if the protocol has it: see `ActorTell`.
+/// The message type `M` itself, if the protocol has it: see `AcceptedMessage`.
 type IncludedMessage<P, M> = <<P as Includes<M>>::Message as Input>::Message;
 
 /// The inner part of a `Ref`, without the client's methods.
@@ -143,7 +143,7 @@ pub struct RawRef<P: Protocol> {
 #[doc(hidden)]
 pub struct ProtocolPort<P>(Arc<ProtocolRoutes>, PhantomData<fn() -> P>);
 
-/// An actor, and the place of each message of a protocol in its table.
+/// An actor, and the index of each message of a protocol in the actor's table.
 struct ProtocolRoutes {
     actor: Arc<dyn LocalActor>,
     routes: Box<[u16]>,
@@ -272,8 +272,8 @@ impl<P: Protocol> RawRef<P> {
 }
 
 impl<P: Protocol> ProtocolPort<P> {
-    /// Returns the port of an actor, or else the first message of the protocol that the actor does
-    /// not accept, or answers with another type.
+    /// Returns the port of an actor that serves the protocol. The error is the first message of the
+    /// protocol that the actor does not accept, or answers with another type.
     pub(crate) fn of_all(actor: Arc<dyn LocalActor>) -> Result<Self, &'static ProtocolMessage> {
         let route = |call: &'static ProtocolMessage| {
             actor.route((call.message)(), Some((call.reply)())).ok_or(call)
@@ -287,8 +287,9 @@ impl<P: Protocol> ProtocolPort<P> {
     }
 }
 
-/// Returns the first message of a protocol that an actor of another node does not accept in a form
-/// that this node knows (PT-2), and the cause. `all` has the messages that the actor accepts.
+/// Returns the first message of a protocol that an actor of another node does not accept in a
+/// version that this node knows (PT-2), and the cause; `None` if the actor serves the protocol.
+/// `all` has the messages that the actor accepts.
 pub(crate) fn missing<P: Protocol>(all: &[Accepted]) -> Option<(&'static str, Cause)> {
     P::CALLS.iter().find_map(|call| {
         if all.iter().any(|row| call.forms.has(row)) {

@@ -46,7 +46,7 @@ pub enum Unasked {}
 /// The port of an actor of this node for one message.
 pub struct MessagePort<M, R> {
     actor: Arc<dyn LocalActor>,
-    /// The place of the message in the actor's table.
+    /// The index of the message in the actor's table.
     route: u16,
     _message: PhantomData<fn(M) -> R>,
 }
@@ -72,8 +72,8 @@ impl<M: Message, R: Send + 'static> Recipient<M, R> {
         &self.to
     }
 
-    /// Returns a recipient of the same actor for `N`, which is an `M` on the wire; `None` if the
-    /// actor is on this node.
+    /// Returns a recipient of the same actor for `N`, which has the same archive as `M`; `None` if
+    /// the actor is on this node.
     pub(crate) fn as_far<N: Message>(&self) -> Option<Recipient<N>> {
         match &self.to {
             Destination::ByAddress(elsewhere) if !self.is_local() => {

@@ -44,7 +44,7 @@ struct AskFields<'a, P: LocalHandle, M, R> {
 }
 
 impl<'a, P: LocalHandle, M, R> Ask<'a, P, M, R> {
-    /// Creates an ask with this timeout, or with its node's.
+    /// Creates an ask with this timeout, or with the timeout of its node if `timeout` is `None`.
     #[inline]
     pub(crate) fn new(to: &'a Destination<P>, message: M, timeout: Option<Duration>) -> Self {
         let limit = TimeLimit::of_ask(timeout, to.deadlines());
@@ -63,8 +63,8 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         Ask::of(PendingSend::new(to, message), limit)
     }
 
-    /// Sends the message, if it is not sent yet, to the room reserved for it in a mailbox of this
-    /// node.
+    /// Changes the destination to `to`, and sends the message into `room`, which is reserved in the
+    /// mailbox of `to`. If `to` is not an actor of this node, the next poll sends the message.
     ///
     /// # Errors
     /// [`Cause::Cycle`] if the actor waits for the asker; then nothing was sent.
@@ -138,14 +138,14 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
         }
     }
 
-    /// Sends the message now, if that needs no waiting. Await the returned ask for the answer. Its
-    /// timeout starts with this call, or with the first poll if it was polled before. Dropping the
-    /// returned ask takes it back.
+    /// Sends the message now, if that needs no waiting. Await the returned ask for the answer. The
+    /// timeout starts with this call, or with the first poll if the ask was polled before. Dropping
+    /// the returned ask takes it back, as described for [`Ask`].
     ///
     /// # Errors
     /// [`TellError`], with the message. Its cause is [`MailboxFull`](crate::Cause::MailboxFull),
-    /// [`Opening`](crate::Cause::Opening) or [`LinkDown`](crate::Cause::LinkDown) if awaiting the
-    /// ask would wait before it is sent.
+    /// [`Opening`](crate::Cause::Opening) or [`LinkDown`](crate::Cause::LinkDown) if the message
+    /// cannot be sent without waiting.
     ///
     /// # Panics
     /// If it was polled and has sent its message.
@@ -173,8 +173,8 @@ impl<'a, P: AskPort<M>, M: Message> Ask<'a, P, M> {
     /// The errors of awaiting the ask.
     ///
     /// # Panics
-    /// In an async task, because it would block that thread's other tasks (unless it leads to no
-    /// actor).
+    /// In an async task, because waiting would block the other tasks of its thread. (Not if the ask
+    /// leads to no actor: it then fails at once.)
     pub fn blocking(self) -> Result<P::Reply, AskError> {
         PendingSend::<P, M>::block_on(self.way.sending.heading.to.deadlines(), self)
     }
@@ -236,7 +236,7 @@ impl<P: LocalHandle> SendTarget<'_, P> {
         AddressDisplay { address, kind }.to_string()
     }
 
-    /// Returns the error of an ask of this message that fails with `cause`.
+    /// Returns the error of an ask that fails with `cause`; `message` is the name of its message.
     #[cold]
     #[inline(never)]
     fn error(&self, cause: AskCause, message: &'static str) -> AskError {

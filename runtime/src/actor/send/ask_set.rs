@@ -59,8 +59,8 @@ use crate::spans;
 /// ```
 ///
 /// # Cancel safety
-/// Dropping the set takes back the asks that are in flight, each as [`Ask`](crate::send::Ask) says.
-/// After [`detach`](AskSet::detach) they go on.
+/// Dropping the set takes back the asks that are in flight, as described for
+/// [`Ask`](crate::send::Ask). After [`detach`](AskSet::detach) they continue.
 #[must_use = "nothing is sent until this is awaited"]
 pub struct AskSet<'a, R> {
     asks: FuturesUnordered<BoxFuture<'a, NumberedAnswer<R>>>,
@@ -147,8 +147,8 @@ impl<'a, R: 'a> AskSet<'a, R> {
         if is_enough.await { Ok(self.take_answers(count)) } else { Err(self.too_few(count)) }
     }
 
-    /// Polls all asks that were woken, which sends every ask that can be sent, and keeps their
-    /// outcomes.
+    /// Polls all asks that were woken, which sends every ask that can be sent, and moves their
+    /// outcomes to `came`.
     fn gather(&mut self, cx: &mut Context<'_>) {
         let mut gather = pin!(unconstrained(poll_fn(|cx| {
             while let Poll::Ready(Some(came)) = self.asks.poll_next_unpin(cx) {

@@ -12,8 +12,8 @@ use slab::Slab;
 
 use crate::actor::ReplyTo;
 
-/// The signal to the asks of a handler that its asker dropped its ask, or that the asker's node is
-/// down.
+/// Tells the asks of a handler that the handler's asker has gone: it dropped its ask, or its node
+/// is down.
 #[derive(Default)]
 pub(crate) struct AskerGone(Mutex<State>);
 
@@ -23,7 +23,7 @@ struct State {
     waiting: Slab<Waker>,
 }
 
-/// The slot of a waiting ask. Small, because every ask has one.
+/// The key of a waiting ask's waker in [`AskerGone`]. Small, because every ask has room for one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WakerKey(NonZeroU32);
 
@@ -38,8 +38,8 @@ impl WakerKey {
 }
 
 impl AskerGone {
-    /// Waits until the asker has gone. The caller keeps `place`, which is `None` at first, and
-    /// gives it back with [`leave`](Self::leave).
+    /// Waits until the asker has gone. Pass the same `place` to each poll of the same wait: `None`
+    /// at first, then the key of its waker. When the wait ends, pass it to [`leave`](Self::leave).
     pub(crate) fn poll(&self, place: &mut Option<WakerKey>, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.lock();
         if state.has_gone {
@@ -62,7 +62,7 @@ impl AskerGone {
         Poll::Pending
     }
 
-    /// Drops the waker of a wait.
+    /// Ends a wait: removes its waker.
     pub(crate) fn leave(&self, place: Option<WakerKey>) {
         let old = place.and_then(|place| self.0.lock().waiting.try_remove(place.index()));
         drop(old);
@@ -78,13 +78,14 @@ impl AskerGone {
 }
 
 thread_local! {
-    /// The signal of the handler that is being polled, if it answers an asker; `Some(None)` as long
-    /// as none of its asks waits for the signal.
+    /// The signal of the handler that this thread polls, if the handler answers an asker;
+    /// `Some(None)` until one of its asks first needs the signal.
     static ASKER: Cell<Option<Option<Arc<AskerGone>>>> = const { Cell::new(None) };
 }
 
-/// Returns the signal that the asker of the calling handler has gone; `None` if the caller is not a
-/// handler, or its handler took the `ReplyTo`.
+/// Returns the signal that the asker of the calling handler has gone. Returns `None` if the caller
+/// is not the future of a handler that answers an asker, for example if the handler takes the
+/// `ReplyTo`.
 pub(crate) fn asker_gone() -> Option<Arc<AskerGone>> {
     let mut asker = ASKER.take();
     let gone = asker.as_mut().map(|gone| gone.get_or_insert_default().clone());
@@ -92,7 +93,8 @@ pub(crate) fn asker_gone() -> Option<Arc<AskerGone>> {
     gone
 }
 
-/// Calls `act` outside the current handler, so that its asks do not depend on the handler's asker.
+/// Calls `act` outside the current handler, so that asks of `act` do not depend on the handler's
+/// asker.
 pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
     let asker = ASKER.take();
     let done = act();
@@ -101,7 +103,7 @@ pub(crate) fn apart<T>(act: impl FnOnce() -> T) -> T {
 }
 
 pin_project! {
-    /// A handler whose output is the answer to its asker.
+    /// The future of a handler whose output is the answer to its asker.
     pub struct AnswerFuture<'a, R, F> {
         reply: &'a ReplyTo<R>,
         gone: Option<Arc<AskerGone>>,
@@ -110,8 +112,8 @@ pin_project! {
     }
 }
 
-/// Runs `handler`, whose output is the answer for `reply`. The asks that it makes end when its
-/// asker has gone.
+/// Wraps `handler`, whose output is the answer for `reply`. The asks that the handler makes end
+/// when its asker has gone.
 pub fn answering<R, F: Future>(reply: &ReplyTo<R>, handler: F) -> AnswerFuture<'_, R, F> {
     AnswerFuture { reply, gone: None, handler }
 }
@@ -138,7 +140,8 @@ impl<R, F: Future> Future for AnswerFuture<'_, R, F> {
     }
 }
 
-/// Holds the signal of a handler in [`ASKER`] while the handler is polled.
+/// Keeps the signal of a handler in [`ASKER`] while the handler is polled. Dropping it restores the
+/// previous content.
 struct AskerGuard<'a> {
     gone: &'a mut Option<Arc<AskerGone>>,
     outer: Option<Option<Arc<AskerGone>>>,

@@ -62,17 +62,17 @@ impl<R> AskState<R> {
 }
 
 impl<R: Reply> AskState<R> {
-    /// Sends the message unless that is done, and waits for the answer until the time limit.
+    /// Sends the message if it is not sent yet, and waits for the answer until the time limit.
     pub(crate) fn poll(
         &mut self,
         question: &mut dyn Question<R>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<R, AskError>> {
-        // Like tokio's own channels, a task that does nothing but ask must let other tasks run.
+        // As with tokio's own channels, a task that does nothing but ask must let other tasks run.
         let turn = ready!(coop::poll_proceed(cx));
         let deadline = self.limit.start();
         let ended = match self.poll_answer(question, deadline, cx) {
-            // An arm of its own, because errors are large: an answer does not touch one.
+            // A separate arm, so that an answer does not touch an error, which is large.
             Poll::Ready(Ok(answer)) => {
                 turn.made_progress();
                 self.end(question);
@@ -89,7 +89,7 @@ impl<R: Reply> AskState<R> {
         Poll::Ready(ended.map_err(|cause| question.error(cause)))
     }
 
-    /// Sends the message unless that is done, and polls for the answer.
+    /// Sends the message if it is not sent yet, and polls for the answer.
     #[inline]
     fn poll_answer(
         &mut self,
@@ -123,7 +123,8 @@ impl<R: Reply> AskState<R> {
         }
     }
 
-    /// Adds the names of the actors to a cycle that the other actor's node found.
+    /// Adds the names of the actors to a cycle that the other actor's node has reported. Returns
+    /// any other cause unchanged.
     #[cold]
     fn named(&self, question: &dyn Question<R>, cause: AskCause) -> AskCause {
         match (cause, &self.wait) {
@@ -141,7 +142,7 @@ impl<R: Reply> AskState<R> {
         self.limit.leave();
     }
 
-    /// Ends the ask without an answer.
+    /// Ends an ask that has expired. Returns the answer if it has come at the last moment.
     fn expire(
         &mut self,
         question: &mut dyn Question<R>,

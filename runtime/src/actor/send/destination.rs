@@ -1,4 +1,4 @@
-//! Where a reference leads, and the one way of sending there.
+//! The destination of a reference, and the functions that send to it.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,32 +22,32 @@ use crate::resident::LocalActor;
 use crate::schema::ActorKind;
 use crate::waits::Awaits;
 
-/// Where a reference leads. `P` is the way into an actor of this node: with its type, or by one
-/// message that it takes.
+/// The destination of a reference. `P` is the port of an actor of this node: of an actor with a
+/// known type, or of an actor known only by its messages.
 pub(crate) enum Destination<P> {
-    /// To an actor of this node.
+    /// An actor of this node.
     Local(P),
-    /// To another node, or to no actor.
+    /// An actor of another node, whatever actor has a name on this node, or no actor.
     ByAddress(Arc<ByAddress>),
 }
 
-/// An address that does not lead to an actor of this node.
+/// An address with its target, for every destination except a known actor of this node.
 pub(crate) struct ByAddress {
     pub(crate) address: Address,
     pub(crate) way: AddressTarget,
 }
 
-/// The target of such an address.
+/// The target of an address.
 pub(crate) enum AddressTarget {
-    /// An actor of another node, as this node sees it.
+    /// An actor of another node: the sender to it, and this node.
     Remote(RemoteSender, Node),
-    /// The actor that has the name on this node when it is looked up, at each send.
+    /// Whatever actor of this node has the name: each send looks it up.
     Named(Node),
-    /// No actor, and why.
+    /// No actor, with the cause.
     Dead(Cause),
 }
 
-/// A [`Destination`], looked at.
+/// A borrowed view of a [`Destination`].
 pub(crate) enum DestinationView<'a, P> {
     Local(&'a P),
     Remote(&'a RemoteSender, &'a Node),
@@ -61,7 +61,7 @@ impl<P> Destination<P> {
             Destination::Local(actor) => DestinationView::Local(actor),
             Destination::ByAddress(elsewhere) => match &elsewhere.way {
                 AddressTarget::Remote(sender, node) => DestinationView::Remote(sender, node),
-                // Callers first look the name up, by `now` or by the send.
+                // Sends look the name up first, with `settled` or `now`.
                 AddressTarget::Named(_) => DestinationView::Dead(&Cause::NoSuchActor),
                 AddressTarget::Dead(cause) => DestinationView::Dead(cause),
             },
@@ -79,7 +79,7 @@ impl<P> Destination<P> {
         Destination::ByAddress(Arc::new(ByAddress { address, way: AddressTarget::Dead(cause) }))
     }
 
-    /// Returns true if it leads to an actor of this node.
+    /// Returns true for an actor of this node, and for a name of this node.
     pub(crate) fn is_near(&self) -> bool {
         match self {
             Destination::Local(_) => true,
@@ -95,7 +95,8 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Tells the message if that needs no waiting; see [`Port::try_put`].
+    /// Tells the message if it can be put into the mailbox of an actor of this node at once.
+    /// Returns false if it did nothing; see [`Port::try_put`].
     #[inline]
     pub(crate) fn tell_at_once<M: Message>(&self, message: &mut Option<M>, line: &SendWait) -> bool
     where
@@ -104,8 +105,8 @@ impl<P> Destination<P> {
         matches!(self, Destination::Local(it) if !line.is_waiting() && it.try_put(message, None))
     }
 
-    /// Sends; empties `message` if and only if it was sent. Puts its fate, or as much of it as is
-    /// known, into `fate`, if the sender waits for it.
+    /// Sends a tell. Empties `message` if and only if it was sent. If the sender waits for the fate
+    /// of the message, stores the [`PendingFate`] in `fate`.
     pub(crate) fn poll_tell<M: Message>(
         &self,
         message: &mut Option<M>,
@@ -125,7 +126,7 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Sends if that needs no waiting.
+    /// Sends a tell if that needs no waiting. Empties `message` if and only if it was sent.
     pub(crate) fn try_tell<M: Message>(&self, message: &mut Option<M>) -> Result<(), Cause>
     where
         P: Port<M>,
@@ -142,7 +143,7 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Sends an ask. (Only what needs the types of the message and of its actor is here.)
+    /// Sends an ask. (Contains only the code that needs the types of the message and of its actor.)
     #[inline]
     pub(crate) fn poll_ask<M: Message>(
         &self,
@@ -157,9 +158,10 @@ impl<P> Destination<P> {
         match self {
             Destination::Local(actor) => {
                 let to = actor.actor().0;
-                // An idle actor runs on this thread: without a slot where its handler cannot wait,
-                // else with one (`try_handle_here`), else its turn follows the mailbox. It waits
-                // for nobody, so it closes no cycle.
+                // If the actor is idle, this thread handles the ask: without a slot if the handler
+                // never waits (`run_ask`), otherwise with one (`try_handle_here`), or else through
+                // the mailbox (`take_turn`). An idle actor waits for nobody, so the ask closes no
+                // cycle.
                 ask.in_place = ask.in_place && to.is_idle();
                 if ask.in_place {
                     let answer = LocalSender::of(actor).run_ask(message, ask.deadline);
@@ -196,7 +198,7 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Sends an ask if that needs no waiting.
+    /// Sends an ask if that needs no waiting. Empties `message` if and only if it was sent.
     pub(crate) fn try_ask<M: Message>(
         &self,
         message: &mut Option<M>,
@@ -215,7 +217,7 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Gives up a place in a line. (Mostly there is none.)
+    /// Ends the wait of a send, if it waits. (Most sends do not.)
     #[inline]
     pub(crate) fn leave(&self, line: &mut SendWait)
     where
@@ -228,7 +230,7 @@ impl<P> Destination<P> {
         }
     }
 
-    /// Returns the deadlines of the node that sends; `None` where nothing can be sent.
+    /// Returns the deadlines of the sending node; `None` if the destination is no actor.
     pub(crate) fn deadlines(&self) -> Option<&Deadlines>
     where
         P: LocalHandle,
@@ -245,16 +247,17 @@ impl<P> Destination<P> {
     }
 }
 
-/// Returns the cause that the sender to an actor of this node gets. On a node that is shutting down
-/// no actor replaces an ended one, and programs that try again have to end.
+/// Returns the cause that a sender gets if an actor of this node refuses its message with `cause`.
+/// On a node that is shutting down, `Stopped` becomes `Shutdown`: no actor replaces an ended one,
+/// and programs that try again must end.
 #[cold]
 pub(crate) fn at_end(actor: &dyn LocalActor, cause: Cause) -> Cause {
     let is_final = cause == Cause::Stopped && actor.home().is_leaving();
     if is_final { Cause::Shutdown } else { cause }
 }
 
-/// Refuses an ask of the asker itself, or of an actor that waits for the asker's answer. Else notes
-/// that the asker waits, if it is a handler.
+/// Refuses an ask of the asker itself, or of an actor that waits for the asker's answer. Otherwise,
+/// if the asker is a handler, records and returns its wait.
 pub(crate) fn begin_ask(
     to: &dyn LocalActor,
     line: &mut SendWait,
@@ -268,7 +271,8 @@ pub(crate) fn begin_ask(
     }
 }
 
-/// Returns what became of a tell to `whom`, and notes its fate if that is known.
+/// Returns the outcome of a tell to `whom`, and stores the fate of the message in `fate` if it was
+/// put into the mailbox.
 fn told(
     put: Poll<Result<Fate, Cause>>,
     fate: Option<&mut Option<PendingFate>>,
@@ -282,8 +286,9 @@ fn told(
     Poll::Ready(Ok(()))
 }
 
-/// Returns why a message was not put into the mailbox of `to`, or notes that it waits for room.
-/// (The caller has seen that it was not put.)
+/// Returns the cause why a message was not put into the mailbox of `to`. If the message must wait
+/// for room, records that and returns `Pending`. (The caller has seen that the message was not
+/// put.)
 #[cold]
 fn why_unput(
     to: &dyn LocalActor,
@@ -300,8 +305,8 @@ fn why_unput(
 }
 
 impl<P: LocalHandle> Destination<P> {
-    /// Where an address leads, as `node` sees it. Never fails: a reference to no actor is one, and
-    /// a `tell` to it says so.
+    /// Returns the destination of an address, as `node` sees it. Never fails: the destination may
+    /// be no actor, and then each send to it fails.
     pub(crate) fn bind(node: &Node, address: Address) -> Self {
         match ByAddress::bind(node, address, P::kind()) {
             Ok(elsewhere) => Destination::ByAddress(elsewhere),
@@ -309,7 +314,8 @@ impl<P: LocalHandle> Destination<P> {
         }
     }
 
-    /// Returns the way into the actor of this node that was found at an address.
+    /// Returns the destination of an actor of this node that was found at `address`; no actor if it
+    /// does not fit `P`.
     fn near(address: Address, found: Arc<dyn LocalActor>) -> Self {
         match P::of(SharedActor(found)) {
             Ok(actor) => Destination::Local(actor),
@@ -317,7 +323,8 @@ impl<P: LocalHandle> Destination<P> {
         }
     }
 
-    /// Returns where it leads now, if it leads to whatever has a name on this node.
+    /// If this destination follows a name of this node, looks the name up and returns the
+    /// destination that was found. Otherwise returns `None`.
     #[inline]
     pub(crate) fn settled(&self) -> Option<Self> {
         match self {
@@ -326,7 +333,7 @@ impl<P: LocalHandle> Destination<P> {
         }
     }
 
-    /// Returns where it leads now.
+    /// Returns the current destination: a name of this node is looked up.
     pub(crate) fn now(&self) -> Self
     where
         P: Clone,
@@ -334,7 +341,8 @@ impl<P: LocalHandle> Destination<P> {
         self.settled().unwrap_or_else(|| self.clone())
     }
 
-    /// Returns where it leads to exactly one actor, of another node with a `waiter` of its own.
+    /// Returns a destination that leads to exactly one actor, even if this one follows a name. An
+    /// actor of another node is looked up, which waits with `waiter`.
     pub(crate) async fn pinned(&self, waiter: Waiter) -> Result<Self, Cause>
     where
         P: Clone,
@@ -347,8 +355,9 @@ impl<P: LocalHandle> Destination<P> {
 }
 
 impl ByAddress {
-    /// Returns where an address leads, as `node` sees it, for an actor of this type; the address
-    /// and the actor if that is one of this node.
+    /// Returns an address with its target, as `node` sees it; `kind` is the type that an actor of
+    /// another node must have. If the address identifies an actor of this node, the error is the
+    /// address and that actor.
     fn bind(
         node: &Node,
         address: Address,
@@ -377,14 +386,16 @@ impl ByAddress {
         })
     }
 
-    /// Notes that the handler that sends waits for this actor of another node.
+    /// Records that the calling handler waits for this actor of another node. Returns `None` if
+    /// this is no such actor, or as [`WaitGuard::elsewhere`] does.
     pub(crate) fn begin_wait(&self, what: Awaits) -> Option<WaitGuard> {
         let AddressTarget::Remote(sender, node) = &self.way else { return None };
         let whom = (&self.address, sender.request().called.kind);
         WaitGuard::elsewhere(node.residents(), whom, what)
     }
 
-    /// Notes that the handler that sends waits for room in the mailbox, or for the way to it.
+    /// Records that the calling handler, if there is one, waits for room in the mailbox, or for a
+    /// link.
     pub(crate) fn wait_for_room(&self, line: &mut SendWait) {
         if running().is_some() {
             line.wait_elsewhere(|| self.begin_wait(Awaits::Room));
@@ -404,7 +415,7 @@ impl ByAddress {
         }
     }
 
-    /// Returns the actor that has the name now; no actor if none has.
+    /// Looks up the actor that has the name now. The error is a destination without an actor.
     fn found(&self, node: &Node) -> Result<Arc<dyn LocalActor>, Arc<Self>> {
         node.resident(&self.address).map_err(|cause| {
             Arc::new(ByAddress { address: self.address.clone(), way: AddressTarget::Dead(cause) })

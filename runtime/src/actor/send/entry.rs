@@ -1,4 +1,4 @@
-//! The entry to the mailbox of an actor of this node, without the types of actor and message.
+//! The sender to the mailbox of an actor of this node, without the types of actor and message.
 
 use std::any::Any;
 use std::task::{Context, Poll, ready};
@@ -13,8 +13,9 @@ use crate::message::Message;
 use crate::resident::LocalActor;
 use crate::slot::AskInPlace;
 
-/// An actor, and the place of a message in its table. The methods take the message as an `Option`,
-/// which they empty if and only if it was put. They are compiled once for each type of an answer.
+/// An actor, and the index of a message in its table. The methods take the message as an `Option`,
+/// and empty it if and only if the message was put into the mailbox or handled. They are compiled
+/// once for each type of an answer.
 pub(crate) struct LocalSender<'a> {
     actor: &'a dyn LocalActor,
     route: u16,
@@ -26,7 +27,7 @@ impl<'a> LocalSender<'a> {
         LocalSender { actor: port.actor().0, route: port.route() }
     }
 
-    /// Puts a message into reserved room, as the ask `asked` if there is one.
+    /// Puts a message into reserved room. `asked` is the ask of the message, or `None` for a tell.
     pub(crate) fn put<R: Send + 'static>(
         &self,
         room: MailboxRoom<'_>,
@@ -65,8 +66,8 @@ impl<'a> LocalSender<'a> {
     }
 
     /// Handles an ask on this thread and returns the answer, or `None` if the handler panics. Also
-    /// returns `None`, and leaves the message, if the actor does not wait for one or its handler
-    /// does not answer at once.
+    /// returns `None`, and leaves the message, if the actor does not wait for messages or its
+    /// handler does not answer at once.
     #[inline]
     pub(crate) fn run_ask<R: 'static>(
         &self,

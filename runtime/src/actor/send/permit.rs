@@ -24,7 +24,7 @@ use crate::remote::{RemoteSender, Waiter};
 /// for each message that is on its way, and so does a shutdown until its deadline.
 ///
 /// In a mailbox of another node the room is for a message whose archive has at most
-/// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES), and it ends with the link.
+/// [`limits::PERMIT_BYTES`](crate::limits::PERMIT_BYTES), and it is lost with the link.
 ///
 /// The aliases of this type are [`ActorPermit`](crate::send::ActorPermit),
 /// [`RecipientPermit`](crate::send::RecipientPermit) and [`RefPermit`](crate::send::RefPermit), by
@@ -35,7 +35,8 @@ pub struct Permit<P: Port<M>, M: Message>(ReservedRoom<P, M>);
 /// Room in a mailbox of this node or of another one.
 enum ReservedRoom<P: Port<M>, M: Message> {
     Near(LocalRoom<P, M>),
-    /// With the node that created it, which is kept alive until the room is used.
+    /// Room on another node: the sender to the actor, the waiter that holds the room, and this
+    /// node, which is kept alive until the room is used.
     Far(RemoteSender, Waiter, Node),
 }
 
@@ -58,8 +59,8 @@ impl<P: Port<M> + Clone, M: Message> Permit<P, M> {
 }
 
 impl<P: Port<M>, M: Message> Permit<P, M> {
-    /// Sends a message to the room. `Ok` means the same as for a `tell`; if an actor of this node
-    /// was stopped since, the message is a dead letter.
+    /// Sends a message into the reserved room. `Ok` means the same as for a `tell`; if an actor of
+    /// this node was stopped since, the message is a dead letter.
     ///
     /// # Errors
     /// [`TellError`], with the message. For another node: `LinkDown` if the link was lost, and the
@@ -82,8 +83,8 @@ impl<P: Port<M>, M: Message> Permit<P, M> {
 }
 
 impl<P: AskPort<M>, M: Message> Permit<P, M> {
-    /// Sends an ask to the room, which must be on this node. Empties `message` if and only if it
-    /// was sent.
+    /// Sends an ask into the room. Empties `message` if and only if it was sent. Fails with
+    /// [`Cause::LocalOnly`] if the room is on another node.
     pub(crate) fn ask(
         self,
         message: &mut Option<M>,
@@ -97,8 +98,8 @@ impl<P: AskPort<M>, M: Message> Permit<P, M> {
 }
 
 impl<P: Port<M>, M: Message> Permit<P, M> {
-    /// Returns true if the actor, on this node, accepts nothing any more: a message to the room may
-    /// be a dead letter then.
+    /// Returns true if the actor is on this node and accepts no more messages: a message sent into
+    /// the room may then be a dead letter.
     pub(crate) fn is_void(&self) -> bool {
         match &self.0 {
             ReservedRoom::Near(LocalRoom(Some(actor), _)) => actor.actor().0.intake().is_closed(),

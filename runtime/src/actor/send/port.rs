@@ -29,17 +29,18 @@ pub trait LocalHandle: Sized {
     #[doc(hidden)]
     fn actor(&self) -> AnyActor<'_>;
 
-    /// Returns the actor type that is required on other nodes.
+    /// Returns the type that an actor of another node must have.
     #[doc(hidden)]
     fn kind() -> ActorKind;
 
-    /// Creates the handle to an actor of this node, if the actor is of the right type.
+    /// Creates the handle to an actor of this node. Fails if the actor has another type, or does
+    /// not accept the messages of the handle.
     #[doc(hidden)]
     fn of(actor: SharedActor) -> Result<Self, Cause>;
 }
 
-/// A handle to an actor of this node that takes an `M`: known by its type, or by this message
-/// alone. Implemented by this crate only.
+/// A handle through which an actor of this node is sent an `M`. The handle knows the actor's type,
+/// or only that the actor accepts certain messages. Implemented by this crate only.
 pub trait Port<M: Message>: LocalHandle {
     /// The answer to an ask.
     type Reply: Send + 'static;
@@ -49,30 +50,31 @@ pub trait Port<M: Message>: LocalHandle {
     #[doc(hidden)]
     const TOLD: MessageForms;
 
-    /// Returns the place of the message in the actor's table.
+    /// Returns the index of the message in the actor's table.
     #[doc(hidden)]
     fn route(&self) -> u16;
 
-    /// Puts a message into the mailbox, as the ask `asked` if there is one, provided that there is
-    /// room now, no other sender waits for it, and no user code must run first. Returns false if it
-    /// did nothing. (Kept small, because it is compiled into every sender.)
+    /// Puts a message into the mailbox if there is room now, no other sender waits for room, and no
+    /// user code must run first. `asked` is the ask of the message, or `None` for a tell. Returns
+    /// false if it did nothing. (Kept small, because it is compiled into every sender.)
     #[inline]
     #[doc(hidden)]
     fn try_put(&self, _message: &mut Option<M>, _asked: Option<&mut NewAsk<Self::Reply>>) -> bool {
         false
     }
 
-    /// Begins to handle an ask on this thread, if the actor waits for messages and no code of a
-    /// user runs before the handler. Returns false if it did nothing.
+    /// Begins to handle an ask on this thread, if the actor waits for messages and no user code
+    /// must run before the handler. Returns false if it did nothing.
     #[doc(hidden)]
     fn try_handle_here(&self, _message: &mut Option<M>, _asked: &mut NewAsk<Self::Reply>) -> bool {
         false
     }
 }
 
-/// A port whose actor answers.
+/// A port whose actor answers the message.
 pub trait AskPort<M: Message>: Port<M, Reply: Reply> {
-    /// The forms of an ask on the wire.
+    /// For an ask to another node: the message's id, and the layouts of its archive and of the
+    /// reply's archive that this build knows.
     #[doc(hidden)]
     const ASKED: MessageForms;
 }
@@ -83,7 +85,8 @@ pub struct AnyActor<'a>(pub(crate) &'a dyn LocalActor);
 /// An actor of this node, without its type and shared.
 pub struct SharedActor(pub(crate) Arc<dyn LocalActor>);
 
-/// An ask to be sent. On this node its slot is created when there is room.
+/// An ask that is about to be sent. On this node its slot is created only when the mailbox has
+/// room.
 pub struct NewAsk<'a, R> {
     pub(crate) deadline: Instant,
     /// The asker's waker, which is cloned into the slot.
@@ -93,9 +96,10 @@ pub struct NewAsk<'a, R> {
     /// The wait of the asking handler, if a handler asks: recorded before the message is in a
     /// mailbox.
     pub(crate) wait: Option<WaitGuard>,
-    /// The asker polls for the answer right after the ask is sent, so it may take the actor's turn.
+    /// Set if the asker polls for the answer right after the send: it may then take the actor's
+    /// turn.
     pub(crate) in_place: bool,
-    /// The task of the actor, if it waits for this message.
+    /// The task of the actor, if the task waits for this message.
     pub(crate) called: WakeOnDrop,
 }
 
@@ -105,7 +109,8 @@ impl<'a, R> NewAsk<'a, R> {
         NewAsk { deadline, waker, answer: None, wait: None, in_place: false, called }
     }
 
-    /// Takes the turn of `to` on this thread, if this ask may and the actor's task waited for it.
+    /// Takes the turn of `to` on this thread, if this ask may do so and the actor's task waited for
+    /// the message.
     #[inline]
     pub(crate) fn take_turn(&mut self, to: &dyn LocalActor) {
         if self.in_place
@@ -117,7 +122,8 @@ impl<'a, R> NewAsk<'a, R> {
 }
 
 impl<R: Send + 'static> NewAsk<'_, R> {
-    /// Creates the slot: the `ReplyTo`, and the ask as its actor sees it.
+    /// Creates the slot. Returns the `ReplyTo`, and the ask as its actor sees it; the asker's end
+    /// of the slot is stored in `answer`.
     pub(crate) fn open(&mut self) -> (ReplyTo<R>, Arc<dyn OpenAsk>) {
         // An asker that polls for the answer right after the send needs no wake-up yet.
         let waker = if self.in_place { Waker::noop() } else { self.waker };
@@ -157,12 +163,14 @@ pub(crate) struct SendWait {
 #[derive(Default)]
 struct LocalWait {
     turn: Option<u64>,
-    /// `Some` while a handler waits, even if that is for an actor of another node.
+    /// The wait of the sending handler. `Some` while a handler waits, even for an actor of another
+    /// node.
     wait: Option<WaitGuard>,
 }
 
 impl SendWait {
-    /// Calls `look`, which looks for room, with the turn of this send, if it has one.
+    /// Calls `look`, which looks for room, with this send's turn in the queue for room (`None` if
+    /// it has none), and stores the turn that `look` leaves.
     #[inline]
     pub(crate) fn look<T>(&mut self, look: impl FnOnce(&mut Option<u64>) -> T) -> T {
         let mut turn = self.turn();
@@ -188,7 +196,7 @@ impl SendWait {
     }
 
     /// Lists the actor `whom`, so that the log reports long waits for it, and records that the
-    /// sending handler, if there is one, waits for room in its mailbox.
+    /// sending handler, if there is one, waits for room in the mailbox of `whom`.
     #[cold]
     pub(crate) fn wait_for_room(&mut self, whom: &dyn LocalActor) {
         whom.list();
@@ -200,7 +208,7 @@ impl SendWait {
     }
 
     /// Records that the sending handler waits for room in a mailbox of another node, or for a link
-    /// to it.
+    /// to that node. `begin` creates the wait.
     #[cold]
     pub(crate) fn wait_elsewhere(&mut self, begin: impl FnOnce() -> Option<WaitGuard>) {
         let near = self.near.get_or_insert_default();
@@ -219,7 +227,7 @@ impl SendWait {
         Some(wait)
     }
 
-    /// Keeps the wait of the asking handler, which waits for room.
+    /// Stores the wait of the asking handler, which waits for room from now on.
     #[cold]
     pub(crate) fn keep_wait(&mut self, wait: Option<WaitGuard>) {
         if let Some(wait) = wait {
@@ -228,7 +236,7 @@ impl SendWait {
         }
     }
 
-    /// Ends the wait on this node: gives up the turn in the mailbox, if there is one.
+    /// Ends the wait on this node: gives up the turn in the queue for room, if there is one.
     #[inline]
     pub(crate) fn leave<'a>(&mut self, intake: impl FnOnce() -> &'a dyn ErasedMailbox) {
         if let Some(near) = self.near.take()
@@ -244,7 +252,8 @@ impl SendWait {
         self.near.clear();
     }
 
-    /// Returns true if the send waits, or has waited, on this node.
+    /// Returns true if the send waits, or has waited, for room on this node, or if the wait of its
+    /// handler was recorded.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.near.is_some()
@@ -256,9 +265,9 @@ impl SendWait {
     }
 }
 
-/// An answer that has not been taken.
+/// An answer that the asker has not taken yet.
 pub(crate) enum PendingAnswer<R> {
-    /// The answer is here; `None` if the handler has panicked.
+    /// From a handler that has run on this thread; `None` if the handler has panicked.
     Here(Option<R>),
     /// From an actor of this node.
     Local(AskerEnd<R>),
@@ -304,8 +313,8 @@ impl<R: Reply> PendingAnswer<R> {
         }
     }
 
-    /// Gives up the ask. For an actor of this node it is known whether it began the ask, or even
-    /// answered.
+    /// Gives up the ask. Returns the answer if an actor of this node has sent it already; otherwise
+    /// the error says whether that actor has begun the ask.
     pub(crate) fn give_up(self, expired: ExpiryCause) -> Result<R, AskCause> {
         match (self, expired) {
             (PendingAnswer::Here(answer), _) => answer.ok_or(AskCause::Panicked),
@@ -326,7 +335,7 @@ impl<R: Reply> PendingAnswer<R> {
     }
 }
 
-/// A port keeps the message if and only if it was not sent.
+/// Panic text. A port keeps the message if and only if it was not sent.
 pub(crate) const UNSENT: &str = "a message that was not sent is still there";
 
 /// Returns the cause of the failure of a send that has expired.

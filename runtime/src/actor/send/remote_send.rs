@@ -29,7 +29,7 @@ pub(crate) trait ErasedMessage {
     /// Returns the name of the message, for people.
     fn name(&self) -> &'static str;
 
-    /// Writes the archive of the message, in the form that has this place among its layouts.
+    /// Writes the archive of the message to `out`, in the layout with the index `form`.
     fn archive(&self, form: u8, out: &mut AlignedVec<16>) -> Result<(), Cause>;
 
     /// Drops the message, because it was sent.
@@ -83,7 +83,7 @@ impl ByAddress {
         polled
     }
 
-    /// Sends an ask; a handler may wait for its answer.
+    /// Sends an ask. If a handler waits for the answer, stores its wait in `wait`.
     fn poll_ask(
         &self,
         (asked, deadline, wait): (&MessageForms, Instant, &mut Option<WaitGuard>),
@@ -126,7 +126,8 @@ impl ByAddress {
         self.answer(awaited)
     }
 
-    /// Returns the sender to the other node, and this node; otherwise the cause why there is none.
+    /// Returns the sender to the actor of another node, and this node. The error is the cause why
+    /// there is no sender.
     pub(crate) fn remote(&self) -> Result<(&RemoteSender, &Node), Cause> {
         match &self.way {
             AddressTarget::Remote(sender, node) => Ok((sender, node)),
@@ -173,8 +174,8 @@ impl<R> NewAsk<'_, R> {
     }
 }
 
-/// Sends a message when there is a link, and the actor is opened and has room. Empties `message` if
-/// and only if it was sent.
+/// Sends a message to another node. Waits for a link, for the actor to be opened over it, and for
+/// room in the mailbox. Empties `message` if and only if it was sent.
 pub(crate) fn poll_send(
     (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
     (node, asker): (&Node, Option<&Asker>),
@@ -228,7 +229,7 @@ fn poll_tell(
     }
 }
 
-/// Reserves room for a tell of [`limits::PERMIT_BYTES`]; `waiter` holds the room then.
+/// Reserves room for a tell of at most [`limits::PERMIT_BYTES`]. `waiter` then holds the room.
 pub(crate) fn poll_reserve<M: Message>(
     (to, forms): (&RemoteSender, &MessageForms),
     waiter: &mut Waiter,
@@ -261,13 +262,14 @@ fn ask(deadline: Instant) -> SendKind {
     SendKind::Ask { deadline: Some(deadline.into_std()) }
 }
 
-/// Returns the kind of an ask with this deadline that is sent before anything that the task sends
-/// to the same actor later, whatever the sends wait for.
+/// Returns the kind of a leading ask with this deadline: it is sent before anything that the task
+/// sends to the same actor later, whatever the sends wait for.
 pub(crate) fn leading_ask(deadline: Instant) -> SendKind {
     SendKind::LeadingAsk { deadline: Some(deadline.into_std()) }
 }
 
-/// Sends if that needs no waiting. Empties `message` if and only if it was sent.
+/// Sends a message to another node if that needs no waiting. Empties `message` if and only if it
+/// was sent.
 fn try_send(
     (to, forms, kind): (&RemoteSender, &MessageForms, SendKind),
     node: &Node,
@@ -283,7 +285,7 @@ fn try_send(
     Ok(awaited)
 }
 
-/// Refuses a message without an archive, and an ask whose answer has none.
+/// Returns an error for a message without an archive, and for an ask whose answer has none.
 fn check_codec(
     message: &dyn ErasedMessage,
     forms: &MessageForms,
@@ -293,23 +295,23 @@ fn check_codec(
     if is_local { Err(Cause::LocalOnly) } else { Ok(()) }
 }
 
-/// A message whose archive is written when the transport wants it, once in each form in which it is
-/// sent.
+/// Writes the archive of a message when the transport asks for it, once for each layout in which
+/// the message is sent.
 struct MessageWriter<'a> {
     message: &'a dyn ErasedMessage,
     node: &'a Node,
     to: &'a RemoteSender,
-    /// `Some` for an ask, with the handler that waits for it, if any. Its chain travels with the
-    /// ask.
+    /// `Some` for an ask, with the handler that waits for it, if any. The chain of that handler is
+    /// sent with the ask.
     asks: Option<Option<&'a Asker>>,
-    /// Travels with the message in each form, and names the scope in which it was sent, if any.
+    /// Sent with the message in each layout. Names the scope in which the message was sent, if any.
     note: Option<Note>,
-    /// The cause of a failure.
+    /// The cause why the archive could not be written.
     failure: Option<Cause>,
 }
 
 impl<'a> MessageWriter<'a> {
-    /// Creates the writer of a message; `note` comes from an earlier step of the same send.
+    /// Creates the writer of a message. `note` is the note from an earlier step of the same send.
     fn of(
         message: &'a dyn ErasedMessage,
         (node, to, asks): (&'a Node, &'a RemoteSender, Option<Option<&'a Asker>>),

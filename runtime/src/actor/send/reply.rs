@@ -45,9 +45,9 @@ impl<T: Send + 'static> Reply for Local<T> {
     const CODEC: Option<Codec<Self>> = None;
 }
 
-/// The way back to an asker. A handler that takes one, `reply: ReplyTo<u64>`, may answer at any
-/// time. It may be stored, moved to a task, sent to another actor of its node in a
-/// `#[message(local)]`, or handed on with [`forward`](ReplyTo::forward). If it is dropped unused,
+/// A handle for answering an asker. A handler that takes one, `reply: ReplyTo<u64>`, may answer at
+/// any time. It may be stored, moved to a task, sent to another actor of its node in a
+/// `#[message(local)]`, or passed on with [`forward`](ReplyTo::forward). If it is dropped unused,
 /// the asker gets [`AskCause::NoReply`](crate::AskCause::NoReply), or
 /// [`Panicked`](crate::AskCause::Panicked) if a panic drops it. If an actor stops or is drained,
 /// the log counts the `ReplyTo`s that are dropped with its state or its tasks.
@@ -80,11 +80,11 @@ impl<R> Drop for ReplyTo<R> {
     }
 }
 
-/// The asker, and how it is reached.
+/// The asker that a reply goes to.
 enum ReplyTarget<R> {
     Local(Answerer<R>),
     Remote(Replier, EncodeFn<R>),
-    /// The same, for an ask whose answer a handler awaits.
+    /// An asker on another node, for an ask whose answer a handler awaits.
     Chained(Box<(Replier, EncodeFn<R>, Arc<dyn HandledAsk>)>),
 }
 
@@ -118,7 +118,7 @@ impl<R> ReplyTo<R> {
         ReplyTo(Some(ReplyTarget::Local(answerer)).into())
     }
 
-    /// Returns true if `reply` is an `Option<Self>` that is `Some`, or if there is none.
+    /// Returns true if `reply` is `None`, or refers to an `Option<Self>` that is `Some`.
     pub(crate) fn is_in(reply: &Option<&mut dyn Any>) -> bool
     where
         R: 'static,
@@ -126,7 +126,8 @@ impl<R> ReplyTo<R> {
         reply.as_ref().is_none_or(|reply| matches!(reply.downcast_ref(), Some(Some(Self(_)))))
     }
 
-    /// Takes the `ReplyTo` out of `reply`, if there is one. See [`is_in`](Self::is_in).
+    /// Takes the `ReplyTo` out of `reply`, for which [`is_in`](Self::is_in) is true. If `reply` is
+    /// `None`, returns a `ReplyTo` without an asker.
     pub(crate) fn taken(reply: &mut Option<&mut dyn Any>) -> Self
     where
         R: 'static,
@@ -135,9 +136,9 @@ impl<R> ReplyTo<R> {
         given.and_then(Option::take).unwrap_or_else(ReplyTo::nobody)
     }
 
-    /// Creates the `ReplyTo` of an asker on another node, if there is one, for a reply in this
-    /// form. No correct peer asks for a reply without a layout; if it does, it is told that no
-    /// reply comes.
+    /// Creates the `ReplyTo` of an asker on another node, if there is one. `form` is the index of
+    /// the layout in which the asker wants the reply. No correct peer asks for a reply without a
+    /// layout; a peer that does is told that no reply comes.
     pub(crate) fn far(
         (replier, asked): (Option<Replier>, Option<Arc<dyn HandledAsk>>),
         form: u8,
@@ -175,8 +176,8 @@ impl<R> ReplyTo<R> {
     }
 
     /// Waits until the asker has [given up](Self::is_given_up): its time is over, it dropped its
-    /// ask, or its node is down. Then the work for its answer may be left. For a message that was
-    /// told this waits forever.
+    /// ask, or its node is down. The work for its answer may then be abandoned. For a message that
+    /// was told this waits forever.
     ///
     /// (A [pipe](crate::Context::pipe) is for such work too, if the actor needs the outcome. The
     /// log counts a pipe that a drain leaves undone.)
@@ -221,7 +222,7 @@ impl<R> ReplyTo<R> {
     /// Nothing is lost when the future is dropped: this may be called again.
     ///
     /// # Panics
-    /// Outside a runtime of tokio with time.
+    /// Outside of a tokio runtime with time enabled.
     pub async fn given_up(&mut self) {
         let deadline = self.deadline();
         let gone = poll_fn(|cx| self.poll_gone(cx));
@@ -231,7 +232,7 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Waits until the asker has given up, except by its time-out.
+    /// Waits until the asker has given up, except because its time is over.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self.0.as_ref().map(ReplyTarget::near) {
             Some(Ok(answerer)) => answerer.poll_given_up(cx),
@@ -271,7 +272,8 @@ impl<R> ReplyTo<R> {
 }
 
 impl<R> ReplyTo<R> {
-    /// Ends the ask without an answer, for this cause if it can cross nodes.
+    /// Ends the ask without an answer. The asker gets this cause; on another node, only if the
+    /// cause can cross nodes.
     fn fail(mut self, cause: AskCause) {
         match self.0.take().map(ReplyTarget::into_near) {
             None => {}
@@ -282,8 +284,8 @@ impl<R> ReplyTo<R> {
 }
 
 impl<R> ReplyTo<R> {
-    /// Ends an ask that a handler or a router began and handed on to an actor, which gave no answer
-    /// for this cause.
+    /// Ends an ask that a handler or a router has begun and forwarded to an actor. That actor gave
+    /// no answer, for this cause.
     pub(crate) fn unanswered_by(self, cause: AskCause) {
         let unsent = match cause {
             AskCause::NotSent(unsent) => unsent,

@@ -1,4 +1,4 @@
-//! Sends: a message, where it goes, and where it waits.
+//! The state of a send: its message, its destination, and its wait.
 
 use super::destination::Destination;
 use super::port::{LocalHandle, SendWait};
@@ -6,7 +6,7 @@ use crate::deadlines::Deadlines;
 use crate::mailbox::OutlinedOption;
 use crate::remote::Waiter;
 
-/// A message on its way to a port.
+/// A send that has not ended: a message and its target.
 pub(crate) struct PendingSend<'a, P: LocalHandle, M> {
     pub(crate) heading: SendTarget<'a, P>,
     pub(crate) message: Option<M>,
@@ -15,13 +15,13 @@ pub(crate) struct PendingSend<'a, P: LocalHandle, M> {
 /// The destination of a send, and its wait, which ends when this is dropped.
 pub(crate) struct SendTarget<'a, P: LocalHandle> {
     pub(crate) to: &'a Destination<P>,
-    /// The destination of this send, if `to` follows a name.
+    /// The destination that was found, if `to` follows a name of this node.
     pub(crate) settled: OutlinedOption<Box<Destination<P>>>,
     pub(crate) line: SendWait,
 }
 
 impl<'a, P: LocalHandle> SendTarget<'a, P> {
-    /// Creates a heading to wait for room, without a message.
+    /// Creates the target of a send that does not wait yet.
     pub(crate) fn new(to: &'a Destination<P>) -> Self {
         SendTarget { to, settled: None.into(), line: SendWait::default() }
     }
@@ -42,7 +42,8 @@ impl<'a, P: LocalHandle> SendTarget<'a, P> {
         }
     }
 
-    /// Returns the same as [`parts`](Self::parts), for a send that may never have been polled.
+    /// Returns the same as [`parts`](Self::parts), but looks no name up: the send may never have
+    /// been polled.
     #[inline]
     fn settled_parts(&mut self) -> (&Destination<P>, &mut SendWait) {
         (self.settled.as_deref().unwrap_or(self.to), &mut self.line)
@@ -55,13 +56,13 @@ impl<'a, P: LocalHandle> SendTarget<'a, P> {
         to.leave(line);
     }
 
-    /// Leaves the queue for room.
+    /// Leaves the queue for room, and resets the wait.
     pub(crate) fn leave(&mut self) {
         self.end();
         self.line = SendWait::default();
     }
 
-    /// Sends to another actor, which is not known by a name.
+    /// Changes the destination to `to`, which does not follow a name.
     fn redirect(&mut self, to: &'a Destination<P>) {
         self.leave();
         (self.to, self.settled) = (to, None.into());
@@ -83,7 +84,7 @@ impl<'a, P: LocalHandle, M> PendingSend<'a, P, M> {
         PendingSend { heading: SendTarget::new(to), message: Some(message) }
     }
 
-    /// Creates a send that waits for links as `remote` says.
+    /// Creates a send that waits for links with the waiter `remote`.
     pub(crate) fn with_waiter(to: &'a Destination<P>, message: M, remote: Waiter) -> Self {
         let mut sending = PendingSend::new(to, message);
         sending.heading.line.remote = remote;
@@ -109,17 +110,17 @@ impl<'a, P: LocalHandle, M> PendingSend<'a, P, M> {
         self.message.take()
     }
 
-    /// Sends to another actor, which is not known by a name.
+    /// Changes the destination to `to`, which does not follow a name.
     pub(crate) fn redirect(&mut self, to: &'a Destination<P>) {
         self.heading.redirect(to);
     }
 
-    /// Leaves the queue for room.
+    /// Leaves the queue for room, and resets the wait.
     pub(crate) fn leave(&mut self) {
         self.heading.leave();
     }
 
-    /// Runs this send to its end on a thread that belongs to no async runtime.
+    /// Runs `send` to its end, on a thread that belongs to no async runtime.
     pub(crate) fn block_on<F: Future>(deadlines: Option<&Deadlines>, send: F) -> F::Output {
         match deadlines {
             Some(deadlines) => deadlines.runtime().block_on(send),

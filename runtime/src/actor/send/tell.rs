@@ -51,7 +51,7 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
         self
     }
 
-    /// Sets the timeout for sending, from the first poll; at most a year. After it nothing was
+    /// Sets the timeout for sending, from the first poll; at most a year. If it passes, nothing was
     /// sent, and the error is [`Cause::Timeout`], with the message.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit = Some(Box::new(TimeLimit::new(timeout)));
@@ -66,13 +66,13 @@ impl<'a, P: Port<M>, M: Message> Tell<'a, P, M> {
     /// The errors of awaiting the tell.
     ///
     /// # Panics
-    /// In an async task, because it would block that thread's other tasks (unless it leads to no
-    /// actor).
+    /// In an async task, because waiting would block the other tasks of its thread. (Not if the
+    /// tell leads to no actor: it then fails at once.)
     pub fn blocking(self) -> Result<(), TellError<M>> {
         PendingSend::<P, M>::block_on(self.sending.heading.to.deadlines(), self)
     }
 
-    /// Sends the message, and stores its pending fate if that is wanted.
+    /// Sends the message, and stores its pending fate in `fate` if the sender waits for it.
     #[inline]
     fn poll_told(
         &mut self,
@@ -167,15 +167,15 @@ fn poll_limited<P: Port<M>, M: Message>(
     ended
 }
 
-/// (Not inlined, because it would be compiled into every sender.)
+/// (Not inlined, so that it is not compiled into every sender.)
 #[inline(never)]
 fn poll_tell<P: Port<M>, M: Message>(
     sending: &mut PendingSend<'_, P, M>,
     fate: Option<&mut Option<PendingFate>>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), TellError<M>>> {
-    // Like tokio's own channels, a task that does nothing but send must let other tasks run: so its
-    // messages leave while it goes on.
+    // As with tokio's own channels, a task that does nothing but send must let other tasks run, so
+    // that its messages leave while it continues.
     let turn = ready!(begin_turn(cx));
     // This usually sends the message.
     let PendingSend { heading, message } = sending;
@@ -187,7 +187,7 @@ fn poll_tell<P: Port<M>, M: Message>(
     poll_tell_on(sending, fate, turn, cx)
 }
 
-/// Begins a turn of a task that sends; see [`coop::poll_proceed`].
+/// Takes one unit of the task's coop budget; see [`coop::poll_proceed`].
 #[inline(never)]
 fn begin_turn(cx: &mut Context<'_>) -> Poll<coop::RestoreOnPending> {
     coop::poll_proceed(cx)
@@ -215,7 +215,7 @@ fn poll_tell_on<P: Port<M>, M: Message>(
     }
 }
 
-/// Sends if that needs no waiting.
+/// Sends a tell if that needs no waiting.
 pub(crate) fn try_tell<P: Port<M>, M: Message>(
     to: &Destination<P>,
     message: M,

@@ -41,20 +41,21 @@ pub(crate) struct TimeLimit {
     nanoseconds: u64,
     /// Set when the time starts.
     deadline: Option<Instant>,
-    /// The place among the deadlines of the node, while the send waits.
+    /// The entry among the deadlines of the node, while the send waits.
     place: Option<Box<DeadlineEntry>>,
-    /// The signal that the asker of the message in hand has gone; `Some` if the time is inherited.
+    /// The signal that the asker of the sending handler has gone; `Some` if the time is inherited.
     asker: Option<Arc<AskerGone>>,
-    /// The place among the asks that wait for the signal.
+    /// The key of the waker of this send in `asker`.
     waits: Option<asker_gone::WakerKey>,
-    /// Set unless the send has a time of its own: then the asker of the message in hand limits it.
+    /// Set if the send has no timeout of its own: then it ends at the latest when the asker of the
+    /// sending handler gives up.
     inherits: bool,
-    /// Set when the time starts and is not over at once.
+    /// Set when the time starts, unless the time is over at once.
     is_fresh: bool,
 }
 
 impl TimeLimit {
-    /// Returns a limit of this time, at most a year.
+    /// Creates a limit of this time, at most a year.
     pub(crate) fn new(limit: Duration) -> Self {
         let nanoseconds = limit.min(limits::ASK_TIMEOUT_MAX).as_nanos() as u64;
         TimeLimit {
@@ -68,16 +69,16 @@ impl TimeLimit {
         }
     }
 
-    /// Returns the limit of an ask without a timeout of its own: within a handler it is at most the
-    /// time for which the asker of the message in hand waits.
+    /// Creates the limit of an ask that sets no timeout itself. Within a handler, the ask ends at
+    /// the latest when the asker of that handler gives up.
     pub(crate) fn inherited(limit: Duration) -> Self {
         let mut inherited = TimeLimit::new(limit);
         inherited.inherits = true;
         inherited
     }
 
-    /// Returns the limit of an ask from the timeout of its reference, or else of the node with
-    /// these deadlines.
+    /// Creates the limit of an ask that sets no timeout itself: `limit`, or else the timeout of the
+    /// node with these deadlines.
     pub(crate) fn of_ask(limit: Option<Duration>, deadlines: Option<&Deadlines>) -> Self {
         let of_node = || deadlines.map_or(limits::ASK_TIMEOUT, Deadlines::ask_timeout);
         TimeLimit::inherited(limit.unwrap_or_else(of_node))
@@ -94,12 +95,12 @@ impl TimeLimit {
         fresh
     }
 
-    /// Takes the limit out of an ask that ends. If it has started, it goes on.
+    /// Takes the limit out of an ask that ends. If its time has started, the time is not reset.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, TimeLimit::new(Duration::ZERO))
     }
 
-    /// Sets another limit, unless the time has started.
+    /// Sets another limit. Has no effect on a time that has started.
     pub(crate) fn set(&mut self, limit: Duration) {
         self.nanoseconds = TimeLimit::new(limit).nanoseconds;
         self.inherits = false;
@@ -128,14 +129,15 @@ impl TimeLimit {
         *self.deadline.insert(deadline)
     }
 
-    /// Returns true, once, if the time has [started](Self::start) just now and is not over.
+    /// Returns true, once, if the time has [started](Self::start) just now and was not over at
+    /// once.
     pub(crate) fn take_fresh(&mut self) -> bool {
         std::mem::take(&mut self.is_fresh)
     }
 
-    /// Waits until the time is over or, if it is inherited, the asker of the message in hand has
-    /// gone. Waits forever without deadlines: only a reference to no actor has none, and a send to
-    /// it has ended.
+    /// Waits until the time is over or, if it is inherited, until the asker of the sending handler
+    /// has gone. Waits forever without deadlines: only a reference to no actor has none, and a send
+    /// to it ends at once.
     pub(crate) fn poll(
         &mut self,
         deadlines: Option<&Deadlines>,
@@ -151,7 +153,7 @@ impl TimeLimit {
         deadlines.poll(&mut self.place, deadline, cx)
     }
 
-    /// Gives up the places among the deadlines and among the asks of the handler.
+    /// Gives up the entry among the deadlines, and the waker that waits for the signal.
     #[inline]
     pub(crate) fn leave(&mut self) {
         if let Some(place) = self.place.take() {

@@ -10,8 +10,9 @@ use crate::resident::LocalActor;
 use crate::residents::LocalActors;
 use crate::waits::{AskChain, Asker, Awaits, ChainElement, WaitEntry, WaitTarget, WaitingActor};
 
-/// The wait of a handler of this node for another actor, or the wait of the asker whose ask the
-/// caller hands on. Owned by the send that waits; dropping it ends the wait.
+/// The wait of a handler of this node for another actor. If the caller forwards an ask, it is the
+/// wait of that ask's asker. Owned by the send that waits; dropping it ends the wait, unless the
+/// wait belongs to another send.
 pub(crate) struct WaitGuard {
     asker: Asker,
     /// Set if the wait belongs to another send, which ends it.
@@ -33,8 +34,8 @@ impl WaitGuard {
     /// Records that the calling handler asks `whom`. Returns `None` as [`begin`](Self::begin) does.
     ///
     /// # Errors
-    /// [`Cause::Cycle`] if `whom` waits for the answer of that handler, directly or through others
-    /// (CH-1).
+    /// [`Cause::Cycle`] if `whom` waits for the answer of the calling handler, directly or through
+    /// others (CH-1).
     pub(crate) fn begin_ask(whom: &dyn LocalActor) -> Result<Option<Self>, Cause> {
         let wait = match AskChain::handed_on() {
             Some(asker) => asker.map(WaitGuard::handed_on),
@@ -110,17 +111,18 @@ impl WaitGuard {
         }
     }
 
-    /// Returns the wait, as an entry for the chain of an ask.
+    /// Returns the wait, as the chain of an ask refers to it.
     pub(crate) fn asker(&self) -> &Asker {
         &self.asker
     }
 
-    /// Returns the asker of the ask in hand, with its chain.
+    /// Returns the asker of the ask that the handler handles, or of the ask that is forwarded.
+    /// Returns `None` if no handler waits for that ask.
     fn askers(&self) -> Option<Asker> {
         if self.is_handed_on { Some(self.asker.clone()) } else { self.asker.chain.asker() }
     }
 
-    /// Returns the error of an ask of `whom`, which would close a cycle.
+    /// Returns the error of an ask of `whom` that would close a cycle.
     pub(crate) fn cycle_with(&self, whom: &str) -> Cause {
         Cause::Cycle(self.asker.clone().cycle_with(whom).into())
     }

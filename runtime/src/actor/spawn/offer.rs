@@ -2,13 +2,13 @@
 //!
 //! - **OF-1 offered only**: a node makes an actor for another node only of a type that it offers.
 //!   Each such type has an actor of its own on the node, the [`Spawner`], under a name that users
-//!   cannot give. The spawner's messages contain the arguments' type, so a link compares their
-//!   layouts, and their archives are checked like those in any message.
+//!   cannot give. The spawner's messages contain the arguments' type, so a link compares the
+//!   layouts of the arguments, and their archives are checked like those in any message.
 //! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type that were spawned for
 //!   other nodes since the last offer live on the node, including those still starting or held.
-//! - **OF-3 watched first**: an actor to be watched by its spawner is held until that watch is in
-//!   place, and begins when the watcher says so. A held actor ends without having run when its
-//!   watcher ends, when the spawn times out, or with the [`Spawner`].
+//! - **OF-3 watched first**: an actor that must be watched from its start is held until that watch
+//!   is in place, and begins when the watcher says so. A held actor ends without having run when
+//!   its watcher ends, when the spawn times out, or with the [`Spawner`].
 //!
 //! The [`Spawner`] never waits: a task answers the asker when the actor has started.
 
@@ -96,8 +96,8 @@ pub trait Offered: Handlers {
     /// [`Peer::spawn`]: crate::Peer::spawn
     const LIVING_MAX: usize = limits::OFFERED_LIVING_MAX;
 
-    /// Makes the actor, for which the name is already taken. This runs on the node that offers the
-    /// type, one call after the other for all actors of the type: slow or waiting work belongs in
+    /// Makes the actor. Its name is already registered. This runs on the node that offers the type,
+    /// one call after the other for all actors of the type: slow or waiting work belongs in
     /// [`on_start`](Actor::on_start).
     ///
     /// # Errors
@@ -167,21 +167,21 @@ impl Node {
     }
 }
 
-/// Returns the name of the actor by which a node offers a type (OF-1): the type's shortened name,
-/// for people, and the hash of its kind.
+/// Returns the name of the [`Spawner`] of an offered type (OF-1): the type's shortened name, for
+/// people, and the hash of its kind.
 pub(crate) fn offer_name<A: Offered>() -> Arc<str> {
     let short: String = A::NAME.chars().take(64).collect();
     format!("{RESERVED}offer-{short}-{:032x}", kind_of::<A>().hash).into()
 }
 
-/// Tells a held actor to begin.
+/// Asks the [`Spawner`] to start a held actor.
 #[message(name = "ringpost::Begin")]
 pub(crate) struct BeginHeldActor {
     /// The actor's number on its node.
     pub(crate) id: u64,
 }
 
-/// Tells that the spawner of a held actor no longer wants it.
+/// Tells the [`Spawner`] that a held actor is no longer wanted: it ends without having run.
 #[message(name = "ringpost::Release")]
 pub(crate) struct ReleaseHeldActor {
     pub(crate) id: u64,
@@ -246,7 +246,7 @@ fn shortened(text: &str) -> String {
 
 /// The actor that spawns the actors of one type for other nodes.
 pub(crate) struct Spawner<A: Offered> {
-    /// The actors that it placed and that have not ended (OF-2).
+    /// The actors that it has spawned or holds, and that have not ended (OF-2).
     living: HashSet<Address>,
     /// The actors that were not told to begin yet (OF-3).
     held: HeldActors<A>,
@@ -272,8 +272,8 @@ impl<A: Offered> Spawner<A> {
         let capacity = mailbox_capacity
             .map(|capacity| capacity.min(limits::OFFERED_MAILBOX_CAPACITY_MAX as u64) as usize);
         let options = SpawnOptions { name, mailbox_capacity: capacity };
-        // Panics of the user's code are not failures of the spawner: of the constructor, of the
-        // text of its error, and of the drop of anything that was not used.
+        // Panics of the user's code are not failures of the spawner. The constructor may panic, the
+        // text of its error, and the drop of anything that was not used.
         let placed = shield::catch(|| self.place(*arguments, options, cx));
         let placed = placed.unwrap_or_else(|panic| Err(SpawnRefusal::Panicked(shortened(&panic))));
         let (address, actor) = match placed {
@@ -297,7 +297,7 @@ impl<A: Offered> Spawner<A> {
         answer(A::NAME, (cx.node(), held.actor.run(cx.node())), held.address, reply);
     }
 
-    /// Ends an actor whose spawner no longer wants it. The actor has not run.
+    /// Ends a held actor that is no longer wanted. The actor has not run.
     #[handler]
     fn release(&mut self, msg: ReleaseHeldActor, cx: &mut Context<Self>) {
         if self.let_go(msg.id, cx).is_some() {
@@ -305,7 +305,7 @@ impl<A: Offered> Spawner<A> {
         }
     }
 
-    /// Forgets an actor that ended, and ends the actors that were held for a watcher that ended.
+    /// Forgets the actor that has ended, and ends the actors that were held for it as a watcher.
     #[handler]
     fn down(&mut self, msg: Down, cx: &mut Context<Self>) {
         self.living.remove(&msg.actor);
@@ -321,8 +321,8 @@ impl<A: Offered> Spawner<A> {
         Spawner { living: HashSet::new(), held: HeldActors::new() }
     }
 
-    /// Gives an actor its place, and then makes it: if the name is taken, none is made. If making
-    /// it fails, dropping the place frees it.
+    /// Registers an actor, and then makes it: if the name is taken, no actor is made. If making it
+    /// fails, the drop of the [`UnstartedActor`] frees the name.
     fn place(
         &mut self,
         arguments: A::Arguments,
@@ -337,15 +337,15 @@ impl<A: Offered> Spawner<A> {
         let created = A::create(arguments);
         unborn.give(created.map_err(|error| SpawnRefusal::Refused(shortened(&error.to_string())))?);
         let actor = ActorRef::local(cell);
-        // The actor may have been watched before it existed, as a watcher: that end does not count
-        // for it.
+        // The address may have been watched before the actor existed, because a spawn named it as
+        // a watcher. A `Down` of that watch does not count for the actor.
         cx.unwatch(&actor);
         cx.watch(&actor);
         self.living.insert(actor.address().clone());
         Ok((actor.address().clone(), unborn))
     }
 
-    /// Keeps an actor that must not begin yet.
+    /// Holds an actor until it is told to begin, its watcher ends, or `until` has passed (OF-3).
     fn hold(
         &mut self,
         (actor, address): (UnstartedActor<A>, Address),
@@ -361,12 +361,13 @@ impl<A: Offered> Spawner<A> {
         self.held.insert(id, HeldActor { actor, address, watcher });
     }
 
-    /// Removes a held actor, its timer, and the watch of its watcher.
+    /// Removes a held actor, its timer, and the watch of its watcher. Returns `None` if the actor
+    /// is not held.
     fn let_go(&mut self, id: u64, cx: &mut Context<Self>) -> Option<HeldActor<A>> {
         let held = self.held.remove(id)?;
         cx.cancel(timer(id));
         let watcher = &held.watcher;
-        // (The watcher may itself be an actor that was spawned here.)
+        // (The watcher may itself be an actor that was spawned here, and is watched as such.)
         if !self.held.has_watcher(watcher.address()) && !self.living.contains(watcher.address()) {
             cx.unwatch(watcher);
         }
@@ -374,7 +375,7 @@ impl<A: Offered> Spawner<A> {
     }
 }
 
-/// Returns the number of an actor on its node.
+/// Returns the number of an actor on its node; 0 if the address has no identity.
 pub(crate) fn id_of(address: &Address) -> u64 {
     address.identity().map_or(0, |identity| identity.key.id())
 }
@@ -383,7 +384,7 @@ fn timer(id: u64) -> (&'static str, u64) {
     ("held", id)
 }
 
-/// Answers when an actor has started. If the asker has given up, the actor still lives.
+/// Answers the asker when an actor has started. If the asker has given up, the actor still lives.
 fn answer(
     kind: &'static str,
     (node, starts): (&Node, StartFuture),

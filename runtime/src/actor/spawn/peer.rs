@@ -36,9 +36,10 @@ impl Node {
         Peer { node: self.clone(), name: name.into().into() }
     }
 
-    /// Connects this node to the node at `address`, and returns that node once it is linked; at
-    /// once if it was met at this address and is linked already. From then on the address is a
-    /// [seed](NodeBuilder::seeds) of this node, which is dialled again when the link is lost.
+    /// Connects this node to the node at `address`, and returns that node once it is linked.
+    /// Returns at once if it was reached at this address before and is linked already. From then on
+    /// the address is a [seed](NodeBuilder::seeds) of this node, which is dialled again when the
+    /// link is lost.
     ///
     /// # Errors
     /// [`ConnectError`]: at once if trying again cannot help (the name is taken, the secret or
@@ -93,9 +94,9 @@ impl Peer {
         &self.name
     }
 
-    /// Spawns an actor there under a name, of a type that the node [offers](Node::offer). Awaiting
-    /// this gives a reference when the actor has started. The actor does not end with its spawner,
-    /// just as if its own node had spawned it.
+    /// Spawns an actor on the node under a name, of a type that the node [offers](Node::offer).
+    /// Awaiting this gives a reference when the actor has started. The actor does not end with its
+    /// spawner, just as if its own node had spawned it.
     ///
     /// # Errors
     /// [`RemoteSpawnError`].
@@ -107,8 +108,8 @@ impl Peer {
         RemoteSpawn::new(self.clone(), Some(name.into()), arguments)
     }
 
-    /// Spawns an actor there without a name, otherwise as [`spawn`](Self::spawn) does: only its
-    /// references lead to it.
+    /// Spawns an actor on the node without a name, otherwise as [`spawn`](Self::spawn) does: only
+    /// its references lead to it.
     ///
     /// # Errors
     /// [`RemoteSpawnError`].
@@ -287,7 +288,8 @@ impl<A: Offered> SpawnParams<'_, A> {
             until: self.limit.start(),
             waits_for_link: self.waits_for_link,
         };
-        // Watched before anything is held there, because the next spawner has the same name.
+        // The spawner is watched before it holds an actor, because the next spawner has the same
+        // name.
         let mut ended = pin!(maybe_done(asker.ended()));
         if self.watcher.is_some() {
             _ = poll!(ended.as_mut());
@@ -298,7 +300,7 @@ impl<A: Offered> SpawnParams<'_, A> {
         let mut watch = WatchGuard { watcher, actor: &actor, asker: &asker, is_kept: false };
         watch.watcher.watch(&actor);
         asker.opened(&actor, &mut self.limit).await?;
-        // From now on its node reports the actor's end to this node, however soon it comes.
+        // From now on the actor's node reports its end to this node, however soon that comes.
         let begun = asker.ask(BeginHeldActor { id: id_of(actor.address()) }).await;
         _ = poll!(ended.as_mut());
         let is_withdrawn = ended.as_mut().take_output() == Some(ActorExit::Stopped);
@@ -308,7 +310,7 @@ impl<A: Offered> SpawnParams<'_, A> {
                 RemoteSpawnCause::Withdrawn
             }
             RemoteSpawnCause::NotSent(cause) => RemoteSpawnCause::NotBegun(cause),
-            // The type was offered when the actor got its place.
+            // The type was offered when the actor was registered.
             RemoteSpawnCause::NotOffered => RemoteSpawnCause::Withdrawn,
             other => other,
         })?;
@@ -318,8 +320,8 @@ impl<A: Offered> SpawnParams<'_, A> {
     }
 }
 
-/// The watch of a held actor. Dropping this ends the watch and releases the actor, unless it is
-/// kept.
+/// The watch of a held actor. Dropping this ends the watch and releases the actor, unless `is_kept`
+/// is set.
 struct WatchGuard<'w, A: Handlers> {
     watcher: &'w mut (dyn Watcher<A> + 'static),
     actor: &'w ActorRef<A>,
@@ -336,7 +338,7 @@ impl<A: Handlers> Drop for WatchGuard<'_, A> {
     }
 }
 
-/// A client of the spawner of a type on another node.
+/// A client of the [`Spawner`](super::offer::Spawner) of a type on another node.
 struct SpawnerClient<'r> {
     peer: &'r Peer,
     /// The name of the new actor.
@@ -386,8 +388,9 @@ impl SpawnerClient<'_> {
         });
     }
 
-    /// Waits until the mailbox of the held actor is open to this node: from then on, its node
-    /// reports its end here. Also `Ok` if it has ended: the answer of the spawner says why.
+    /// Waits until the mailbox of the held actor is open to this node: from then on, the actor's
+    /// node reports its end here. Also returns `Ok` if the actor has ended: the answer of the
+    /// spawner says why.
     async fn opened<A: Handlers>(
         &self,
         actor: &ActorRef<A>,

@@ -2,11 +2,11 @@
 //!
 //! - **LI-1 both or none**: either both ends know a link, or both are told that there is none. If
 //!   both actors end at the same moment, each tells the other.
-//! - **LI-2 one incarnation**: a link ends with the incarnation that has it, of either actor.
+//! - **LI-2 one incarnation**: a link ends when the linked incarnation of either actor ends.
 //!
-//! Two actors of one node hold each other. For two actors of different nodes, each node has a
-//! [`Tie`], an actor that stands in for the remote one. A tie that ends tells the other tie first,
-//! as often as it takes; and the two ties watch each other, to learn of the end of a node.
+//! Two actors of one node refer to each other. For two actors of different nodes, each node has a
+//! [`Tie`], an actor that stands in for the remote actor. A tie that ends tells the other tie
+//! first, as often as it takes; and the two ties watch each other, to learn of the end of a node.
 
 use std::future::{poll_fn, ready};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl<A: Handlers> Context<A> {
     }
 }
 
-/// Links two actors of one node, of which the first knows the other by the address `to`.
+/// Links two actors of one node. `to` is the address by which `me` knows `peer`.
 fn link_near(me: &Arc<dyn LocalActor>, peer: &Arc<dyn LocalActor>, to: &Address) {
     // In this order: if the peer ends from now on, its end finds the link here (LI-1).
     me.ends().link(peer.token(), link_to(peer, to, me.token()));
@@ -89,7 +89,8 @@ fn link_near(me: &Arc<dyn LocalActor>, peer: &Arc<dyn LocalActor>, to: &Address)
     }
 }
 
-/// Creates an end of a link to an actor of this node, known as `to`, for the actor with `token`.
+/// Creates the end of a link to `actor` of this node. It is for the actor with `token`, which knows
+/// `actor` by the address `to`.
 fn link_to(actor: &Arc<dyn LocalActor>, to: &Address, token: usize) -> LinkEnd {
     let actor = actor.clone();
     LinkEnd { to: to.clone(), tell: Box::new(move |why| actor.unlink(token, why)) }
@@ -102,10 +103,10 @@ fn link_far(node: &Node, me: &Arc<dyn LocalActor>, to: &Address, sender: RemoteS
     let Ok((cell, _)) = node.begin(Tie::options(), tie, None, None) else { return };
     let tie = ActorRef::local(cell.clone());
     me.ends().link(cell.resident().token(), link_by(&tie, to.clone()));
-    // Only now, so that the outcome finds the link (LI-1).
+    // Requested only now, so that the outcome finds the link (LI-1).
     let tether = Tether { tie: tie.address().clone(), actor: me.address().clone() };
     let mut making: LinkFuture = Box::pin(make(sender, node.clone(), tether));
-    // Polled once now, so that it is sent before all that the actor sends there after this.
+    // Polled once now, so that the request is sent before all that the actor sends there later.
     let mut cx = TaskContext::from_waker(Waker::noop());
     if let Poll::Ready(made) = coop::unconstrained(&mut making).poll_unpin(&mut cx) {
         making = Box::pin(ready(made));
@@ -113,7 +114,7 @@ fn link_far(node: &Node, me: &Arc<dyn LocalActor>, to: &Address, sender: RemoteS
     drop(tie.try_tell(RequestLink(making)));
 }
 
-/// Creates an end of a link to an actor of another node, for which `tie` stands in.
+/// Creates the end of a link to an actor of another node, for which `tie` stands in.
 fn link_by(tie: &ActorRef<Tie>, to: Address) -> LinkEnd {
     let tie = tie.clone();
     // An error means that the tie ends with its node.
@@ -134,7 +135,8 @@ impl Tie {
         Tie { me: me.clone(), to: to.clone(), other: None }
     }
 
-    /// Its own node sends it at most two messages, which are never refused.
+    /// Returns the options of a tie. Its own node sends it at most two messages, which are never
+    /// refused.
     fn options() -> SpawnOptions {
         SpawnOptions::anonymous().mailbox_capacity(2)
     }
@@ -151,21 +153,24 @@ impl Tie {
 #[diagnostic::do_not_recommend]
 impl Actor for Tie {}
 
-/// The request to the other node to make its end of the link.
+/// The request to the other node to make its end of the link. Its output is the address of the tie
+/// there.
 type LinkFuture = BoxFuture<'static, Result<Address, LinkError>>;
 
-/// The request to make the other end of the link. Sent once, before all other messages.
+/// Tells a tie to await the request for the other end of the link. Sent once, before all other
+/// messages.
 #[message(local)]
 struct RequestLink(LinkFuture);
 
-/// The order to answer a tether. Sent once, before all other messages.
+/// Tells a tie to answer a [`Tether`], the request of another node for a link. Sent once, before
+/// all other messages.
 #[message(local)]
 struct AcceptLink {
     /// The tie at the other end.
     other: Address,
     replier: Replier,
     deadline: Option<Instant>,
-    /// Resolves to whether `me` has the link.
+    /// Receives true if `me` has its end of the link.
     is_linked: oneshot::Receiver<bool>,
 }
 
@@ -250,7 +255,8 @@ impl Handler<Untie> for Tie {
                 () = untie(other, why.as_deref()) => {}
             }
         }
-        // Ends as its end of the link did: a second tie at the other end learns of it, too.
+        // The tie ends as its end of the link did, so that a second tie at the other end learns of
+        // that, too.
         match why {
             Some(why) => cx.cell().resident().fail(why),
             None => cx.stop(),
@@ -311,7 +317,7 @@ impl LinkError {
         }
     }
 
-    /// Returns the failure of an actor that could not be linked to `peer`.
+    /// Returns the text for the failure of an actor that could not be linked to `peer`.
     fn text(&self, peer: &Address) -> Arc<str> {
         match self {
             LinkError::Ended(exit) => linked_to(peer, exit),
@@ -320,7 +326,7 @@ impl LinkError {
     }
 }
 
-/// Asks another node to make its end of a link. Returns the tie there.
+/// Asks another node to make its end of a link. Returns the address of the tie there.
 async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, LinkError> {
     loop {
         let deadline = Instant::now() + limits::ASK_TIMEOUT_MAX;
@@ -346,7 +352,7 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, L
                     _ => Err(LinkError::of(AskCause::InvalidReply)),
                 };
             }
-            // The end may have been made there or not; a second one does no harm.
+            // The other node may have made its end or not; a second end does no harm.
             Err(ReplyLoss::LinkDown(_) | ReplyLoss::Unsent(_)) => {}
             Err(ReplyLoss::Failed(code::TOO_MANY_LINKS)) => {
                 let most = limits::LINKS_MAX;
@@ -358,9 +364,9 @@ async fn make(to: RemoteSender, node: Node, tether: Tether) -> Result<Address, L
 }
 
 impl Node {
-    /// Makes this node's end of a link to the actor `me` for another node, if `me` takes more
-    /// links. Called while messages are delivered to `me`, so that messages after the tether find
-    /// the link.
+    /// Handles the request of another node for a link to the actor `me`: makes this node's end of
+    /// it, if `me` takes more links. Called while messages are delivered to `me`, so that messages
+    /// after the tether find the link.
     pub(crate) fn tether(&self, me: Arc<dyn LocalActor>, tether: Delivery, takes_links: bool) {
         let Delivery { mut payload, replier: Some(replier), deadline, .. } = tether else { return };
         if !takes_links {

@@ -87,22 +87,25 @@ pub struct Supervisor {
 struct ChildGroup {
     /// The children that were started and have not ended, by number.
     running: BTreeMap<usize, RunningChild>,
-    /// The number of children whose start was begun, failed ones included. Numbers the next one.
+    /// The number of children whose start was begun, including starts that failed. The next child
+    /// gets this number.
     begun: usize,
-    /// The children that rest and will be started again, by number.
+    /// The children that wait for their restart, by number, each with the sender that restarts it.
     resting: BTreeMap<usize, oneshot::Sender<StartSender>>,
-    /// The answer of the child that was told to rest, while the supervisor waits for it. Kept when
-    /// the wait is given up: a child that finds its answer unwanted takes its rest for a failure,
-    /// and may escalate it to a supervisor that is stopping its children.
+    /// Receives the answer of the child that was told to pause, while the supervisor waits for it.
+    /// Kept when the wait is given up: a child that cannot send its answer takes its pause for a
+    /// failure, and may escalate that to a supervisor that is stopping its children.
     pausing: Option<oneshot::Receiver<RestingActor>>,
-    /// The channel on which each child that has failed and rests reports it.
+    /// The channel on which children report that they have failed and wait for a restart. `None`
+    /// before the start, and if each child restarts alone.
     reports: Option<(mpsc::UnboundedSender<RestReport>, ReportReceiver)>,
 }
 
 /// A child that has started and not ended.
 struct RunningChild {
     member: ChildHandle,
-    /// The number of its reports that are obsolete: it was told to rest with others since, and did.
+    /// The child's reports up to this number are outdated: since then it was told to pause together
+    /// with others, and did.
     overtaken: u64,
 }
 
@@ -112,10 +115,11 @@ impl Clone for ChildGroup {
     }
 }
 
-/// Read by the stream of the supervisor's messages, and by its handler while that runs.
+/// The receiver of the children's reports. Read by a stream that is attached to the supervisor, and
+/// by the handler of a report while that runs.
 type ReportReceiver = Arc<Mutex<mpsc::UnboundedReceiver<RestReport>>>;
 
-/// A child, without its type.
+/// The description of a child, without the type of its actor.
 trait ChildSpec: Send + Sync {
     fn begin(
         &self,
@@ -154,7 +158,8 @@ impl Supervisor {
         self
     }
 
-    /// Starts a child, after the children that were started before.
+    /// Starts a child, and waits until it has started. An error contains the child's address, if
+    /// its start was begun.
     async fn start(
         &mut self,
         child: &dyn ChildSpec,
@@ -183,7 +188,7 @@ impl Supervisor {
         Ok((number, member, starts))
     }
 
-    /// Adds a child that has started to the children that rest together.
+    /// Adds a child that has started to the children that are restarted together, and returns it.
     fn join(&mut self, number: usize, member: ChildHandle) -> Arc<dyn LocalActor> {
         let actor = member.actor.clone();
         if self.group.reports.is_some() {
@@ -193,7 +198,8 @@ impl Supervisor {
         actor
     }
 
-    /// Makes a child rest, if it has not ended.
+    /// Pauses a child, if it has not ended: its incarnation ends, and it waits for a restart. Kills
+    /// an incarnation that does not end in time.
     async fn pause(&mut self, number: usize) {
         let ChildGroup { running, resting, pausing, .. } = &mut self.group;
         let Some(RunningChild { member, overtaken }) = running.get_mut(&number) else { return };
@@ -223,16 +229,16 @@ impl Supervisor {
         }
     }
 
-    /// Records a child that failed, and makes the children rest that are restarted with it. Returns
-    /// until when all of them rest. Ends early if the supervisor must end.
+    /// Records a failed child, and pauses the children that are restarted with it. Returns the time
+    /// at which the restart is due. Stops pausing children if the supervisor must end.
     async fn gather(&mut self, failed: RestReport, cx: &Context<Self>) -> Instant {
         let RestReport { number, resting: RestingActor { delay, reports, resume } } = failed;
         let until = Instant::now() + delay;
         if self.group.running.get(&number).is_some_and(|child| reports <= child.overtaken) {
-            // The child was told to rest with others since, and is or was started with these.
+            // The child was told to pause with others since, and is or was restarted with these.
             return until;
         }
-        // (It may have been ended since: the others restart without it.)
+        // (The failed child may have been ended since: the others restart without it.)
         self.group.resting.insert(number, resume);
         let first = if self.strategy == Strategy::OneForAll { 0 } else { number + 1 };
         let others = first..self.group.begun;
@@ -251,7 +257,7 @@ impl Supervisor {
         until
     }
 
-    /// Waits for the next child that fails.
+    /// Waits for the next report of a child that has failed.
     async fn failure(&self) -> RestReport {
         let next = poll_fn(|cx| match &self.group.reports {
             Some((_, reported)) => reported.lock().poll_recv(cx),
@@ -263,8 +269,9 @@ impl Supervisor {
         }
     }
 
-    /// Starts the first of the resting children, and waits until it has started or has failed to;
-    /// then it rests again and reports that, or it has ended. Returns false if no child rests.
+    /// Restarts the first of the children that wait for it, and waits until it has started or has
+    /// failed to start. A child that has failed waits again and reports that, or has ended. Returns
+    /// false if no child waits for a restart.
     async fn start_first(resting: &mut BTreeMap<usize, oneshot::Sender<StartSender>>) -> bool {
         let Some((_, resume)) = resting.pop_first() else { return false };
         let (started, starts) = oneshot::channel();
@@ -399,7 +406,8 @@ impl Handler<RestReport> for Supervisor {
     type Reply = ();
 
     /// Restarts a child that failed, the children that are restarted with it, and all children that
-    /// fail meanwhile. Ends early if the supervisor must end: then the resting children end, too.
+    /// fail meanwhile. Ends early if the supervisor must end: then the children that wait for a
+    /// restart end, too.
     async fn handle(&mut self, msg: RestReport, cx: &mut Context<Self>) {
         let (mut failed, mut until) = (Some(msg), Instant::now());
         loop {

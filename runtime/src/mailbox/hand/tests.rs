@@ -1,4 +1,5 @@
-//! Tests of the hand and its mailbox, polled by hand, with links that have room or have none.
+//! Tests of prefetched messages and their mailbox, polled by the tests, with links that have room
+//! for replies or have none.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ struct Message {
     deadline: Option<Instant>,
 }
 
-/// One message, or tells of one link that came together.
+/// One message, or tells of one link that arrived together.
 type Item = VecDeque<Message>;
 
 impl RemoteItem for Item {
@@ -116,7 +117,7 @@ impl MailboxFixture {
         self.push_all(link, number..number + 1, is_ask);
     }
 
-    /// Pushes messages with these numbers, which come together.
+    /// Pushes messages with these numbers, which arrive together.
     fn push_all(&self, link: usize, numbers: std::ops::Range<u32>, is_ask: bool) {
         let message = |number| {
             let link = (link as u64, self.links[link].clone());
@@ -134,8 +135,8 @@ impl MailboxFixture {
         self.push(link, number, false);
     }
 
-    /// Runs the actor until it waits or ends, and returns the messages it began; the reply of an
-    /// ask takes room.
+    /// Runs the actor until it waits or ends, and returns the messages it began. Each ask that
+    /// begins uses up the room of its reply.
     fn begun(&mut self) -> (Vec<u32>, Poll<FillOutcome>) {
         let mut begun = Vec::new();
         loop {
@@ -236,8 +237,8 @@ fn what_was_held_back_goes_on_in_turn_with_all_else() {
     assert!(position(OTHER + 39) <= 4 * (32 + 2), "{begun:?}");
 }
 
-/// MB-8: released messages get their turn beside a node that keeps the intake full, even with the
-/// smallest batch.
+/// MB-8: released messages get their turn beside a node that keeps the remote queue full, even with
+/// the smallest batch.
 #[test]
 fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
     for capacity in [1, 32, 63, 64, 100, 1000] {

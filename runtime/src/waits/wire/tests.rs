@@ -71,8 +71,8 @@ fn buffer_of(bytes: &[u8]) -> AlignedVec<16> {
     buffer
 }
 
-/// Cuts the bytes at each place, and changes each byte: the result is refused, or read as a chain
-/// that fits.
+/// Cuts the bytes at each position, and changes each byte: the result is refused, or read as a
+/// chain that fits.
 #[test]
 fn bytes_that_are_no_chain_are_refused() {
     let names: Vec<_> = (0..3).map(|n| format!("beta/\u{fc}{n}")).collect();

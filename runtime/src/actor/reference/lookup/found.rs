@@ -1,5 +1,5 @@
-//! A look at the actor that has a name, and the wait for one. All but the last step knows no type
-//! of an actor, so that it is compiled once, and not for each type of a program.
+//! The look-up of an actor by name, which may wait until there is one. Only the last step knows the
+//! type of the actor, so that the rest is compiled once, and not for each type of a program.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -19,16 +19,17 @@ use crate::node::Node;
 use crate::remote::{self, Accepted, RemoteSender, Waiter};
 use crate::schema::ActorKind;
 
-/// An actor that was found. Made by [`ActorLookup`].
+/// An actor that was found by [`ActorLookup`].
 pub(super) enum ResolvedActor {
     Here(SharedActor),
-    /// Exactly this actor of another node, and the messages that it accepts.
+    /// An actor of another node: its address, the sender to exactly this actor, and the messages
+    /// that it accepts.
     There(Address, RemoteSender, Arc<[Accepted]>),
 }
 
 impl ResolvedActor {
-    /// Returns where it is, which was looked up at an address. One of this node is looked at with
-    /// its type.
+    /// Returns the destination of the actor, which was found at `address`. An error if an actor of
+    /// this node does not fit `P`.
     pub(super) fn destination<P: LocalHandle>(
         self,
         node: &Node,
@@ -46,8 +47,8 @@ impl ResolvedActor {
     }
 }
 
-/// A look at the actor at a path that ends with a `T` which leads to it. Polled by its caller. (No
-/// `async fn`: it would be compiled into each function that looks.)
+/// The future of a look-up by path. Its output is a `T` that leads to the actor. Polled by its
+/// caller. (Not an `async fn`, which would be compiled into each function that looks an actor up.)
 pub(super) struct LookupFuture<'n, 'p, T> {
     pub(super) looking: OutlinedDrop<ActorLookup<'n, 'p>>,
     pub(super) lead: fn(&Node, &Address, ResolvedActor) -> Result<T, LookupError>,
@@ -68,15 +69,15 @@ impl<T> Future for LookupFuture<'_, '_, T> {
     }
 }
 
-/// A search for the actor at a path. Gives its address and the actor. Made by [`Node::look`] and
-/// [`Node::when_found`].
+/// The untyped look-up of the actor at a path. Its output is the address and the actor. Created by
+/// [`Node::look`] and [`Node::when_found`].
 pub(super) struct ActorLookup<'n, 'p> {
     node: &'n Node,
     path: &'p str,
-    /// The type that an actor of another node is to be of.
+    /// The type that an actor of another node must have.
     kind: ActorKind,
     waits: bool,
-    /// There where it waits for another node, or for a name.
+    /// `Some` once it waits for another node, or for a name.
     wait: Option<BoxFuture<'n, (Address, Result<ResolvedActor, Cause>)>>,
 }
 
@@ -108,7 +109,7 @@ impl Future for ActorLookup<'_, '_> {
 }
 
 impl Node {
-    /// Looks at the actor at a path. One of another node is to be of this `kind`.
+    /// Looks up the actor at a path. An actor of another node must be of this `kind`.
     pub(super) fn look<'n, 'p>(
         &'n self,
         path: &'p str,
@@ -117,8 +118,8 @@ impl Node {
         OutlinedDrop::new(ActorLookup { node: self, path, kind, waits: false, wait: None })
     }
 
-    /// Looks at the actor at a path as [`look`](Self::look) does, and waits while trying again can
-    /// help.
+    /// Looks up the actor at a path as [`look`](Self::look) does, and waits as long as trying again
+    /// can help.
     pub(super) fn when_found<'n, 'p>(
         &'n self,
         path: &'p str,
@@ -155,7 +156,7 @@ impl Node {
         Ok(ResolvedActor::There(found, sender, accepted))
     }
 
-    /// Finds the actor at an address, and waits while trying again can help.
+    /// Looks up the actor at an address, and waits as long as trying again can help.
     async fn find_again(&self, address: &Address, kind: ActorKind) -> Result<ResolvedActor, Cause> {
         let is_near = address.node() == self.name();
         let mut pause = limits::LOOK_UP_AGAIN / 64;
@@ -180,11 +181,11 @@ impl Node {
         }
     }
 
-    /// Waits for something, but not on a node that is shutting down.
+    /// Waits for the output of `wait`. Returns `None` if the node shuts down first.
     async fn unless_leaving<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
         let mut wait = pin!(wait);
         loop {
-            // Also notified when no name is given any more.
+            // Also notified when the node shuts down, so that no name is given any more.
             let mut news = pin!(self.residents().next_name());
             news.as_mut().enable();
             if let Poll::Ready(done) = futures::poll!(&mut wait) {

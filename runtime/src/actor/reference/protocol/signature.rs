@@ -4,25 +4,25 @@ use super::Protocol;
 use crate::actor::Reply;
 use crate::message::Message;
 
-/// The method of a protocol at a [`MethodIndex`], and its message. A handler, wherever it is, finds
-/// both by this trait.
+/// The method of a protocol at a [`MethodIndex`]: its message, parameters and reply. The code of a
+/// handler finds them by this trait, in whatever crate it is.
 #[doc(hidden)]
 pub trait Method<Place>: Protocol {
     type Message: Message;
-    /// Sorted by their names.
+    /// A tuple of the parameters, sorted by their names.
     type Parameters;
     type Reply: Reply;
     fn open(message: Self::Message) -> Self::Parameters;
     fn make(parameters: Self::Parameters) -> Self::Message;
 }
 
-/// A parameter of a method.
+/// The parameter at the index `AT` of a method; the parameters are sorted by their names.
 #[doc(hidden)]
 pub trait Parameter<Place, const AT: usize>: Protocol {
     type Type;
 }
 
-/// The place of a method in its protocol, as a type.
+/// The index of a method in its protocol, as a type.
 #[doc(hidden)]
 pub enum MethodIndex<const AT: usize> {}
 
@@ -36,8 +36,8 @@ pub struct Signature {
     pub other: &'static str,
 }
 
-/// Returns the place of the method that has this name, or whose message has this name. If there is
-/// none, or it has other parameters, that is an error of the compiler.
+/// Returns the index of the method with this name, or with a message of this name. Fails to compile
+/// if there is no such method, or if it has other parameters.
 #[doc(hidden)]
 #[track_caller]
 pub const fn place<P: Protocol, M: Message>(name: &str, message: &str, parameters: &str) -> usize {

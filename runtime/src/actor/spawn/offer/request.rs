@@ -1,7 +1,8 @@
-//! The message by which a node asks another node for an actor.
+//! The message by which a node asks another node to spawn an actor.
 //!
-//! The arguments are an archive of their own within it, in one of the forms of their type. So nodes
-//! of earlier builds can spawn, and be asked for, types whose arguments gained fields (SH-4).
+//! Within the message the arguments are an archive of their own, in one of the versions of their
+//! type. So a node can spawn actors on a node of an earlier or later build even if the arguments
+//! gained fields (SH-4).
 
 use ringpost_transport::memory::{InvalidArchive, Payload, buffer};
 use rkyv::rancor::Error;
@@ -14,18 +15,18 @@ use crate::message::{Codec, Message, Wire};
 use crate::node::Node;
 use crate::schema::{Hash, Schema};
 
-/// A request for an actor.
+/// A request to spawn an actor.
 pub(crate) struct SpawnRequest<T> {
     /// Boxed, because no message in a mailbox may be large.
     pub(crate) arguments: Box<T>,
     pub(crate) name: Option<String>,
     pub(crate) mailbox_capacity: Option<u64>,
-    /// The actor that watches the new one before it begins: the new one is held until
-    /// [`BeginHeldActor`](super::Begin).
+    /// The actor that watches the new actor from its start: the new actor is held until
+    /// [`BeginHeldActor`](super::BeginHeldActor).
     pub(crate) watcher: Option<Address>,
 }
 
-/// The form of a [`SpawnRequest`] on the wire.
+/// The wire type of a [`SpawnRequest`], with the archive of the arguments.
 #[message(name = "ringpost::Spawn")]
 struct WireSpawnRequest {
     arguments: Vec<u8>,
@@ -34,13 +35,15 @@ struct WireSpawnRequest {
     watcher: Option<Address>,
 }
 
-/// More forms than a message can have: see `since` of [`#[message]`](macro@crate::message).
+/// Length of the table of layouts. A type has at most 16 forms, one for each version: see `since`
+/// of [`#[message]`](macro@crate::message).
 const FORMS_MAX: usize = 32;
 
 impl<T: Wire> SpawnRequest<T> {
     const ARGUMENTS: Codec<T> = Codec::of();
 
-    /// One layout for each form of the arguments; the rest is unused.
+    /// The layouts of the request, one for each version of the arguments; the last entries are
+    /// unused.
     const ALL_LAYOUTS: [u128; FORMS_MAX] = {
         let (mut all, mut form) = ([0; FORMS_MAX], 0);
         while form < T::LAYOUTS.len() {

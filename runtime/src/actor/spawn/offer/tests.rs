@@ -13,7 +13,7 @@ use crate::error::RemoteSpawnCause;
 use crate::exit::ActorExit;
 use crate::message::Message;
 
-/// How a [`FragileActor`] actor is made.
+/// How a [`FragileActor`] is made.
 #[message]
 enum Plan {
     Work,
@@ -67,7 +67,7 @@ impl Drop for FragileActor {
 }
 
 static GATE: Barrier = Barrier::new(2);
-/// The number of calls that came to the gate.
+/// The number of calls of `create` that have reached the gate.
 static CAME: AtomicU64 = AtomicU64::new(0);
 
 impl Offered for FragileActor {
@@ -87,7 +87,7 @@ impl Offered for FragileActor {
     }
 }
 
-/// An actor that counts how many of it were made.
+/// A type that counts how many actors of it were made.
 #[actor]
 struct CountedActor;
 
@@ -192,7 +192,7 @@ async fn those_that_are_held_end_with_their_own_watchers_only() {
     }
 }
 
-/// An actor counts even if it was named as a watcher before it was spawned.
+/// An actor counts for the limit even if it was named as a watcher before it was spawned.
 #[tokio::test]
 async fn no_watcher_has_more_actors_live_than_may() {
     let node = node().await;
@@ -242,7 +242,7 @@ impl CancellingActor {
         until(|| CAME.load(Ordering::SeqCst) == 1).await;
         block_in_place(|| GATE.wait());
         until(|| CAME.load(Ordering::SeqCst) == 2).await;
-        // The spawn was answered, and asks for the actor to begin.
+        // The spawn was answered, and now asks the spawner to start the actor.
         assert!(poll!(&mut spawn).is_pending());
         drop(spawn);
         block_in_place(|| GATE.wait());

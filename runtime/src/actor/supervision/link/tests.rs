@@ -42,7 +42,7 @@ async fn pair() -> (Node, Node) {
     (alpha, beta)
 }
 
-/// Returns the sender from `node` to an actor of node `beta`.
+/// Returns the sender with which `node` sends to an actor of node `beta`.
 fn way_to(node: &Node, name: &str) -> RemoteSender {
     let address = Address::by_name("beta".into(), name.into());
     let there = Recipient::<Untied, ()>::bind(node, address);
