@@ -272,7 +272,8 @@ mod tests {
     use crate::archive;
     use crate::node::Node;
 
-    /// Checks names that are invalid in this version, as a peer may write them.
+    /// Checks that reading an archived address fails if its node's or actor's name is invalid in
+    /// this version. A peer of another version may send such an address.
     // Promised in docs/SEMANTICS.md.
     #[tokio::test]
     async fn an_address_with_names_that_are_none_is_no_archive() {

@@ -39,8 +39,8 @@ pub(crate) struct RunningActor {
     pub(crate) deadline: Option<tokio::time::Instant>,
 }
 
-/// What is known about the ask that a handler handles; empty for a tell and for a hook. Owned by
-/// the code that runs the handler.
+/// The ask that a handler handles, with its deadline; empty for a tell and for a hook. Owned by the
+/// code that runs the handler.
 #[derive(Default)]
 pub(crate) struct AskContext {
     /// Deadline of its asker.
@@ -51,7 +51,7 @@ pub(crate) struct AskContext {
 
 /// The part of [`AskContext`] that a thread notes.
 #[derive(Clone, Copy)]
-struct AskNotes {
+struct ThreadAskContext {
     deadline: Option<tokio::time::Instant>,
     /// The thread holds the [`AskChain`] of the handler.
     has_hand: bool,
@@ -66,7 +66,7 @@ pub(crate) fn is_running(token: usize) -> bool {
 /// Returns the actor whose handler or hook is the caller.
 #[inline]
 pub(crate) fn running() -> Option<RunningActor> {
-    let AskNotes { deadline, .. } = IN_HAND.get()?;
+    let ThreadAskContext { deadline, .. } = IN_HAND.get()?;
     let (token, id) = ACTOR.get();
     Some(RunningActor { token, id, deadline })
 }
@@ -75,7 +75,7 @@ pub(crate) fn running() -> Option<RunningActor> {
 /// [`AskChain`].
 pub(crate) fn note_wait() {
     WAITS.set(true);
-    IN_HAND.set(IN_HAND.get().map(|facts| AskNotes { has_hand: true, ..facts }));
+    IN_HAND.set(IN_HAND.get().map(|facts| ThreadAskContext { has_hand: true, ..facts }));
 }
 
 /// Returns true if [`note_wait`] was called on this thread since the last call of this.
@@ -172,7 +172,7 @@ pub(crate) fn take_turn() -> PollOutcome {
 struct OuterNotes {
     place: &'static ThreadNotes,
     actor: (usize, u64),
-    in_hand: Option<AskNotes>,
+    in_hand: Option<ThreadAskContext>,
     asks: AskChain,
     runtime: Option<Id>,
     duty: Option<&'static HandlerInfo>,
@@ -213,7 +213,7 @@ pub(crate) fn note<'a>(
     if has_hand {
         asks.swap();
     }
-    IN_HAND.with(|cell| cell.set(Some(AskNotes { deadline, has_hand })));
+    IN_HAND.with(|cell| cell.set(Some(ThreadAskContext { deadline, has_hand })));
     BusyGuard { place, asks }
 }
 
@@ -252,7 +252,7 @@ impl Drop for BusyGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         // Most handlers have no chain; then this is the only check.
-        if let Some(AskNotes { has_hand: true, .. }) = IN_HAND.take() {
+        if let Some(ThreadAskContext { has_hand: true, .. }) = IN_HAND.take() {
             self.asks.swap();
         }
         self.place.duty.store(None);
@@ -390,7 +390,7 @@ thread_local! {
     /// The actor whose task is polled: its token and its number.
     static ACTOR: Cell<(usize, u64)> = const { Cell::new(NO_ACTOR) };
     /// Notes about the message that is handled; `None` while no handler or hook runs.
-    static IN_HAND: Cell<Option<AskNotes>> = const { Cell::new(None) };
+    static IN_HAND: Cell<Option<ThreadAskContext>> = const { Cell::new(None) };
     /// A handler or hook has begun to wait for an actor, and [`take_wait`] has not reported it yet.
     static WAITS: Cell<bool> = const { Cell::new(false) };
     static TURN: Cell<PollOutcome> = const { Cell::new(PollOutcome::Idle) };

@@ -47,7 +47,7 @@ pub struct Deadlines {
 
 /// The entry of one waiting ask in the table. The ask passes it to [`leave`] if it ends before its
 /// deadline.
-pub(crate) struct DeadlineEntry<P: SyncPrimitives = NativePrimitives> {
+pub(crate) struct DeadlineEntry<P: SharedQueue = NativeSharedQueue> {
     table: Arc<DeadlineTable<P>>,
     key: DeadlineKey,
     /// The task whose waker is in the table.
@@ -90,7 +90,7 @@ pub(crate) fn leave(place: Box<DeadlineEntry>, time_out: Duration) {
     }
 }
 
-impl<P: SyncPrimitives> DeadlineEntry<P> {
+impl<P: SharedQueue> DeadlineEntry<P> {
     /// Returns true if the entry is certainly still in the table with the waker of this task.
     #[inline]
     fn is_held_by(&self, task: TaskId) -> bool {
@@ -165,7 +165,7 @@ impl AsRef<Deadlines> for Deadlines {
     }
 }
 
-struct DeadlineTable<P: SyncPrimitives = NativePrimitives> {
+struct DeadlineTable<P: SharedQueue = NativeSharedQueue> {
     shared: P,
     /// Notified about a deadline that is earlier than the end of the timer's sleep.
     earlier: Notify,
@@ -173,7 +173,7 @@ struct DeadlineTable<P: SyncPrimitives = NativePrimitives> {
 
 /// The part of a table that tasks and the timer share, with native primitives or, in a model, those
 /// from loom.
-pub(crate) trait SyncPrimitives: Send + Sync + 'static {
+pub(crate) trait SharedQueue: Send + Sync + 'static {
     fn new(state: DeadlineQueue) -> Self;
     fn lock(&self) -> impl DerefMut<Target = DeadlineQueue>;
     /// Returns how often the timer has cleared entries. The number is written under the lock before
@@ -185,14 +185,14 @@ pub(crate) trait SyncPrimitives: Send + Sync + 'static {
 }
 
 /// The native primitives.
-pub(crate) struct NativePrimitives {
+pub(crate) struct NativeSharedQueue {
     state: Mutex<DeadlineQueue>,
     cleared: AtomicU64,
 }
 
-impl SyncPrimitives for NativePrimitives {
+impl SharedQueue for NativeSharedQueue {
     fn new(state: DeadlineQueue) -> Self {
-        NativePrimitives { state: Mutex::new(state), cleared: AtomicU64::new(0) }
+        NativeSharedQueue { state: Mutex::new(state), cleared: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> impl DerefMut<Target = DeadlineQueue> {
@@ -267,7 +267,7 @@ impl Deadlines {
     }
 }
 
-impl<P: SyncPrimitives> DeadlineTable<P> {
+impl<P: SharedQueue> DeadlineTable<P> {
     fn new() -> Arc<Self> {
         Arc::new(DeadlineTable { shared: P::new(DeadlineQueue::new()), earlier: Notify::new() })
     }
@@ -406,9 +406,9 @@ impl DeadlineQueue {
 }
 
 /// The task that wakes asks that are due.
-struct DeadlineTimer<P: SyncPrimitives = NativePrimitives>(Arc<DeadlineTable<P>>);
+struct DeadlineTimer<P: SharedQueue = NativeSharedQueue>(Arc<DeadlineTable<P>>);
 
-impl<P: SyncPrimitives> DeadlineTimer<P> {
+impl<P: SharedQueue> DeadlineTimer<P> {
     async fn run(&self) {
         let mut due = Vec::new();
         loop {
@@ -446,7 +446,7 @@ impl<P: SyncPrimitives> DeadlineTimer<P> {
     }
 }
 
-impl<P: SyncPrimitives> Drop for DeadlineTimer<P> {
+impl<P: SharedQueue> Drop for DeadlineTimer<P> {
     fn drop(&mut self) {
         let mut state = self.0.shared.lock();
         state.ended = true;

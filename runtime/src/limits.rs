@@ -19,7 +19,7 @@ pub const BATCH_MESSAGES_MAX: usize = 32;
 pub const TURN_MESSAGES_MAX: u16 = 128;
 /// Maximum nesting of actors that run on the threads of their askers: A asks B, B asks C, ...
 pub const IN_PLACE_DEPTH_MAX: u8 = 4;
-/// The longest turn that an actor may take on the thread of an asker or link. Every eighth turn for
+/// The longest turn that an actor may take on the thread of an asker or link. One turn of eight for
 /// an asker and every turn for a link is measured. After a longer turn, the next [`IN_PLACE_RESTS`]
 /// asks of that thread wake their actors instead. 50 us, or 1 ms in builds with debug assertions,
 /// whose handlers are that much slower.

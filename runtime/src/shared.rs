@@ -9,7 +9,7 @@ use ringpost_transport::shield;
 /// twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SharedTotals {
+pub struct SharedMemoryTotals {
     /// The number of shares.
     pub shares: usize,
     /// Their bytes.
@@ -29,7 +29,7 @@ pub struct MemoryOffer {
 
 /// The totals of a node's shares, which its regions update.
 #[derive(Clone, Default)]
-pub(crate) struct ShareCounter(Arc<Mutex<SharedTotals>>);
+pub(crate) struct ShareCounter(Arc<Mutex<SharedMemoryTotals>>);
 
 /// A share that is counted in the totals until this is dropped.
 pub(crate) struct CountedShare {
@@ -38,7 +38,7 @@ pub(crate) struct CountedShare {
 }
 
 impl ShareCounter {
-    pub(crate) fn now(&self) -> SharedTotals {
+    pub(crate) fn now(&self) -> SharedMemoryTotals {
         *self.0.lock()
     }
 

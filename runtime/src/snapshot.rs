@@ -17,7 +17,7 @@ use crate::mailbox::Depth;
 use crate::node::Node;
 use crate::remote::PeerView;
 use crate::resident::LocalActor;
-use crate::shared::SharedTotals;
+use crate::shared::SharedMemoryTotals;
 use crate::state::ActorState;
 use crate::tally::RegistrationKind;
 use crate::waits::{HandlerWaits, WaitEntry, WaitTarget};
@@ -36,7 +36,7 @@ pub struct Snapshot {
     /// shrink while its link lives.
     pub ring_growth_bytes: u64,
     /// The totals of the shares of this node's regions.
-    pub shared: SharedTotals,
+    pub shared: SharedMemoryTotals,
     /// The handlers on this node that wait for actors.
     pub waits: Vec<WaitView>,
     /// The actors of this node, the fullest mailbox first; [`tree`](Snapshot::tree) returns them

@@ -30,7 +30,7 @@ pub(crate) struct HandlerWaits {
     /// The actor is listed for the log's periodic look at long waits.
     pub(crate) is_listed: bool,
     pub(crate) handler: Option<&'static HandlerInfo>,
-    /// The time when it was first polled, or first found to wait, by the coarse clock of
+    /// Start of the poll in which `handler` was first found to wait, by the coarse clock of
     /// [`crate::busy`].
     pub(crate) since: u64,
     /// The number of this run of the handler; the next run has another number.
@@ -251,7 +251,8 @@ thread_local! {
 }
 
 impl AskChain {
-    /// Returns the chain of a handler of `asked`, an ask for which another handler waits, if any.
+    /// Returns the chain of a handler of the ask `asked`, whose answer another handler awaits.
+    /// Without such an ask, returns the empty chain.
     pub(crate) fn of(asked: Option<Arc<dyn HandledAsk>>) -> Self {
         AskChain(asked.map(|asked| Box::new(AskChainState::HandledAsk(asked))))
     }

@@ -39,7 +39,7 @@ use arrival::{RemoteBatch, RemoteMessage};
 pub(super) use base::{CellBase, ErasedCell};
 use route::{Label, Source};
 use turn::TurnLock;
-pub(super) use turn::{ActorTask, HasTurn, IdleLife, LargeLife, SmallLife};
+pub(super) use turn::{ActorTask, BoxedActorFuture, HasTurn, IdleLife, InlineActorFuture};
 
 /// An actor of this node, as seen from outside its task.
 #[repr(C)]

@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use tokio::sync::oneshot;
 
-use super::cell::{ActorCell, ActorTask, CellBase, HasTurn, LargeLife, SmallLife};
+use super::cell::{ActorCell, ActorTask, BoxedActorFuture, CellBase, HasTurn, InlineActorFuture};
 use super::context::child::{Child, Parent, RestartPlan};
 use super::life::Life;
 use super::options::SpawnOptions;
@@ -202,19 +202,23 @@ impl Node {
     /// Spawns an actor's task, without the actor's type: tokio's task is compiled once, and not
     /// into each program for each actor and each of tokio's schedulers.
     fn run_task<F: Future<Output = ()> + Send + 'static>(&self, whose: Arc<dyn HasTurn>, life: F) {
-        if const { SmallLife::has_space_for::<F>() && SmallLife::has_alignment_for::<F>() } {
-            let Ok(life) = SmallLife::try_from(life) else { unreachable!("it has the space") };
+        if const {
+            InlineActorFuture::has_space_for::<F>() && InlineActorFuture::has_alignment_for::<F>()
+        } {
+            let Ok(life) = InlineActorFuture::try_from(life) else {
+                unreachable!("it has the space")
+            };
             self.run_small(ActorTask::new(whose, life));
         } else {
             self.run_large(ActorTask::new(whose, Box::pin(life)));
         }
     }
 
-    fn run_small(&self, life: ActorTask<SmallLife>) {
+    fn run_small(&self, life: ActorTask<InlineActorFuture>) {
         self.runtime().spawn(life);
     }
 
-    fn run_large(&self, life: ActorTask<LargeLife>) {
+    fn run_large(&self, life: ActorTask<BoxedActorFuture>) {
         self.runtime().spawn(life);
     }
 }

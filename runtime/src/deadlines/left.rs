@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{DeadlineEntry, DeadlineTable, NativePrimitives, SyncPrimitives, TaskId};
+use super::{DeadlineEntry, DeadlineTable, NativeSharedQueue, SharedQueue, TaskId};
 
 /// Maximum number of entries that a thread keeps, and of those in one set.
 pub(super) const LEFT_MAX: usize = 128;
@@ -12,11 +12,11 @@ const LEFT_IN_SET: usize = 8;
 
 /// Entries that asks have left on a thread, for the next asks of the same tasks: a hash table of
 /// sets, each with a few entries. They are cancelled when the thread ends.
-pub(super) struct EntryCache<P: SyncPrimitives = NativePrimitives>(
+pub(super) struct EntryCache<P: SharedQueue = NativeSharedQueue>(
     Vec<Option<Box<DeadlineEntry<P>>>>,
 );
 
-impl<P: SyncPrimitives> EntryCache<P> {
+impl<P: SharedQueue> EntryCache<P> {
     pub(super) const fn new() -> Self {
         EntryCache(Vec::new())
     }
@@ -58,7 +58,7 @@ impl<P: SyncPrimitives> EntryCache<P> {
     }
 }
 
-impl<P: SyncPrimitives> Drop for EntryCache<P> {
+impl<P: SharedQueue> Drop for EntryCache<P> {
     fn drop(&mut self) {
         self.0.drain(..).flatten().for_each(|place| place.cancel());
     }

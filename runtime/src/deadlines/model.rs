@@ -16,14 +16,14 @@ use super::*;
 const PREEMPTIONS: usize = 3;
 
 /// The primitives of loom.
-struct LoomPrimitives {
+struct LoomSharedQueue {
     state: loom::sync::Mutex<DeadlineQueue>,
     cleared: AtomicU64,
 }
 
-impl SyncPrimitives for LoomPrimitives {
+impl SharedQueue for LoomSharedQueue {
     fn new(state: DeadlineQueue) -> Self {
-        LoomPrimitives { state: loom::sync::Mutex::new(state), cleared: AtomicU64::new(0) }
+        LoomSharedQueue { state: loom::sync::Mutex::new(state), cleared: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> impl DerefMut<Target = DeadlineQueue> {
@@ -41,14 +41,14 @@ impl SyncPrimitives for LoomPrimitives {
 
 /// A planted bug: counts cleared entries only when the lock is taken next, which the timer does
 /// after it has woken their tasks.
-struct LatePrimitives {
-    loomed: LoomPrimitives,
+struct LateSharedQueue {
+    loomed: LoomSharedQueue,
     uncounted: PlainU64,
 }
 
-impl SyncPrimitives for LatePrimitives {
+impl SharedQueue for LateSharedQueue {
     fn new(state: DeadlineQueue) -> Self {
-        LatePrimitives { loomed: LoomPrimitives::new(state), uncounted: PlainU64::new(0) }
+        LateSharedQueue { loomed: LoomSharedQueue::new(state), uncounted: PlainU64::new(0) }
     }
 
     fn lock(&self) -> impl DerefMut<Target = DeadlineQueue> {
@@ -83,7 +83,7 @@ fn bell() -> Arc<TestWaker> {
 }
 
 /// A task that asks repeatedly, with the entries left on its thread, and the timer.
-struct AskingTask<P: SyncPrimitives> {
+struct AskingTask<P: SharedQueue> {
     table: Arc<DeadlineTable<P>>,
     bell: Arc<TestWaker>,
     place: Option<Box<DeadlineEntry<P>>>,
@@ -93,7 +93,7 @@ struct AskingTask<P: SyncPrimitives> {
     running: Option<JoinHandle<Option<DeadlineTimer<P>>>>,
 }
 
-impl<P: SyncPrimitives> AskingTask<P> {
+impl<P: SharedQueue> AskingTask<P> {
     fn new() -> Self {
         let (table, left) = (DeadlineTable::new(), EntryCache::new());
         let timer = Some(DeadlineTimer(table.clone()));
@@ -161,7 +161,7 @@ fn due_and_later() -> (Instant, Instant) {
 
 /// The entry of the first ask is due while the task asks again with a longer time-out: the task
 /// takes another entry.
-fn asks_for_longer<P: SyncPrimitives>() {
+fn asks_for_longer<P: SharedQueue>() {
     let (due, later) = due_and_later();
     let mut asker = AskingTask::<P>::new();
     assert!(asker.poll(due).is_pending());
@@ -179,7 +179,7 @@ fn asks_for_longer<P: SyncPrimitives>() {
 
 /// The entry of the first ask is due while the task asks again with the same time-out: the second
 /// ask expires.
-fn asks_for_as_long<P: SyncPrimitives>() {
+fn asks_for_as_long<P: SharedQueue>() {
     let (due, _) = due_and_later();
     let mut asker = AskingTask::<P>::new();
     assert!(asker.poll(due).is_pending());
@@ -189,7 +189,7 @@ fn asks_for_as_long<P: SyncPrimitives>() {
 }
 
 /// A task asks again with a shorter time-out: it takes no entry that is due later.
-fn asks_for_less<P: SyncPrimitives>() {
+fn asks_for_less<P: SharedQueue>() {
     let (due, later) = due_and_later();
     let mut asker = AskingTask::<P>::new();
     assert!(asker.poll(later).is_pending());
@@ -199,7 +199,7 @@ fn asks_for_less<P: SyncPrimitives>() {
 }
 
 /// The entry of another task is due, and then the timer ends, while a task asks again.
-fn outlives_the_timer<P: SyncPrimitives>() {
+fn outlives_the_timer<P: SharedQueue>() {
     let (due, later) = due_and_later();
     let mut asker = AskingTask::<P>::new();
     let (other, mut others) = (Waker::from(bell()), None);
@@ -211,7 +211,7 @@ fn outlives_the_timer<P: SyncPrimitives>() {
 }
 
 /// An entry is due while the ask moves from one task to another.
-fn moves_to_another_task<P: SyncPrimitives>() {
+fn moves_to_another_task<P: SharedQueue>() {
     let (due, _) = due_and_later();
     let mut asker = AskingTask::<P>::new();
     let other = Waker::from(bell());
@@ -238,11 +238,11 @@ fn orders(run: fn()) -> u64 {
 #[test]
 fn model_of_places_that_are_left() {
     let cases: [(&str, fn()); 5] = [
-        ("a task asks again, for longer", asks_for_longer::<LoomPrimitives>),
-        ("for as long", asks_for_as_long::<LoomPrimitives>),
-        ("for less", asks_for_less::<LoomPrimitives>),
-        ("the timer ends", outlives_the_timer::<LoomPrimitives>),
-        ("an ask moves to another task", moves_to_another_task::<LoomPrimitives>),
+        ("a task asks again, for longer", asks_for_longer::<LoomSharedQueue>),
+        ("for as long", asks_for_as_long::<LoomSharedQueue>),
+        ("for less", asks_for_less::<LoomSharedQueue>),
+        ("the timer ends", outlives_the_timer::<LoomSharedQueue>),
+        ("an ask moves to another task", moves_to_another_task::<LoomSharedQueue>),
     ];
     for (case, run) in cases {
         let orders = orders(run);
@@ -256,5 +256,5 @@ fn model_of_places_that_are_left() {
 #[test]
 #[should_panic(expected = "nothing wakes it")]
 fn model_of_places_catches_a_number_that_is_late() {
-    orders(asks_for_longer::<LatePrimitives>);
+    orders(asks_for_longer::<LateSharedQueue>);
 }

@@ -136,7 +136,8 @@ pub enum RegionError {
     Shutdown,
 }
 
-/// Returns a range as its caller wrote it: an open range ends at the end of the region.
+/// Formats a range for an error message. `9..` was resolved to `9..len`: a range that begins after
+/// its end, and ends at `len`, is shown as `9..` again. All others are shown as `start..end`.
 fn named(Range { start, end }: &Range<usize>, len: usize) -> String {
     if start > end && *end == len { format!("{start}..") } else { format!("{start}..{end}") }
 }

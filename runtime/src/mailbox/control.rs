@@ -21,6 +21,8 @@ pub(crate) struct MailboxFlags {
     /// Mirrors [`Control::waits`] for askers, which look at it before they take the lock. Relaxed:
     /// an outdated value costs time only.
     waits: AtomicBool,
+    /// A new sender would find no room. Relaxed, for the same reason.
+    full: AtomicBool,
     capacity: u32,
 }
 
@@ -65,7 +67,8 @@ pub(super) enum RoomError {
 impl MailboxFlags {
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = u32::try_from(capacity).unwrap_or(u32::MAX).max(1);
-        MailboxFlags { stopping: AtomicBool::new(false), waits: AtomicBool::new(false), capacity }
+        let [stopping, waits, full] = [(); 3].map(|()| AtomicBool::new(false));
+        MailboxFlags { stopping, waits, full, capacity }
     }
 
     #[inline]
@@ -88,6 +91,23 @@ impl MailboxFlags {
     #[inline]
     pub(super) fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
+    }
+
+    /// Returns true if a new sender would find no room. The answer may be outdated.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Must be called under the lock, with the current room, when there is more of it, and when a
+    /// sender found none.
+    #[inline]
+    pub(super) fn note_room(&self, control: &Control, room: usize) {
+        let is_full = room <= control.senders();
+        // (A store that changes nothing would cost the senders a cache miss.)
+        if is_full != self.is_full() {
+            self.full.store(is_full, Ordering::Relaxed);
+        }
     }
 
     /// Returns the maximum number of messages in a batch.
@@ -146,6 +166,13 @@ impl Control {
             return Err(Cause::Stopped);
         }
         if room <= self.senders() { Err(Cause::MailboxFull) } else { Ok(()) }
+    }
+
+    /// Checks that the sender with this turn, which has waited, was woken for one of `room` places.
+    #[cold]
+    pub(super) fn check_turn(&self, turn: u64, room: usize) -> Result<(), Cause> {
+        let was_called = || self.line.as_ref().is_some_and(|line| line.was_called(turn, room));
+        if self.phase == Phase::Open && was_called() { Ok(()) } else { Err(Cause::MailboxFull) }
     }
 
     /// Returns the waker of the actor's task if it waits for messages, and notes that it does not

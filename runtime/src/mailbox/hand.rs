@@ -1,4 +1,4 @@
-//! Prefetched messages: those that an actor took from its mailbox and has not begun yet.
+//! Prefetched messages, which an actor took from its mailbox and has not begun yet.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,8 @@ pub(crate) trait RemoteItem {
     /// wakes it for the [`deadline`](Self::deadline).
     fn poll_begin(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Returns the latest time at which the first message can be begun, if it is known.
+    /// Returns the deadline of the first message; `None` for a tell, and for an ask without one.
+    /// From then on, [`poll_begin`](Self::poll_begin) is ready even without room for the reply.
     fn deadline(&self) -> Option<Instant>;
 }
 

@@ -55,6 +55,7 @@ impl dyn ErasedMailbox + '_ {
         let admitted = self.within(|LockedState { control, local, .. }| {
             let admitted = control.admit(turn, self.gate().room(control, local), cx);
             control.reserved += u32::from(admitted.is_ok());
+            self.gate().note_room(control, self.gate().room(control, local));
             admitted
         });
         match admitted {
@@ -91,6 +92,7 @@ impl dyn ErasedMailbox + '_ {
             control.reserved -= 1;
             let room = self.gate().room(control, local);
             let next = control.line.as_mut().and_then(|line| line.call_last(room));
+            self.gate().note_room(control, room);
             // An actor that ends may wait for this room, even between two incarnations.
             let is_closed = control.phase != Phase::Open;
             (
@@ -112,7 +114,9 @@ impl dyn ErasedMailbox + '_ {
         let (left, next) = self.within(|LockedState { control, local, .. }| {
             let room = self.gate().room(control, local);
             let Some(line) = &mut control.line else { return (None, None) };
-            (line.leave(turn), line.call_last(room))
+            let left = (line.leave(turn), line.call_last(room));
+            self.gate().note_room(control, room);
+            left
         });
         count_waited(left);
         wake(next);
@@ -158,6 +162,7 @@ impl dyn ErasedMailbox + '_ {
         self.within(|inside| {
             self.gate().set_stopping(false);
             inside.control.phase = Phase::Open;
+            self.gate().note_room(inside.control, self.gate().room(inside.control, inside.local));
         });
     }
 

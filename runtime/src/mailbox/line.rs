@@ -105,7 +105,21 @@ impl SenderQueue {
         self.waiting.remove(place).map(DepartedSender::from)
     }
 
+    /// Returns true if the sender with this turn was woken, and may have one of `room` places.
+    pub(super) fn was_called(&self, turn: u64, room: usize) -> bool {
+        let place = self.place(turn);
+        let sender = self.waiting.get(place).filter(|w| w.turn == turn && place < room);
+        sender.is_some_and(|w| w.waker.is_none())
+    }
+
+    /// Returns the number of senders ahead of this turn.
     fn place(&self, turn: u64) -> usize {
-        self.waiting.partition_point(|w| w.turn < turn)
+        // Few senders leave the queue in its middle, so turns are mostly consecutive.
+        let first = self.waiting.front().map_or(turn, |first| first.turn);
+        let guess = turn.saturating_sub(first) as usize;
+        match self.waiting.get(guess) {
+            Some(w) if w.turn == turn => guess,
+            _ => self.waiting.partition_point(|w| w.turn < turn),
+        }
     }
 }

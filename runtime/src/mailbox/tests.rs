@@ -98,6 +98,20 @@ impl Sender {
         }
     }
 
+    /// Pushes if it needs no waiting; a sender that waits, with its turn.
+    fn push_at_once(&mut self, mailbox: &Mailbox<u32, u32>, message: u32) -> bool {
+        let vacancy = match self.turn {
+            None => mailbox.try_vacancy(),
+            Some(turn) => mailbox.vacancy_in_turn(turn),
+        };
+        let Ok(vacancy) = vacancy else { return false };
+        drop(match self.turn.take() {
+            None => vacancy.fill(message),
+            Some(turn) => vacancy.fill_in_turn(turn, message),
+        });
+        true
+    }
+
     fn rings(&self) -> usize {
         self.bell.0.load(Ordering::Relaxed)
     }
@@ -162,6 +176,29 @@ fn room_goes_to_those_who_wait_in_the_order_they_came() {
     assert_eq!(reader.taken(), [0]);
     assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
     assert!(second.push(&mailbox, 2));
+}
+
+/// MB-2, MB-10: a sender that was woken takes its place in the queue and fills it in one step.
+#[test]
+fn a_vacancy_is_for_the_sender_whose_turn_it_is() {
+    let mailbox = Mailbox::<u32, u32>::new(64);
+    let mut reader = Reader::new();
+    (0..64).for_each(|message| assert!(Sender::new().push_at_once(&mailbox, message)));
+    let mut senders: Vec<_> = (0..5).map(|_| Sender::new()).collect();
+    senders.iter_mut().for_each(|sender| assert!(sender.poll(&mailbox).is_pending()));
+    // Two places: a batch has a thirty-second of the capacity.
+    assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::Filled));
+    assert!(!Sender::new().push_at_once(&mailbox, 99), "nobody overtakes the queue");
+    assert!(!senders[2].push_at_once(&mailbox, 66), "it was not woken");
+    assert!(senders[1].push_at_once(&mailbox, 65));
+    mailbox.leave(senders[0].turn.take().unwrap());
+    assert_eq!(senders[2].rings(), 1, "the place of a sender that has left is the next one's");
+    assert!(senders[2].poll(&mailbox).is_ready(), "and its room is given back");
+    assert!(senders[3].push_at_once(&mailbox, 67));
+    assert!(!senders[4].push_at_once(&mailbox, 68));
+    mailbox.stop();
+    assert!(!senders[4].push_at_once(&mailbox, 68));
+    assert_eq!(senders[4].poll(&mailbox).map(|room| room.err()), Poll::Ready(Some(Cause::Stopped)));
 }
 
 /// MB-2.

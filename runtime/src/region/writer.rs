@@ -106,8 +106,8 @@ impl<T: Pod> RegionWriter<T> {
         }))
     }
 
-    /// Writes a draft to the elements from `at` on. The next draft reuses its memory. It is copied
-    /// if it does not begin at a multiple of 8 bytes.
+    /// Writes `draft` to the elements from index `at` on. The next draft reuses the memory of this
+    /// one. The elements are copied if the byte offset of `at` in the region is no multiple of 8.
     ///
     /// # Errors
     /// As for [`write`](Self::write). The draft is lost: keep the data in it until `flush` has

@@ -22,8 +22,8 @@ thread_local! {
     /// The number of further asks on this thread that must wake their actors' tasks instead of
     /// taking turns.
     static RESTS: Cell<u8> = const { Cell::new(0) };
-    /// The number of turns so far, modulo 256.
-    static TURNS: Cell<u8> = const { Cell::new(0) };
+    /// The last draw of [`is_measured`].
+    static DRAW: Cell<u8> = const { Cell::new(0) };
     /// The task that last looked up its runtime, and that runtime.
     static TASK: Cell<Option<(task::Id, Id)>> = const { Cell::new(None) };
 }
@@ -112,12 +112,14 @@ fn visit<T>(is_measured: bool, act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Returns true for every eighth turn on this thread, because reading the clock costs as much as a
-/// short handler.
+/// Returns true for one turn of eight on this thread, because reading the clock costs as much as a
+/// short handler. Which ones follow no rhythm that a program may have: handlers that are slow at
+/// every second turn, or every eighth, are measured as often.
 fn is_measured() -> bool {
-    let turns = TURNS.get().wrapping_add(1);
-    TURNS.set(turns);
-    turns.is_multiple_of(8)
+    // (A linear congruential generator: its numbers pass through all 256 values.)
+    let draw = DRAW.get().wrapping_mul(5).wrapping_add(1);
+    DRAW.set(draw);
+    draw < 32
 }
 
 struct NestingGuard;

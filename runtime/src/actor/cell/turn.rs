@@ -27,9 +27,9 @@ use crate::slot::AskInPlace;
 
 /// A life that lies in tokio's task. With a life of this size the task takes 512 bytes, of which 32
 /// are the two pointers of this type and the reference to the cell. Larger lives are boxed.
-pub(crate) type SmallLife = StackFuture<'static, (), 376>;
+pub(crate) type InlineActorFuture = StackFuture<'static, (), 376>;
 
-pub(crate) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type BoxedActorFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The turn is taken. (This and the next constants are bits of a turn's word, beside the address of
 /// the [`ActorTask`]. The word is zero while there is no address: the task has not been polled, or
@@ -37,7 +37,7 @@ pub(crate) type LargeLife = Pin<Box<dyn Future<Output = ()> + Send>>;
 const TAKEN: usize = 1;
 /// The turn is taken, and the task of the actor wants it.
 const WANTED: usize = 2;
-/// The [`ActorTask`] holds a [`LargeLife`].
+/// The [`ActorTask`] holds a [`BoxedActorFuture`].
 const LARGE: usize = 4;
 const BITS: usize = TAKEN | WANTED | LARGE;
 
@@ -236,10 +236,10 @@ impl TurnGuard<'_> {
         let polled = if self.seat & LARGE == 0 {
             // SAFETY: the `ActorTask` is there (TN-3) and holds a small life, and the turn is taken
             // (TN-1).
-            unsafe { poll_life(at.cast::<ActorTask<SmallLife>>(), cx) }
+            unsafe { poll_life(at.cast::<ActorTask<InlineActorFuture>>(), cx) }
         } else {
             // SAFETY: as above, with a large life.
-            unsafe { poll_life(at.cast::<ActorTask<LargeLife>>(), cx) }
+            unsafe { poll_life(at.cast::<ActorTask<BoxedActorFuture>>(), cx) }
         };
         if polled.is_ready() {
             // The task must see that the life has ended.
@@ -281,11 +281,11 @@ pub(crate) trait LifeFuture: Future<Output = ()> {
     const BITS: usize;
 }
 
-impl LifeFuture for SmallLife {
+impl LifeFuture for InlineActorFuture {
     const BITS: usize = 0;
 }
 
-impl LifeFuture for LargeLife {
+impl LifeFuture for BoxedActorFuture {
     const BITS: usize = LARGE;
 }
 

@@ -124,8 +124,8 @@ fn judge(
     Poll::Ready(ending)
 }
 
-/// Records which handler or hook waits, for the log and for snapshots, with a number that the next
-/// one does not have. Records nothing if none waits. `is_waiting` says whether one is recorded.
+/// Records the handler or hook that waits now, for the log and for snapshots, and gives it a new
+/// number. If none waits, clears the record. `is_waiting` says whether one is recorded.
 #[inline]
 fn note_turn(me: &CellBase, is_waiting: &mut bool) {
     match (take_turn(), *is_waiting) {

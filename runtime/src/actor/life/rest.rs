@@ -33,7 +33,7 @@ enum RestartAction {
 }
 
 /// An incarnation that has ended, or is about to.
-struct RestartPhase<'a> {
+struct EndingIncarnation<'a> {
     life: &'a mut dyn ErasedLife,
     me: Arc<dyn ErasedCell>,
     judgement: IncarnationEnd,
@@ -44,7 +44,7 @@ struct RestartPhase<'a> {
 /// `kept` asks that were not answered. (Boxed: few actors have anything to clear, or are
 /// restarted.)
 pub(super) fn goes_on(life: &mut dyn ErasedLife, kept: usize) -> BoxFuture<'_, bool> {
-    let mut ended = RestartPhase::of(life);
+    let mut ended = EndingIncarnation::of(life);
     Box::pin(async move { ended.goes_on(kept).await })
 }
 
@@ -60,7 +60,7 @@ pub(super) fn end_children(life: &mut dyn ErasedLife) -> BoxFuture<'_, ()> {
                 () = finish => {}
             }
         }
-        let mut ended = RestartPhase::of(life);
+        let mut ended = EndingIncarnation::of(life);
         ended.leave_if_over(true);
         ended.me.ends().close_incarnation();
         if let Some(registered) = ended.life.registered() {
@@ -70,7 +70,7 @@ pub(super) fn end_children(life: &mut dyn ErasedLife) -> BoxFuture<'_, ()> {
     })
 }
 
-impl<'a> RestartPhase<'a> {
+impl<'a> EndingIncarnation<'a> {
     fn of(life: &'a mut dyn ErasedLife) -> Self {
         let judged = life.registered().and_then(|registered| registered.judgement().take());
         let me = life.me();
@@ -79,7 +79,7 @@ impl<'a> RestartPhase<'a> {
             was_closing: None,
             was_draining: me.intake().is_closed() && !me.intake().is_stopping(),
         });
-        RestartPhase { me, life, judgement }
+        EndingIncarnation { me, life, judgement }
     }
 
     /// See the function [`goes_on`], which boxes this future.
@@ -144,7 +144,7 @@ impl<'a> RestartPhase<'a> {
         course.is_none_or(|course| !ends.is_to_rest() && course.is_over(&exit, self.judgement.at))
     }
 
-    /// Decides what comes after an incarnation, and tells the parent if it failed too often.
+    /// Chooses the action after an incarnation, and tells the parent if it failed too often.
     fn next(&mut self) -> RestartAction {
         // An actor whose end was certain before does not pause with others.
         let was_closing = self.judgement.was_closing;

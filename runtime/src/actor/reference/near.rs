@@ -90,15 +90,30 @@ impl<A: Accepts<M>, M: Message> Port<M> for ActorPort<A> {
     }
 
     #[inline(always)]
-    fn try_put(&self, message: &mut Option<M>, mut asked: Option<&mut NewAsk<A::Reply>>) -> bool {
+    fn try_put(
+        &self,
+        message: &mut Option<M>,
+        mut asked: Option<&mut NewAsk<A::Reply>>,
+        turn: &mut Option<u64>,
+    ) -> bool {
         if !A::Input::IS_MESSAGE || message.is_none() {
             return false;
         }
         // Before the mailbox's lock is taken (SP-3).
         let scope = Scope::here();
-        let Ok(vacancy) = self.cell().mailbox().try_vacancy() else { return false };
+        let mailbox = self.cell().mailbox();
+        let vacancy = match *turn {
+            None => mailbox.try_vacancy(),
+            Some(turn) => mailbox.vacancy_in_turn(turn),
+        };
+        let Ok(vacancy) = vacancy else { return false };
         let Some(input) = A::Input::take_at_once(message) else { return false };
-        let called = vacancy.fill(letter::<A, M>(input, asked.as_deref_mut(), scope));
+        let called = match turn.take() {
+            None => vacancy.fill(letter::<A, M>(input, asked.as_deref_mut(), scope)),
+            Some(turn) => {
+                vacancy.fill_in_turn(turn, letter::<A, M>(input, asked.as_deref_mut(), scope))
+            }
+        };
         if let Some(asked) = asked {
             asked.called = called;
         }

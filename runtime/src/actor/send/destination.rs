@@ -98,11 +98,19 @@ impl<P> Destination<P> {
     /// Tells the message if it can be put into the mailbox of an actor of this node at once.
     /// Returns false if it did nothing; see [`Port::try_put`].
     #[inline]
-    pub(crate) fn tell_at_once<M: Message>(&self, message: &mut Option<M>, line: &SendWait) -> bool
+    pub(crate) fn tell_at_once<M: Message>(
+        &self,
+        message: &mut Option<M>,
+        line: &mut SendWait,
+    ) -> bool
     where
         P: Port<M>,
     {
-        matches!(self, Destination::Local(it) if !line.is_waiting() && it.try_put(message, None))
+        match self {
+            Destination::Local(actor) if line.is_waiting() => put_in_turn(actor, message, line),
+            Destination::Local(actor) => actor.try_put(message, None, &mut None),
+            Destination::ByAddress(_) => false,
+        }
     }
 
     /// Sends a tell. Empties `message` if and only if it was sent. If the sender waits for the fate
@@ -132,7 +140,7 @@ impl<P> Destination<P> {
         P: Port<M>,
     {
         match self {
-            Destination::Local(actor) if actor.try_put(message, None) => Ok(()),
+            Destination::Local(actor) if actor.try_put(message, None, &mut None) => Ok(()),
             Destination::Local(actor) => {
                 match LocalSender::of(actor).try_put::<P::Reply>(message, None) {
                     Ok(_) => Ok(()),
@@ -171,14 +179,12 @@ impl<P> Destination<P> {
                     }
                 }
                 ask.wait = begin_ask(to, line)?;
-                if !line.is_waiting() {
-                    if ask.in_place && actor.try_handle_here(message, ask) {
-                        return Poll::Ready(Ok(()));
-                    }
-                    if actor.try_put(message, Some(&mut *ask)) {
-                        ask.take_turn(to);
-                        return Poll::Ready(Ok(()));
-                    }
+                if ask.in_place && !line.is_waiting() && actor.try_handle_here(message, ask) {
+                    return Poll::Ready(Ok(()));
+                }
+                if line.look(|turn| actor.try_put(message, Some(&mut *ask), turn)) {
+                    ask.take_turn(to);
+                    return Poll::Ready(Ok(()));
                 }
                 match LocalSender::of(actor).poll_put(message, Some(&mut *ask), line, cx) {
                     Poll::Ready(Ok(_)) => {
@@ -269,6 +275,17 @@ pub(crate) fn begin_ask(
         None => WaitGuard::begin_ask(to),
         wait => Ok(wait),
     }
+}
+
+/// Tells the message, which may have waited for room, if it can be put into the mailbox at once.
+/// Returns false if it did nothing. (Not inlined: most tells never wait.)
+#[inline(never)]
+fn put_in_turn<P: Port<M>, M: Message>(
+    actor: &P,
+    message: &mut Option<M>,
+    line: &mut SendWait,
+) -> bool {
+    line.look(|turn| actor.try_put(message, None, turn))
 }
 
 /// Returns the outcome of a tell to `whom`, and stores the fate of the message in `fate` if it was

@@ -55,11 +55,17 @@ pub trait Port<M: Message>: LocalHandle {
     fn route(&self) -> u16;
 
     /// Puts a message into the mailbox if there is room now, no other sender waits for room, and no
-    /// user code must run first. `asked` is the ask of the message, or `None` for a tell. Returns
-    /// false if it did nothing. (Kept small, because it is compiled into every sender.)
+    /// user code must run first. `asked` is the ask of the message, or `None` for a tell. A sender
+    /// that has waited with this `turn`, which success ends, needs only the room that it was woken
+    /// for. Returns false if it did nothing. (Small, because it is compiled into every sender.)
     #[inline]
     #[doc(hidden)]
-    fn try_put(&self, _message: &mut Option<M>, _asked: Option<&mut NewAsk<Self::Reply>>) -> bool {
+    fn try_put(
+        &self,
+        _message: &mut Option<M>,
+        _asked: Option<&mut NewAsk<Self::Reply>>,
+        _turn: &mut Option<u64>,
+    ) -> bool {
         false
     }
 

@@ -179,9 +179,12 @@ fn poll_tell<P: Port<M>, M: Message>(
     let turn = ready!(begin_turn(cx));
     // This usually sends the message.
     let PendingSend { heading, message } = sending;
-    if fate.is_none() && heading.to.tell_at_once(message, &heading.line) {
+    if fate.is_none() && heading.to.tell_at_once(message, &mut heading.line) {
         // Same effect as `made_progress`, without the check when it is dropped.
         std::mem::forget(turn);
+        if heading.line.is_waiting() {
+            heading.end();
+        }
         return Poll::Ready(Ok(()));
     }
     poll_tell_on(sending, fate, turn, cx)

@@ -366,7 +366,7 @@ impl SpawnerClient<'_> {
         }
     }
 
-    /// Waits for the end of the spawner that has the name now.
+    /// Waits until the spawner has ended that has the name in `self.spawner` at the first poll.
     async fn ended(&self) -> ActorExit {
         let spawner: Recipient<BeginHeldActor, SpawnReply> =
             Recipient::bind(&self.peer.node, self.spawner.clone());

@@ -113,7 +113,7 @@ async fn a_node_without_a_network_uses_its_own_regions() {
     assert_eq!(shared.compare_exchange(1, 9, 3).await, Ok(Ok(9)));
     assert_eq!(shared.read_many(&[0..1, 1..3]).await, Ok(vec![vec![0], vec![3, 8]]));
     assert!(owned.revoke(&shared).await);
-    assert_eq!(node.snapshot().shared, crate::observe::SharedTotals::default());
+    assert_eq!(node.snapshot().shared, crate::observe::SharedMemoryTotals::default());
     assert_eq!(shared.get(1).await, Err(RegionError::Revoked));
     let place = RegionAddress { node: "other".into(), ..(*shared.place).clone() };
     let other = RemoteRegion::<u64>::bind(&node, place);

@@ -161,7 +161,7 @@ mod tests {
             let used = table.used(ROCE);
             let offered = ranked(&[&used], 0, None, 6);
             assert_eq!(offered[0].1.index, table.right, "{:?}", table.entries);
-            // The probe of a link settles what is left.
+            // A link probes the other addresses that have a subnet; here there are none.
             let has_other_subnets = offered.iter().skip(1).any(|(_, other)| other.prefix > 0);
             assert!(!has_other_subnets, "{:?}", table.entries);
         }
