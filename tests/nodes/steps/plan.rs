@@ -135,7 +135,7 @@ fn working(step: Step) -> Vec<Run> {
         RefusalReceived => &[Line("quit mid-a")],
         SignalReceived | ClosedSent | RefusalSent => &[Quit],
         WindowSent => &[Flood],
-        WindowReceived => &[Line("tell mid-a/counter 10 1000")],
+        WindowReceived => &[Line("tell mid-a/counter 10 2000")],
         BlockedSent => &[Line("stuff mid-a/mute1")],
         BlockedReceived => &[Stuff],
         CreditSent => &[Heavy],

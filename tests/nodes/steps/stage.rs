@@ -408,9 +408,9 @@ async fn relay(work: Work, far: &str) -> Option<Relay> {
     }
 }
 
-/// Tells the counter more than a window has room for.
+/// Tells the counter more than half of a window: then the counter reports room.
 async fn flood(counter: &ActorRef<Counter>, bytes: usize) -> Result<(), BoxError> {
-    tell(counter, bytes, 1000).await;
+    tell(counter, bytes, 2000).await;
     Ok(())
 }
 
