@@ -1,4 +1,4 @@
-//! The handlers that the threads of this process run, so that the log can name those that block a
+//! Records which handler each thread of this process runs. The log names handlers that block a
 //! runtime.
 //!
 //! - **BZ-1 noted, not measured**: a thread notes in its own memory when it begins to run a handler

@@ -52,7 +52,7 @@ struct ScopedAsk {
 }
 
 /// Combines the ask of a message with the scope in which the message is sent. A tell has no ask,
-/// but may have a scope. Without a scope, returns `ask` as it is.
+/// but may have a scope. Without a scope, returns `ask` unchanged.
 #[inline]
 pub(crate) fn scoped(
     ask: Option<Arc<dyn OpenAsk>>,
