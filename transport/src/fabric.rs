@@ -15,17 +15,16 @@
 //! - **PV-3 order**: frames arrive whole, once, in the order they were posted, each in the oldest
 //!   posted receive. Completions of one queue (send or receive) come in posting order.
 //! - **PV-4 signals**: an unsignaled send that succeeded gives its slot back, as a success, just
-//!   before the next completion of the send queue that is signaled or an error, and not earlier. A
-//!   signaled send may complete only when the peer next sends, unless half of the send queue is
-//!   outstanding or the owner is armed for any completion (PV-8): otherwise the completion is not
-//!   needed, and acknowledging each frame separately would wake the sender for nothing. An
+//!   before the next completion of the send queue that is signaled or an error, and not earlier. An
 //!   unsignaled send that fails completes like any other. In the error state all slots come back;
 //!   sends whose outcome neither side can tell are `Flushed`.
 //! - **PV-5 receiver not ready**: a frame that finds no posted receive is an error of the sender
 //!   ([`Status::RnrRetryExceeded`]) after `rnr_retry` more tries; with 0 at once. It is never
-//!   dropped silently and never waits. The receiver sees nothing of it.
+//!   dropped silently and never waits. The receiver sees nothing of it. Where frames are not
+//!   acknowledged ([`Limits::acknowledges`]) it ends the receiver's queue pair, as in PV-6.
 //! - **PV-6 length**: a frame longer than the receive it meets ends both queue pairs: the receive
-//!   completes with [`Status::LocalLength`], the send with [`Status::RemoteInvalidRequest`].
+//!   completes with [`Status::LocalLength`], the send with [`Status::RemoteInvalidRequest`]. Where
+//!   frames are not acknowledged the send succeeds, and the sender finds its peer gone.
 //! - **PV-7 errors**: the first error moves the queue pair to the error state. Every outstanding
 //!   work request of both queues then completes with an error, [`Status::Flushed`] unless it is the
 //!   cause. If no work request is (the queue pair was closed, or the peer is gone and nothing was
@@ -58,8 +57,8 @@
 //!
 //! Not promised by any fabric, nor to be assumed by any caller:
 //!
-//! - A successful send completion means that the slot may be reused and that the peer's queue
-//!   pair accepted the frame. Nothing about the peer's software.
+//! - A successful send completion means that the slot may be reused; where frames are acknowledged,
+//!   that the peer's queue pair accepted the frame, too. Nothing about the peer's software.
 //! - No order between completions of the send queue and of the receive queue: the answer to a
 //!   frame may arrive before that frame's completion.
 //! - A failed or flushed send may have arrived.
@@ -185,6 +184,9 @@ pub struct Limits {
     pub inline_bytes_max: u32,
     /// True if a send may carry bytes from outside of its slot (PV-12).
     pub splices: bool,
+    /// True if a send succeeds only when the peer's queue pair has accepted its frame (PV-5); else
+    /// it succeeds when the frame was passed on.
+    pub acknowledges: bool,
     /// True if reads of [one-sided access](one_sided) are faster than frames for large messages.
     pub lends: bool,
 }
@@ -199,7 +201,7 @@ pub struct QueuePairConfig {
     /// Longest inline send, in bytes.
     pub inline_bytes: u32,
     /// How often a frame that found no receive is tried again, 0 to 6 times (PV-5). (7, endless in
-    /// verbs, is refused.) Links use 0.
+    /// verbs, is refused.) Links use 0. It has no meaning where frames are not acknowledged.
     pub rnr_retry: u8,
     /// Which side of the bootstrap connection this is.
     pub side: Side,
@@ -398,8 +400,8 @@ pub enum Status {
     /// The peer has not granted the access that an operation needs (PV-18).
     #[error("the peer has not granted access to that memory")]
     RemoteAccess,
-    /// A frame did not fit the receive (PV-6).
-    #[error("a frame did not fit its receive slot")]
+    /// A frame had no receive that it fits (PV-6).
+    #[error("a frame has no receive slot that it fits")]
     LocalLength,
     /// The peer refused the frame (PV-6).
     #[error("the peer refused the frame")]

@@ -259,8 +259,6 @@ pub const INLINE_BYTES: u32 = 236;
 
 /// Times a fabric may be asked to try a frame again that found no receive: 7 is endless in verbs.
 pub const RNR_RETRY_MAX: u8 = 6;
-/// Pause before such a frame is tried again: verbs' timer 12.
-pub const RNR_DELAY: Duration = Duration::from_micros(640);
 /// Work requests in one queue of the tcp fabric.
 pub const TCP_QUEUE_MAX: u32 = 16 * 1024;
 /// Bytes of one frame on the tcp fabric: the largest slot, and headers.
@@ -274,21 +272,15 @@ pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
 /// The bytes that one read of a data connection takes of expected frames beyond the current one: at
 /// most this many may have to be moved.
 pub const TCP_EXPECTED_BYTES: usize = 264 * 1024;
-/// A larger buffer of which a part is spliced into a frame is not kept for an acknowledgement that
-/// comes with the next frame: its last part asks for one at once.
-pub const TCP_SPLICED_BYTES_KEPT: usize = 256 * 1024;
 /// Length from which the tcp fabric expects the next frame to have the same length.
 pub const TCP_LONG_FRAME_BYTES: usize = 2 * 1024;
-/// Accepted frames that are acknowledged at once, even when nothing else is written. Each such
-/// acknowledgement wakes the sender, and a sender that needs one earlier asks for it.
-pub const TCP_ACKNOWLEDGE_EVERY: u32 = 64;
 /// Reads in one call of the tcp fabric, so that a peer that never stops cannot hold the task.
 pub const TCP_READS_PER_CALL: usize = 8;
-/// Buffers in one write of the tcp fabric: a post list of frames of which each has a record, a
+/// Buffers in one write of the tcp fabric: a post list of frames of which each has a prefix, a
 /// header and a splice, twice.
 pub const TCP_WRITE_SLICES: usize = 6 * POST_LIST_MAX + 4;
 
-/// Bytes of records and frames in one chunk of the tcps fabric.
+/// Bytes of frames in one chunk of the tcps fabric.
 pub const TCPS_CHUNK_BYTES_MAX: usize = 16 * 1024;
 /// Chunks of this length that wait for the stream at most, or are read at once.
 pub const TCPS_BUFFERED_CHUNKS: usize = 4;

@@ -11,7 +11,7 @@ pub(super) const VERSIONS_BYTES: usize = 2;
 /// every change to what docs/WIRE.md describes that an older node would misread, including changes
 /// to frames and to fabrics' offers: nodes exchange versions before anything else, so two releases
 /// refuse each other with an error that names both ranges.
-pub(crate) const VERSIONS: Versions = Versions { min: 4, max: 4 };
+pub(crate) const VERSIONS: Versions = Versions { min: 5, max: 5 };
 
 /// A range of versions, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

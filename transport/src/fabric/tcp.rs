@@ -1,24 +1,18 @@
-//! Verbs semantics framed on a TCP stream, for hosts without RDMA: each queue pair is a second
+//! A TCP stream of frames, for hosts without RDMA: each queue pair is a second
 //! connection beside the bootstrap connection, dialled by the side that dialled that one.
 //!
 //! - **TC-1 no tasks**: all reading and writing happens inside the calls of the queue pair's owner.
-//! - **TC-2 acceptance**: a frame is accepted when it met a receive that it fits and lies there
-//!   whole; only then is it acknowledged, and only then does its send complete.
-//! - **TC-3 again**: a sender keeps the slots of all frames that are not accepted. A frame that
-//!   found no receive is refused and all after it are skipped, until the sender starts again with
-//!   it: so order holds (PV-3) and nothing waits at the receiver (PV-5).
+//! - **TC-2 sent**: a send completes when the stream has taken its last byte. What became of the
+//!   frame at the peer, the protocol above says, not this fabric.
+//! - **TC-3 overrun**: a frame that has no receive that it fits ends the receiving queue pair
+//!   with [`Status::LocalLength`](super::Status::LocalLength): credits keep an honest peer from it.
 //! - **TC-4 hostile bytes** end the queue pair with [`Status::Corrupt`](super::Status::Corrupt).
 //!   Lengths are checked first, and nothing is allocated for what a peer says.
 //! - **TC-5 no allocation** for a frame, unless more are under way than ever before on its queue
 //!   pair: an idle one keeps little memory.
-//! - **TC-6 acknowledgement**: acceptance travels with the next frame. It gets a record of its own
-//!   when 64 frames are unacknowledged, at the close, before a refusal, and when the sender asks
-//!   for it: for every half of its send queue, and when its owner armed for any completion while a
-//!   signaled send is outstanding. So a connection without traffic may leave less than half of its
-//!   send queue unacknowledged, and no completion that its owner waits for is held back.
 //!
 //! The fabric `tcps` is the same over a sealed stream: see TC-7 in `seal`. Each end offers a
-//! part of a fresh key, and before the first record both ends prove by a Noise handshake
+//! part of a fresh key, and before the first frame both ends prove by a Noise handshake
 //! that they know it, and that they met on the same connection for the same link.
 
 mod doors;
@@ -27,9 +21,9 @@ pub(crate) mod fuzz;
 mod input;
 mod output;
 mod places;
+mod prefix;
 mod queue_pair;
 mod queues;
-mod record;
 mod seal;
 mod stream;
 
@@ -54,7 +48,7 @@ use super::{
 };
 use crate::entropy::Entropy;
 use crate::limits::{
-    RNR_RETRY_MAX, TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
+    TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
 };
 use crate::memory::{Owner, Region, Slot};
 use crate::noise;
@@ -117,6 +111,7 @@ impl Fabric for TcpFabric {
             frame_bytes_max: TCP_FRAME_BYTES_MAX,
             inline_bytes_max: TCP_INLINE_BYTES_MAX,
             splices: true,
+            acknowledges: false,
             lends: false,
         }
     }
@@ -135,14 +130,13 @@ impl Fabric for TcpFabric {
         check("send queue", config.send_queue.into(), TCP_QUEUE_MAX.into())?;
         check("receive queue", config.recv_queue.into(), TCP_QUEUE_MAX.into())?;
         check("inline size", config.inline_bytes.into(), TCP_INLINE_BYTES_MAX.into())?;
-        check("rnr_retry", config.rnr_retry.into(), RNR_RETRY_MAX.into())?;
         let queues = Queues::new(&config, self.owner);
         let sealing = self.sealing(&config);
         let end = match config.side {
             Side::Dialer { address } => End::Dialer { wire: self.wire.clone(), address },
             Side::Acceptor => End::Acceptor(self.doors.expect(self.entropy.u128())),
         };
-        Ok(Box::new(TcpOpening { queues, rnr_retry: config.rnr_retry, end, sealing }))
+        Ok(Box::new(TcpOpening { queues, end, sealing }))
     }
 }
 
@@ -153,7 +147,6 @@ fn check(what: &'static str, asked: u64, limit: u64) -> Result<(), FabricError> 
 /// A queue pair without a stream.
 struct TcpOpening {
     queues: Queues,
-    rnr_retry: u8,
     end: End,
     sealing: Option<Sealing>,
 }
@@ -196,13 +189,13 @@ impl Opening for TcpOpening {
         peer: Zeroizing<Vec<u8>>,
         _way: usize,
     ) -> BoxFuture<'static, Result<Box<dyn QueuePair>, FabricError>> {
-        let TcpOpening { queues, rnr_retry, end, sealing } = *self;
+        let TcpOpening { queues, end, sealing } = *self;
         async move {
             let stream = match sealing {
                 None => DataStream::new(end.connect(&peer).await?, None),
                 Some(sealing) => sealing.connect(end, &peer).await?,
             };
-            let queue_pair = TcpQueuePair::new(queues, stream, rnr_retry);
+            let queue_pair = TcpQueuePair::new(queues, stream);
             Ok(Box::new(queue_pair) as Box<dyn QueuePair>)
         }
         .boxed()

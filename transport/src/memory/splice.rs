@@ -35,13 +35,9 @@ impl Splice {
         self.at as usize
     }
 
-    /// Returns how many bytes the whole buffer has, all of which are kept while the splice is.
-    pub fn keeps(&self) -> usize {
-        self.buffer.len()
-    }
-
     /// Returns true if nothing of the buffer comes after it.
-    pub fn is_last(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_last(&self) -> bool {
         self.end as usize == self.buffer.len()
     }
 }

@@ -15,6 +15,11 @@ use crate::memory::Slot;
 pub(crate) trait Pairs {
     /// Both fabrics, with the side that each is of.
     fn ends(&self) -> [(Arc<dyn Fabric>, Side); 2];
+
+    /// Returns true if a send succeeds only when the peer has accepted its frame (PV-5).
+    fn acknowledge(&self) -> bool {
+        self.ends()[0].0.limits().acknowledges
+    }
 }
 
 /// The demands of a case on its queue pairs.

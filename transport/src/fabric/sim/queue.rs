@@ -66,6 +66,7 @@ impl Fabric for SimFabric {
             frame_bytes_max: FRAME_BYTES_MAX,
             inline_bytes_max: INLINE_BYTES_MAX,
             splices: true,
+            acknowledges: true,
             lends: false,
         }
     }

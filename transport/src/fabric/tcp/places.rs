@@ -1,14 +1,14 @@
 //! Where the next frames will probably lie. A large message comes in frames of one length, so after
-//! a long frame the reading side reads on as if more of the same length followed: each record into
-//! a place for records, each frame into its slot, all in one call and with no copy. Where the
+//! a long frame the reading side reads on as if more of the same length followed: each prefix into
+//! a place for prefixes, each frame into its slot, all in one call and with no copy. Where the
 //! stream brings something else, that is moved into the read-ahead, as if it had been read there.
 
 use std::io::IoSliceMut;
 
 use arrayvec::ArrayVec;
 
+use super::prefix::PREFIX_BYTES;
 use super::queues::Queues;
-use super::record::RECORD_BYTES;
 use crate::memory::Slot;
 
 /// Most frames that one read may expect.
@@ -19,10 +19,8 @@ pub(super) const PLACES_MAX: usize = 31;
 pub(super) struct Places {
     /// Length of the expected frames.
     frame: usize,
-    /// Before the first frame one more record is expected, of an acceptance.
-    lead: bool,
-    records: [[u8; RECORD_BYTES]; PLACES_MAX + 1],
-    /// The next place of a record. The frame behind it belongs into the oldest receive.
+    prefixes: [[u8; PREFIX_BYTES]; PLACES_MAX],
+    /// The next place of a prefix. The frame behind it belongs into the oldest receive.
     next: usize,
     /// Bytes that were read into the places and are not used yet.
     read: usize,
@@ -30,8 +28,7 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn new() -> Self {
-        let records = [[0; RECORD_BYTES]; PLACES_MAX + 1];
-        Places { frame: 0, lead: false, records, next: 0, read: 0 }
+        Places { frame: 0, prefixes: [[0; PREFIX_BYTES]; PLACES_MAX], next: 0, read: 0 }
     }
 
     /// Returns true if nothing lies here.
@@ -39,31 +36,25 @@ impl Places {
         self.read == 0
     }
 
-    /// Adds the places for frames of this length to `buffers`: for as many as there are `slots`,
-    /// but for no more bytes than `room`, which is what may have to be moved. The first bytes of
-    /// the first record are there already. Returns false if there is no place, as for frames of
-    /// length 0.
+    /// Adds the places for frames of the length `frame` to `buffers`: for as many as there are
+    /// `slots`, but for no more bytes than `room`, which is what may have to be moved. `begun` are
+    /// the bytes of the first prefix that were read already. Returns false if there is no place, as
+    /// for frames of length 0.
     pub(super) fn push<'a>(
         &'a mut self,
-        (lead, begun, frame): (bool, &[u8], usize),
+        begun: &[u8],
+        frame: usize,
         slots: impl Iterator<Item = &'a mut Slot>,
         room: usize,
         buffers: &mut Buffers<'a>,
     ) -> bool {
-        (self.lead, self.frame, self.next) = (lead, frame, 0);
-        self.records[0][..begun.len()].copy_from_slice(begun);
-        let most = if frame == 0 { 0 } else { PLACES_MAX.min(room / (RECORD_BYTES + frame)) };
-        let mut slots = slots.take(most).map_while(|slot| slot.get_mut(..frame)).peekable();
-        let (mut records, mut begun) = (self.records.iter_mut(), begun.len());
-        if slots.peek().is_some()
-            && lead
-            && let Some(record) = records.next()
-        {
-            buffers.push(&mut record[std::mem::take(&mut begun)..]);
-        }
-        let mut any = false;
-        for (slot, record) in slots.zip(records) {
-            buffers.push(&mut record[std::mem::take(&mut begun)..]);
+        (self.frame, self.next) = (frame, 0);
+        self.prefixes[0][..begun.len()].copy_from_slice(begun);
+        let most = if frame == 0 { 0 } else { PLACES_MAX.min(room / (PREFIX_BYTES + frame)) };
+        let slots = slots.take(most).map_while(|slot| slot.get_mut(..frame));
+        let (mut begun, mut any) = (begun.len(), false);
+        for (slot, prefix) in slots.zip(&mut self.prefixes) {
+            buffers.push(&mut prefix[std::mem::take(&mut begun)..]);
             buffers.push(slot);
             any = true;
         }
@@ -75,37 +66,34 @@ impl Places {
         self.read += bytes;
     }
 
-    /// Takes the next record, if all of it is there.
-    pub(super) fn take_record(&mut self) -> Option<[u8; RECORD_BYTES]> {
-        self.read = self.read.checked_sub(RECORD_BYTES)?;
+    /// Takes the next prefix, if all of it is there.
+    pub(super) fn take_prefix(&mut self) -> Option<[u8; PREFIX_BYTES]> {
+        self.read = self.read.checked_sub(PREFIX_BYTES)?;
         self.next += 1;
-        Some(self.records[self.next - 1])
+        Some(self.prefixes[self.next - 1])
     }
 
-    /// Moves the bytes of an incomplete record to the front of `ahead`, and returns their number.
-    pub(super) fn move_record(&mut self, ahead: &mut [u8]) -> usize {
+    /// Moves the bytes of an incomplete prefix to the front of `ahead`, and returns their number.
+    pub(super) fn move_prefix(&mut self, ahead: &mut [u8]) -> usize {
         let begun = std::mem::take(&mut self.read);
-        ahead[..begun].copy_from_slice(&self.records[self.next][..begun]);
+        ahead[..begun].copy_from_slice(&self.prefixes[self.next][..begun]);
         begun
     }
 
-    /// Returns true if the record that was taken last has no place of a frame behind it.
-    pub(super) fn is_lead(&self) -> bool {
-        self.lead && self.next == 1
-    }
-
-    /// Takes the bytes of a frame of this length that lie where they belong, in the oldest receive;
-    /// says how many those are, and whether what follows lies where it belongs, too.
-    pub(super) fn take_frame(&mut self, bytes: usize) -> (usize, bool) {
-        if self.is_lead() {
-            return (0, false);
-        }
+    /// Takes the bytes of a frame of this length that lie where they belong, in the oldest receive,
+    /// and returns their number.
+    pub(super) fn take_frame(&mut self, bytes: usize) -> usize {
         let taken = bytes.min(self.frame).min(self.read);
         self.read -= taken;
-        (taken, bytes == self.frame)
+        taken
     }
 
-    /// Moves all that is left to the front of `ahead`, and says how much that is. Behind the record
+    /// Returns true if frames of this length are expected: what follows one lies where it belongs.
+    pub(super) fn expected(&self, bytes: usize) -> bool {
+        bytes == self.frame
+    }
+
+    /// Moves all that is left to the front of `ahead`, and says how much that is. Behind the prefix
     /// that was taken last, `taken` bytes of its frame lie where they belong.
     pub(super) fn move_rest(&mut self, taken: usize, queues: &Queues, ahead: &mut [u8]) -> usize {
         let mut left = std::mem::take(&mut self.read);
@@ -118,9 +106,9 @@ impl Places {
             left > 0
         };
         let mut slots = queues.recvs().map(|slot| &slot[..self.frame]);
-        let mut more = self.is_lead() || slots.next().is_some_and(|slot| put(&slot[taken..]));
-        for record in &self.records[self.next..] {
-            more = more && put(record) && slots.next().is_some_and(&mut put);
+        let mut more = slots.next().is_some_and(|slot| put(&slot[taken..]));
+        for prefix in &self.prefixes[self.next..] {
+            more = more && put(prefix) && slots.next().is_some_and(&mut put);
         }
         moved
     }
@@ -131,7 +119,7 @@ pub(super) struct Buffers<'a> {
     slices: ArrayVec<IoSliceMut<'a>, BUFFERS_MAX>,
 }
 
-/// The rest of a frame or the first record, and the places.
+/// The rest of a frame, and the places.
 const BUFFERS_MAX: usize = 2 * PLACES_MAX + 1;
 
 impl<'a> Buffers<'a> {

@@ -4,40 +4,28 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use super::record::{RECORD_BYTES, Record};
+use super::prefix::{PREFIX_BYTES, Prefix};
 use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
-use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_SPLICED_BYTES_KEPT};
-use crate::memory::{Owner, Slot, Splice};
+use crate::limits::TCP_FRAME_BYTES_MAX;
+use crate::memory::{Owner, Slot};
 
-/// Pieces of a send on the stream: its record, and the three pieces of its frame.
+/// Pieces of a send on the stream: its prefix, and the three pieces of its frame.
 pub(super) const FRAME_PIECES: usize = 4;
 
 /// The queues of one queue pair.
 ///
-/// Sends are counted from the first one posted. `returned <= accepted <= posted`: those from
-/// `returned` to `accepted` went through and wait for a signaled one (PV-4).
+/// Sends are counted from the first one posted. `returned <= sent <= posted`: those from
+/// `returned` to `sent` were written and wait for a signaled one (PV-4).
 pub(super) struct Queues {
     sends: VecDeque<Send>,
     returned: u64,
-    accepted: u64,
-    asked: Asked,
+    sent: u64,
     recvs: VecDeque<Slot>,
     done: VecDeque<Completion>,
     room: Room,
     rules: Rules,
     error: bool,
     alarm: Alarm,
-}
-
-/// Which sends the peer was asked to acknowledge at once. It asks for no more than it needs: an
-/// acceptance that travels with the peer's next frame costs nothing.
-struct Asked {
-    /// It was asked about the sends before this one.
-    before: u64,
-    /// One past the last signaled send.
-    signaled: u64,
-    /// Sends of unknown fate after which the peer is asked again: half of the queue.
-    every: u64,
 }
 
 /// The rules that a work request must keep to.
@@ -79,27 +67,17 @@ fn fitting<T>(
     (requests.len(), Ok(()))
 }
 
-/// A send that waits to be written or to be accepted.
+/// A send that waits to be written, or to be returned.
 struct Send {
-    record: [u8; RECORD_BYTES],
+    prefix: [u8; PREFIX_BYTES],
     request: SendRequest,
 }
 
 impl Send {
     fn new(request: SendRequest) -> Self {
-        Send { record: frame_record(&request, false), request }
+        let (bytes, solicited) = (request.frame_bytes() as u32, request.solicited);
+        Send { prefix: Prefix { bytes, solicited }.encode(), request }
     }
-}
-
-fn frame_record(request: &SendRequest, acknowledge: bool) -> [u8; RECORD_BYTES] {
-    let (bytes, solicited) = (request.frame_bytes() as u32, request.solicited);
-    Record::Frame { bytes, solicited, acknowledge }.encode()
-}
-
-/// Returns the bytes of a buffer that are released when its last send, this one, is accepted.
-fn kept_to_the_end(request: &SendRequest) -> usize {
-    let last = request.splice.as_ref().filter(|splice| splice.is_last());
-    last.map_or(0, Splice::keeps)
 }
 
 /// How many more work requests can be posted. They count until they were polled (PV-9).
@@ -119,10 +97,8 @@ struct Alarm {
 /// The failure that moved a queue pair to the error state (PV-7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The oldest send that was not accepted, if there is one.
+    /// The oldest send that was not written, if there is one.
     Send(Status),
-    /// The oldest receive.
-    Recv(Status),
     /// The oldest receive, or where there is none the oldest send.
     Stream(Status),
     /// No work request.
@@ -137,8 +113,7 @@ impl Queues {
         Queues {
             sends: VecDeque::new(),
             returned: 0,
-            accepted: 0,
-            asked: Asked { before: 0, signaled: 0, every: u64::from(send / 2).max(1) },
+            sent: 0,
             recvs: VecDeque::new(),
             done: VecDeque::new(),
             room: Room { send, recv },
@@ -154,19 +129,9 @@ impl Queues {
         for request in batch.drain(..kept) {
             if self.error {
                 self.complete(Work::Send, request.slot, Status::Flushed, true);
-                continue;
+            } else {
+                self.sends.push_back(Send::new(request));
             }
-            let (signaled, kept) = (request.signaled, kept_to_the_end(&request));
-            self.sends.push_back(Send::new(request));
-            if signaled {
-                self.asked.signaled = self.posted();
-            }
-            if kept > TCP_SPLICED_BYTES_KEPT {
-                self.ask_with_last();
-            }
-        }
-        if kept > 0 && !self.error && (self.is_half_unknown() || self.awaits_acceptance()) {
-            self.ask_with_last();
         }
         result
     }
@@ -184,46 +149,16 @@ impl Queues {
         result
     }
 
-    /// Returns true if half of the send queue was neither accepted nor asked about.
-    fn is_half_unknown(&self) -> bool {
-        self.posted() - self.asked.before.max(self.accepted) >= self.asked.every
-    }
-
-    /// Returns true if the owner waits for a send to complete, about which the peer was not yet
-    /// asked.
-    pub(super) fn awaits_acceptance(&self) -> bool {
-        let known = self.asked.before.max(self.accepted);
-        self.alarm.armed == Some(Notify::Any) && self.asked.signaled > known
-    }
-
-    /// Makes the last posted send ask for acknowledgement. Its record must not have been written.
-    pub(super) fn ask_with_last(&mut self) {
-        if let Some(Send { record, request }) = self.sends.back_mut() {
-            *record = frame_record(request, true);
-        }
-        self.note_asked();
-    }
-
-    /// The peer is asked about everything posted so far.
-    pub(super) fn note_asked(&mut self) {
-        self.asked.before = self.posted();
-    }
-
     /// Sends posted so far.
     pub(super) fn posted(&self) -> u64 {
         self.returned + self.sends.len() as u64
     }
 
-    /// Sends accepted so far.
-    pub(super) fn accepted(&self) -> u64 {
-        self.accepted
-    }
-
-    /// Record and bytes of a send that was posted and not accepted, in pieces.
+    /// Prefix and bytes of a send that was not written, in pieces.
     pub(super) fn frame(&self, position: u64) -> [&[u8]; FRAME_PIECES] {
-        let Send { record, request } = &self.sends[(position - self.returned) as usize];
+        let Send { prefix, request } = &self.sends[(position - self.returned) as usize];
         let [before, splice, after] = request.pieces();
-        [record, before, splice, after]
+        [prefix, before, splice, after]
     }
 
     /// Returns the oldest receive.
@@ -248,14 +183,14 @@ impl Queues {
         }
     }
 
-    /// `count` more sends, which were posted, went through (PV-4).
-    pub(super) fn accept(&mut self, count: u64) {
-        for _ in 0..count {
-            let next = (self.accepted - self.returned) as usize;
-            self.accepted += 1;
+    /// The sends before `position` were written (PV-4).
+    pub(super) fn sent(&mut self, position: u64) {
+        while self.sent < position {
+            let next = (self.sent - self.returned) as usize;
+            self.sent += 1;
             self.sends[next].request.splice = None;
             if self.sends[next].request.signaled {
-                self.return_accepted();
+                self.return_sent();
                 self.alarm.ring(false);
             }
         }
@@ -264,12 +199,12 @@ impl Queues {
     /// Moves to the error state and flushes (PV-7).
     pub(super) fn fail(&mut self, failure: Failure) {
         self.error = true;
-        self.return_accepted();
+        self.return_sent();
         let mut status = match failure {
             Failure::Send(status) | Failure::Stream(status) => status,
-            Failure::Recv(_) | Failure::Closed => Status::Flushed,
+            Failure::Closed => Status::Flushed,
         };
-        if let Failure::Recv(failed) | Failure::Stream(failed) = failure
+        if let Failure::Stream(failed) = failure
             && let Some(slot) = self.recvs.pop_front()
         {
             self.complete(Work::Recv { bytes: 0 }, slot, failed, true);
@@ -280,7 +215,7 @@ impl Queues {
             self.complete(Work::Send, send.request.slot, status, true);
             status = Status::Flushed;
         }
-        self.accepted = self.returned;
+        self.sent = self.returned;
         while let Some(slot) = self.recvs.pop_front() {
             self.complete(Work::Recv { bytes: 0 }, slot, Status::Flushed, true);
         }
@@ -339,8 +274,8 @@ impl Queues {
         self.alarm.waker.take()
     }
 
-    fn return_accepted(&mut self) {
-        while self.returned < self.accepted {
+    fn return_sent(&mut self) {
+        while self.returned < self.sent {
             let Some(send) = self.sends.pop_front() else { return };
             self.returned += 1;
             let completion =

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use super::seal::{Seal, is_fatal};
 use crate::wire::DataSocket;
 
-/// The stream of a data connection: bytes of records above, of the socket below.
+/// The stream of a data connection: bytes of frames above, of the socket below.
 pub(super) struct DataStream {
     socket: Box<dyn DataSocket>,
-    /// `None` if the records are not sealed.
+    /// `None` if the frames are not sealed.
     seal: Option<Box<Seal>>,
     /// The last read of the socket took all there was.
     drained: bool,

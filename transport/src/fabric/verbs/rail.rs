@@ -125,6 +125,7 @@ pub(super) fn limits(rails: &[Rail]) -> Limits {
         inline_bytes_max: least(|rail| rail.inline_bytes),
         // A device sends from memory that is registered for it.
         splices: false,
+        acknowledges: true,
         lends: true,
     }
 }

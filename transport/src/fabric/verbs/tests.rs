@@ -73,6 +73,7 @@ macro_rules! conform {
 }
 
 conformance::for_each_case!(conform);
+conformance::for_each_acknowledged_case!(conform);
 
 fn request(slot: Slot) -> SendRequest {
     SendRequest { slot, bytes: 1, splice: None, signaled: true, solicited: true, inline: false }

@@ -37,6 +37,7 @@ impl Fabric for Stuck {
             frame_bytes_max: 64 * 1024,
             inline_bytes_max: 0,
             splices: false,
+            acknowledges: true,
             lends: false,
         }
     }

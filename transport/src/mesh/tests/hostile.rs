@@ -143,7 +143,7 @@ impl Scene {
                 let beat = Message::Heartbeat(Beat::Plain);
                 drop(wicked.channel.send(&beat).await);
             }
-            Act::Overrun => overrun(&mut wicked).await,
+            Act::Overrun => overrun(&self.victim, &mut wicked).await,
         }
         let PeerEvent::LinkDown { cause, .. } = self.event().await else {
             panic!("{}: another link", breach.what);
@@ -184,14 +184,19 @@ async fn tell(remote: &RemoteSender) -> Result<(), Fate> {
     }
 }
 
-/// Writes frames and waits until they were taken, until no peer is left that takes them.
-async fn overrun(wicked: &mut Linked) {
-    loop {
-        for _ in 0..limits::TCP_ACKNOWLEDGE_EVERY {
-            wicked.record(head(RecordKind::Probe)).await;
-        }
-        if wicked.sixteen_accepted().await.is_err() {
-            return;
+/// Writes one frame after the other, each when the node has taken the one before, until it takes no
+/// more.
+async fn overrun(victim: &Mesh, wicked: &mut Linked) {
+    let is_linked = || victim.linked().iter().any(|peer| peer.name.as_str() == "wicked");
+    let received = || {
+        let stats = victim.stats().into_iter().find(|(peer, _)| peer.as_str() == "wicked");
+        stats.map(|(_, link)| link.frames_received)
+    };
+    while is_linked() {
+        let before = received();
+        wicked.record(head(RecordKind::Probe)).await;
+        while is_linked() && received() == before {
+            tokio::task::yield_now().await;
         }
     }
 }

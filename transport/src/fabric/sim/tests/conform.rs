@@ -35,6 +35,7 @@ macro_rules! conform {
     )* };
 }
 conformance::for_each_case!(conform);
+conformance::for_each_acknowledged_case!(conform);
 
 /// The tcp fabric, or tcps, over simulated byte streams: they are cut anywhere, and late.
 struct OverStreams {

@@ -1,12 +1,10 @@
-//! Splices on a stream: PV-12, TC-3, TC-6; and long frames that are read into their places.
+//! Splices on a stream: PV-12, TC-2; and long frames that are read into their places.
 
 use rkyv::util::AlignedVec;
 
 use super::super::input::{Event, Input};
 use super::super::queues::Queues;
-use super::acknowledgements::until_written;
 use super::*;
-use crate::limits::TCP_SPLICED_BYTES_KEPT;
 use crate::memory::{Buffer, Owner, Splice};
 
 fn buffer(bytes: usize) -> Arc<Buffer> {
@@ -26,87 +24,42 @@ fn send_spliced(bare: &mut Bare, buffer: &Arc<Buffer>, part: std::ops::Range<usi
     [b"front", &buffer[part], b"end"].concat()
 }
 
-/// A stream takes a frame in pieces of any size, cut anywhere; a frame that is refused is sent
-/// again from its beginning, with all that was spliced into it.
+/// TC-2: a stream takes a frame in pieces of any size, cut anywhere. A send completes, and its
+/// buffer is let go of, when all of it was taken.
 #[tokio::test]
-async fn spliced_frames_are_written_piece_by_piece_and_again() {
-    let mut bare = Bare::new(1, 1).await;
+async fn spliced_frames_are_written_piece_by_piece() {
+    let mut bare = Bare::new(1).await;
     let whole = buffer(16 * 1024 * 1024);
     let part = whole.len() / 16;
     let frames: Vec<_> =
         (0..16).map(|i| send_spliced(&mut bare, &whole, i * part..(i + 1) * part)).collect();
-    let mut seen = vec![0; RECORD_BYTES];
-    bare.while_peer(async |peer| peer.read_exact(&mut seen).await.map(|_| ())).await.unwrap();
-    bare.peer.write_all(&Record::Refused(Refusal::NotReady).encode()).await.unwrap();
-    let mut again = false;
-    let mut arrived = 0;
-    // The first frame was begun: all of it comes before the stream starts again.
-    let mut rest = vec![0; frames[0].len()];
-    bare.while_peer(async |peer| peer.read_exact(&mut rest).await.map(|_| ())).await.unwrap();
-    assert!(rest == frames[0]);
-    while arrived < 16 {
-        let mut record = [0; RECORD_BYTES];
-        bare.while_peer(async |peer| peer.read_exact(&mut record).await.map(|_| ())).await.unwrap();
-        match Record::decode(&record) {
-            Some(Record::Again) => again = true,
-            Some(Record::Frame { bytes, .. }) => {
-                let mut frame = vec![0; bytes as usize];
-                let mut at = 0;
-                while at < frame.len() {
-                    // Pieces that end anywhere.
-                    let end = frame.len().min(at + 10_007);
-                    let piece = &mut frame[at..end];
-                    let read =
-                        async |peer: &mut TcpStream| peer.read_exact(piece).await.map(|_| ());
-                    bare.while_peer(read).await.unwrap();
-                    at = end;
-                }
-                if again {
-                    assert!(frame == frames[arrived], "frame {arrived}");
-                    arrived += 1;
-                }
-            }
-            Some(Record::Acknowledge) => {}
-            other => panic!("{other:?}"),
-        }
-    }
     let kept = Arc::downgrade(&whole);
     drop(whole);
-    bare.peer.write_all(&Record::Accepted { count: 15 }.encode()).await.unwrap();
-    bare.completed(15).await;
-    assert!(kept.upgrade().is_some(), "the last part may have to be sent again");
-    bare.peer.write_all(&Record::Accepted { count: 1 }.encode()).await.unwrap();
-    bare.completed(1).await;
+    bare.while_peer(async |peer| peer.readable().await).await.unwrap();
+    let taken = bare.got.len();
+    assert!(taken < 16, "the peer has read nothing");
+    assert!(kept.upgrade().is_some(), "its last part is not written");
+    for frame in frames {
+        let mut seen = vec![0; PREFIX_BYTES + frame.len()];
+        // Pieces that end anywhere.
+        for piece in seen.chunks_mut(10_007) {
+            let read = async |peer: &mut TcpStream| peer.read_exact(piece).await.map(|_| ());
+            bare.while_peer(read).await.unwrap();
+        }
+        let prefix = Prefix { bytes: frame.len() as u32, solicited: false };
+        assert!(seen == [&prefix.encode()[..], &frame].concat());
+    }
+    assert_eq!(bare.completed(16).await, [Status::Success; 16]);
     assert!(kept.upgrade().is_none());
 }
 
-/// TC-6: the last part of a buffer that is worth it asks for an acknowledgement.
-#[tokio::test]
-async fn a_large_buffer_is_not_kept_until_the_peer_happens_to_send() {
-    for (bytes, asks) in [(TCP_SPLICED_BYTES_KEPT, false), (TCP_SPLICED_BYTES_KEPT + 1, true)] {
-        let mut bare = Bare::new(1, 0).await;
-        let whole = buffer(bytes);
-        send_spliced(&mut bare, &whole, 0..100);
-        let last = send_spliced(&mut bare, &whole, bytes - 100..bytes);
-        let (seen, _bare) = until_written(bare, 2 * (RECORD_BYTES + last.len())).await;
-        let asked = |at: usize| {
-            let record = Record::decode(seen[at..].first_chunk().unwrap());
-            let Some(Record::Frame { acknowledge, .. }) = record else { panic!("{record:?}") };
-            acknowledge
-        };
-        assert_eq!([asked(0), asked(RECORD_BYTES + last.len())], [false, asks]);
-    }
-}
-
 proptest! {
-    /// Whatever a stream brings and in whatever pieces, each frame lies whole in its own receive,
-    /// and each record between frames is read once.
+    /// Whatever frames a stream brings and in whatever pieces, each lies whole in its own receive.
     #[test]
     fn frames_find_their_places(
         lengths in proptest::collection::vec(
             prop_oneof![Just(200_usize), Just(200), Just(200), 0..256_usize], 1..60,
         ),
-        records in proptest::collection::vec(0..8_usize, 60),
         steps in proptest::collection::vec(1..3000_usize, 1..20),
         receives in 1..12_u32,
     ) {
@@ -127,26 +80,19 @@ proptest! {
         let mut stream = Vec::new();
         let frame = |i: usize, bytes: usize| vec![i as u8 + 1; bytes];
         for (i, bytes) in lengths.iter().enumerate() {
-            if records[i] == 0 {
-                stream.extend(Record::Accepted { count: i as u32 + 1 }.encode());
-            }
-            stream.extend(frame_record(*bytes as u32).encode());
-            stream.extend(frame(i, *bytes));
+            stream.extend(on_stream(&frame(i, *bytes)));
         }
         let mut input = Input::new(32);
         let (mut rest, mut arrived) = (&stream[..], 0);
-        let (mut accepted, mut got) = (Vec::new(), Vec::new());
+        let mut got = Vec::new();
         let mut steps = steps.iter().cycle();
         while !rest.is_empty() {
             let step = *steps.next().unwrap();
-            let fed = input.feed(&rest[..rest.len().min(step)], &mut queues, step % 2 == 0);
+            let fed = input.feed(&rest[..rest.len().min(step)], &mut queues);
             rest = &rest[fed..];
             while let Some(event) = input.next(&mut queues) {
-                match event {
-                    Event::Arrived { bytes, solicited, .. } => queues.arrived(bytes, solicited),
-                    Event::Accepted(count) => accepted.push(count as usize - 1),
-                    other => panic!("{other:?}"),
-                }
+                let Event::Arrived { bytes, solicited } = event else { panic!("{event:?}") };
+                queues.arrived(bytes, solicited);
                 queues.poll(&mut got, 1);
                 for done in got.drain(..) {
                     let bytes = lengths[arrived];
@@ -158,7 +104,5 @@ proptest! {
             }
         }
         prop_assert_eq!(arrived, lengths.len());
-        let between = (0..lengths.len()).filter(|i| records[*i] == 0);
-        prop_assert_eq!(accepted, between.collect::<Vec<_>>());
     }
 }

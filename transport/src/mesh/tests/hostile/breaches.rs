@@ -323,9 +323,11 @@ fn beside() -> Vec<Breach> {
         let cause = LinkCause::Violation(Violation::Bootstrap);
         Breach { what, act: Act::Says(says), cause }
     };
-    let data = |what, bytes| {
-        // TC-4.
-        Breach { what, act: Act::Data(bytes), cause: LinkCause::Fabric(Status::Corrupt) }
+    // TC-3, TC-4.
+    let data = |what, bytes, status| Breach {
+        what,
+        act: Act::Data(bytes),
+        cause: LinkCause::Fabric(status),
     };
     let spoilt = LinkCause::Violation(Violation::Bootstrap);
     vec![
@@ -338,9 +340,7 @@ fn beside() -> Vec<Breach> {
             act: Act::Says(|| Message::Reject(Rejection::Garbage)),
             cause: LinkCause::Closed,
         },
-        data("a record of no kind", &[9, 0, 0, 0, 0, 0, 0, 0]),
-        data("a frame longer than any", &[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
-        data("more frames accepted than sent", &[2, 0, 0, 0, 99, 0, 0, 0]),
-        data("a refusal of what was not sent", &[4, 0, 0, 0, 0, 0, 0, 0]),
+        data("a frame longer than any", &[0xff; 4], Status::Corrupt),
+        data("a frame longer than its slot", &[0, 0, 8, 0], Status::LocalLength),
     ]
 }

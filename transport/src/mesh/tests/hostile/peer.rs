@@ -172,18 +172,6 @@ impl Linked {
         self.records(&[(header, &[])]).await;
     }
 
-    /// Waits until the node has taken in sixteen more frames.
-    ///
-    /// # Errors
-    /// The node has closed the connection.
-    pub(in crate::mesh::tests) async fn sixteen_accepted(&mut self) -> io::Result<()> {
-        let mut accepted = 0;
-        while accepted < limits::TCP_ACKNOWLEDGE_EVERY {
-            accepted += next_record(&mut self.data).await?.err().unwrap_or(0);
-        }
-        Ok(())
-    }
-
     /// Changes the bytes that it seals from now on, on their way.
     pub(in crate::mesh::tests) fn spoil(&self) {
         self.spoil.store(true, Ordering::SeqCst);
@@ -239,32 +227,21 @@ pub(in crate::mesh::tests) fn frame_of(
 
 /// The bytes of a frame on a data connection.
 pub(in crate::mesh::tests) fn framed(frame: &[u8]) -> Vec<u8> {
-    [&[1, 0, 0, 0][..], &(frame.len() as u32).to_le_bytes(), frame].concat()
+    [&(frame.len() as u32).to_le_bytes()[..], frame].concat()
 }
 
 /// The next frame on a data connection.
 pub(in crate::mesh::tests) async fn next_frame(data: &mut TcpStream) -> Vec<u8> {
-    loop {
-        if let Ok(frame) = next_record(data).await.unwrap() {
-            return frame;
-        }
-    }
+    read_frame(data).await.unwrap()
 }
 
-/// The next frame on a data connection, or how many were accepted.
-async fn next_record(data: &mut TcpStream) -> io::Result<Result<Vec<u8>, u32>> {
-    let mut record = [0; 8];
-    data.read_exact(&mut record).await?;
-    let value = u32::from_le_bytes(*record.last_chunk().unwrap());
-    match record[0] {
-        1 => {
-            let mut frame = vec![0; value as usize];
-            data.read_exact(&mut frame).await?;
-            Ok(Ok(frame))
-        }
-        2 => Ok(Err(value)),
-        _ => panic!("{record:?}"),
-    }
+/// The next frame on a data connection, until it ends.
+pub(super) async fn read_frame(data: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    // The highest bit says that it is solicited.
+    let bytes = data.read_u32_le().await? & !(1 << 31);
+    let mut frame = vec![0; bytes as usize];
+    data.read_exact(&mut frame).await?;
+    Ok(frame)
 }
 
 /// A stream on which somebody changes bytes once he is told to.

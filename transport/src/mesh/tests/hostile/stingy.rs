@@ -1,11 +1,11 @@
 //! A peer that keeps to the protocol, but gives back as few credits as it likes.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::peer::{Linked, RING, frame_of, framed};
+use super::peer::{Linked, RING, frame_of, framed, read_frame};
 use crate::bootstrap::{Beat, Channel, Message};
 use crate::limits;
 use crate::proto::credit::FIRST_COUNT;
@@ -71,23 +71,20 @@ impl Stingy {
             }
         }
         // The frames that came meanwhile are reported with this one.
-        let mut accepted = 0_u32;
         while let Ok(frame) = self.frames.try_recv() {
             self.read(&frame);
-            accepted += 1;
         }
         self.reported = self.reported.max(self.received.saturating_sub(self.withheld));
         self.sent += 1;
         let frame = frame_of(records, FIRST_COUNT.wrapping_add(self.reported));
-        let taken = if accepted > 0 { acceptance(accepted) } else { Vec::new() };
-        self.writer.write_all(&[taken, framed(&frame)].concat()).await.is_ok()
+        self.writer.write_all(&framed(&frame)).await.is_ok()
     }
 
     /// Waits for a frame of the node. Returns false when it has closed the connection.
     pub(super) async fn hear(&mut self) -> bool {
         let Some(frame) = self.frames.recv().await else { return false };
         self.read(&frame);
-        self.writer.write_all(&acceptance(1)).await.is_ok()
+        true
     }
 
     fn read(&mut self, frame: &[u8]) {
@@ -107,22 +104,11 @@ impl Stingy {
     }
 }
 
-/// The record that completes `frames` sends of the node, whether it gives back their credits or
-/// not.
-fn acceptance(frames: u32) -> Vec<u8> {
-    [&[2, 0, 0, 0][..], &frames.to_le_bytes()].concat()
-}
-
 /// Reads frames of a data connection until it ends.
 async fn read(mut data: OwnedReadHalf, frames: mpsc::UnboundedSender<Vec<u8>>) {
-    let mut record = [0; 8];
-    while data.read_exact(&mut record).await.is_ok() {
-        let [kind, _, _, _, bytes @ ..] = record;
-        if kind == 1 {
-            let mut frame = vec![0; u32::from_le_bytes(bytes) as usize];
-            if data.read_exact(&mut frame).await.is_err() || frames.send(frame).is_err() {
-                return;
-            }
+    while let Ok(frame) = read_frame(&mut data).await {
+        if frames.send(frame).is_err() {
+            return;
         }
     }
 }

@@ -137,6 +137,7 @@ impl Fabric for Model {
             frame_bytes_max: 65_536,
             inline_bytes_max: 0,
             splices: false,
+            acknowledges: true,
             lends: false,
         }
     }
