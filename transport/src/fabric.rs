@@ -47,9 +47,10 @@
 //!   Dropping the [`QueuePair`] closes, too.
 //! - **PV-11 before connect**: receives may be posted from [`Opening::post_recv`] on, so that the
 //!   whole ring is there before the first frame can arrive.
-//! - **PV-12 splices**: where [`Limits::splices`] says so, a send may carry bytes from outside its
-//!   slot ([`SendRequest::splice`]). The peer cannot tell: they are a part of the frame like any
-//!   other. Their buffer is released when the slot comes back, or before.
+//! - **PV-12 tails**: where [`Limits::tail_bytes_max`] says so, a send may carry a tail from
+//!   outside its slot ([`SendRequest::tail`]), whose buffer is released when the slot comes back, or
+//!   before. It does not lie in the receive: the receiver's owner gives the memory for it
+//!   ([`QueuePair::put_tail_room`]), and until then nothing after the frame arrives.
 //!
 //! PV-1 and PV-2 hold by ownership: posting takes the slot by value, a slot is the only way to its
 //! bytes, and its holder keeps the region alive. Programs that break them do not compile: see
@@ -91,7 +92,7 @@ use futures::future::BoxFuture;
 use zeroize::Zeroizing;
 
 use self::one_sided::OneSidedConfig;
-use crate::memory::{Region, Slot, Splice};
+use crate::memory::{Region, Slot, Tail, TailRoom};
 
 /// A way to carry frames between two nodes. See the [module](self) for the contract.
 pub trait Fabric: Send + Sync + fmt::Debug + 'static {
@@ -182,8 +183,8 @@ pub struct Limits {
     pub frame_bytes_max: u32,
     /// Bytes that can be sent inline.
     pub inline_bytes_max: u32,
-    /// True if a send may carry bytes from outside of its slot (PV-12).
-    pub splices: bool,
+    /// Bytes of the tail of one frame (PV-12); 0 if it may have none.
+    pub tail_bytes_max: u32,
     /// True if a send succeeds only when the peer's queue pair has accepted its frame (PV-5); else
     /// it succeeds when the frame was passed on.
     pub acknowledges: bool,
@@ -264,12 +265,12 @@ pub trait Opening: Send {
 /// One send.
 #[derive(Debug)]
 pub struct SendRequest {
-    /// Its first `bytes` bytes are the frame without the splice.
+    /// Its first `bytes` bytes are the frame without its tail.
     pub slot: Slot,
     /// Bytes of the frame that lie in the slot.
     pub bytes: u32,
-    /// Bytes of the frame that lie elsewhere, inserted into the bytes of the slot (PV-12).
-    pub splice: Option<Splice>,
+    /// The end of the frame, where it lies outside of the slot (PV-12).
+    pub tail: Option<Tail>,
     /// Completes visibly (PV-4).
     pub signaled: bool,
     /// Wakes a peer that armed for solicited completions only.
@@ -279,28 +280,17 @@ pub struct SendRequest {
 }
 
 impl SendRequest {
-    /// Returns the length of the frame.
-    pub fn frame_bytes(&self) -> usize {
-        self.bytes as usize + self.splice.as_ref().map_or(0, |splice| splice.len())
+    /// Returns the bytes of the frame that lie in the slot.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn bytes(&self) -> &[u8] {
+        &self.slot[..self.bytes as usize]
     }
 
-    /// Returns true if `bytes` fits the slot, and the splice is inserted within those bytes.
-    fn lies_in_slot(&self) -> bool {
-        let bytes = self.bytes as usize;
-        bytes <= self.slot.len() && self.splice.as_ref().is_none_or(|splice| splice.at() <= bytes)
-    }
-
-    /// Returns the frame in three pieces, some of which may be empty. The request must lie in its
-    /// slot (`lies_in_slot`).
-    fn pieces(&self) -> [&[u8]; 3] {
-        let frame = &self.slot[..self.bytes as usize];
-        match &self.splice {
-            Some(splice) => {
-                let (before, after) = frame.split_at(splice.at());
-                [before, splice, after]
-            }
-            None => [frame, &[], &[]],
-        }
+    /// Returns the tail of the frame, which may be empty.
+    pub fn tail(&self) -> &[u8] {
+        self.tail.as_deref().unwrap_or_default()
     }
 }
 
@@ -337,6 +327,24 @@ pub trait QueuePair: Send {
     /// Appends up to `max` completions that are there now to `out` and returns their number: 0 only
     /// when there are none (PV-8) or `max` is 0.
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize;
+
+    /// Returns the bytes of a frame that has arrived but for its tail, and the length of the tail,
+    /// while it waits for memory (PV-12). To be asked when a poll returned 0: so the frames before
+    /// it were taken.
+    fn tail_wanted(&self) -> Option<(&[u8], usize)> {
+        None
+    }
+
+    /// Gives the memory for the tail that is [wanted](Self::tail_wanted), as long as that.
+    fn put_tail_room(&mut self, room: TailRoom) {
+        drop(room);
+    }
+
+    /// Takes the memory back, with the tail in it: with the completion of its frame, which is the
+    /// first of a receive after the memory was given.
+    fn take_tail(&mut self) -> Option<TailRoom> {
+        None
+    }
 
     /// Asks for one notification (PV-8).
     fn arm(&mut self, on: Notify);
@@ -439,9 +447,9 @@ pub enum PostError {
     /// An atomic operation acts on one aligned word of 8 bytes (PV-16).
     #[error("an atomic operation acts on one aligned word of 8 bytes")]
     Unaligned,
-    /// The fabric sends only bytes that lie in a slot (PV-12).
+    /// The fabric sends no tails (PV-12).
     #[error("the fabric sends only what lies in a slot")]
-    Splice,
+    Tail,
     /// The slot is not of this fabric's memory (PV-1).
     #[error("the slot is not of this fabric's memory")]
     Foreign,

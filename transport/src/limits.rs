@@ -269,16 +269,16 @@ pub const TCP_INLINE_BYTES_MAX: u32 = 1024;
 pub const TCP_REGION_BYTES_MAX: usize = 16 * 1024 * 1024 * 1024;
 /// The bytes that one read of a data connection takes beyond the frame it is in.
 pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
-/// The bytes that one read of a data connection takes of expected frames beyond the current one: at
-/// most this many may have to be moved.
-pub const TCP_EXPECTED_BYTES: usize = 264 * 1024;
-/// Length from which the tcp fabric expects the next frame to have the same length.
-pub const TCP_LONG_FRAME_BYTES: usize = 2 * 1024;
+/// The same after a frame with a tail: the next frame, and little of its tail, which would have to
+/// be copied.
+pub const TCP_READ_AHEAD_BYTES_TAIL: usize = 256;
+/// Bytes of the tail of one frame of the tcp fabric. Small messages wait for no more than that.
+pub const TCP_TAIL_BYTES_MAX: u32 = 64 * 1024;
 /// Reads in one call of the tcp fabric, so that a peer that never stops cannot hold the task.
 pub const TCP_READS_PER_CALL: usize = 8;
-/// Buffers in one write of the tcp fabric: a post list of frames of which each has a prefix, a
-/// header and a splice, twice.
-pub const TCP_WRITE_SLICES: usize = 6 * POST_LIST_MAX + 4;
+/// Buffers in one write of the tcp fabric: a post list of frames of which each has a prefix and
+/// a tail, twice.
+pub const TCP_WRITE_SLICES: usize = 6 * POST_LIST_MAX;
 
 /// Bytes of frames in one chunk of the tcps fabric.
 pub const TCPS_CHUNK_BYTES_MAX: usize = 16 * 1024;

@@ -25,7 +25,7 @@ mod checked;
 mod landing;
 mod pool;
 mod region;
-mod splice;
+mod tail;
 mod unarchiver;
 mod words;
 
@@ -40,6 +40,6 @@ pub use pool::{Lease, Pool};
 pub(crate) use region::Backing;
 pub(crate) use region::Owner;
 pub use region::{Region, Slot};
-pub use splice::Splice;
+pub use tail::{Tail, TailRoom};
 pub use unarchiver::Unarchiver;
 pub use words::{OutOfRange, Words};

@@ -6,6 +6,8 @@
 //!   it is free, and holds no other lock then; so it never waits for a turn of the driver's.
 //! - **PI-2 no frame is forgotten**: a sender that cannot post wakes the driver.
 
+use std::mem;
+
 use parking_lot::Mutex;
 
 use super::slots::Slots;
@@ -13,6 +15,7 @@ use crate::cause::LinkCause;
 use crate::fabric::{Notify, QueuePair, Status};
 use crate::limits;
 use crate::link::{Counters, DroppedAsks, LinkHandle, Poster};
+use crate::memory::TailRoom;
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
@@ -26,6 +29,8 @@ pub(super) struct Pipe {
     pub(super) proto: proto::link::LinkProtocol,
     pub(super) queues: Box<dyn QueuePair>,
     pub(super) slots: Slots,
+    /// Memory was given for the tail of the next frame (PV-12).
+    gave_tail_room: bool,
     dropped_asks: DroppedAsks,
     ended: bool,
 }
@@ -36,7 +41,26 @@ impl Pipe {
         queues: Box<dyn QueuePair>,
         slots: Slots,
     ) -> Self {
-        Pipe { proto, queues, slots, dropped_asks: DroppedAsks::default(), ended: false }
+        let dropped_asks = DroppedAsks::default();
+        Pipe { proto, queues, slots, gave_tail_room: false, dropped_asks, ended: false }
+    }
+
+    /// Gives the memory for the tail of the next frame, if it waits for that; all frames before it
+    /// were handled. Returns true if it did.
+    pub(super) fn put_tail_room(&mut self) -> Result<bool, LinkCause> {
+        let Some((frame, bytes)) = self.queues.tail_wanted() else { return Ok(false) };
+        let room = self.proto.tail_room(frame, bytes).map_err(|violation| {
+            self.proto.distrust();
+            LinkCause::Violation(violation)
+        })?;
+        self.queues.put_tail_room(room);
+        self.gave_tail_room = true;
+        Ok(true)
+    }
+
+    /// Takes the tail of the frame whose receive has completed, if it has one.
+    pub(super) fn take_tail(&mut self) -> Option<TailRoom> {
+        if mem::take(&mut self.gave_tail_room) { self.queues.take_tail() } else { None }
     }
 
     /// Moves the queue pair to its error state: nothing is posted any more.
@@ -88,7 +112,7 @@ impl Pipe {
             match transmit {
                 Some(transmit) => {
                     self.count_sent(link, &transmit);
-                    self.slots.stage(slot, transmit.bytes, transmit.splice);
+                    self.slots.stage(slot, transmit.bytes, transmit.tail);
                 }
                 None => self.slots.free.push(slot),
             }

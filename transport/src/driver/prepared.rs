@@ -123,7 +123,8 @@ impl Prepared {
         }
         let queues = opening.connect(offer.queue_pair, way).await?;
         let message_max = limits::archive_bytes_max(profile.message_bytes_max);
-        let sizes = Sizes { frame_max, message_max, splices: fabric.limits().splices };
+        let tail_max = fabric.limits().tail_bytes_max as usize;
+        let sizes = Sizes { frame_max, message_max, tail_max };
         let eager_max = LinkProtocol::eager_max(frame_max);
         let window = WindowSize {
             messages: profile.mailbox_window_messages,

@@ -2,7 +2,7 @@
 
 use crate::fabric::SendRequest;
 use crate::limits;
-use crate::memory::{Pool, Slot, Splice};
+use crate::memory::{Pool, Slot, Tail};
 
 /// Slots that are not with the queue pair, and the batches on their way to it.
 pub(super) struct Slots {
@@ -48,7 +48,7 @@ impl Slots {
     }
 
     /// Adds a frame to the batch.
-    pub(super) fn stage(&mut self, slot: Slot, bytes: usize, splice: Option<Splice>) {
+    pub(super) fn stage(&mut self, slot: Slot, bytes: usize, tail: Option<Tail>) {
         self.unsignaled += 1;
         // A full batch may turn out to be the last before idle, so its end is signaled too.
         let full = self.batch.len() + 1 == limits::POST_LIST_MAX;
@@ -58,8 +58,8 @@ impl Slots {
         }
         let bytes = bytes as u32;
         // Every frame is solicited: what may unblock a sender always wakes it.
-        let inline = bytes <= self.inline_max && splice.is_none();
-        self.batch.push(SendRequest { slot, bytes, splice, signaled, solicited: true, inline });
+        let inline = bytes <= self.inline_max && tail.is_none();
+        self.batch.push(SendRequest { slot, bytes, tail, signaled, solicited: true, inline });
     }
 
     /// Marks the batch as the last before idle: its end is signaled, so that no slot stays out.

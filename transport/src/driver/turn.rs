@@ -15,7 +15,7 @@ use crate::cause::LinkCause;
 use crate::fabric::{Completion, Status, Work};
 use crate::limits;
 use crate::link::{Asker, Counters};
-use crate::memory::{Lease, Slot};
+use crate::memory::{Lease, Slot, TailRoom};
 use crate::mutants::planted;
 use crate::proto::link::Event;
 
@@ -156,7 +156,10 @@ impl Driver {
 
     fn receive(&mut self, pipe: &mut Pipe) -> Result<usize, LinkCause> {
         let mut completions = std::mem::take(&mut self.scratch.completions);
-        let count = pipe.queues.poll(&mut completions, limits::POLL_BATCH);
+        let mut count = pipe.queues.poll(&mut completions, limits::POLL_BATCH);
+        while count == 0 && pipe.put_tail_room()? {
+            count = pipe.queues.poll(&mut completions, limits::POLL_BATCH);
+        }
         if count == 0 {
             self.scratch.completions = completions;
             return Ok(0);
@@ -208,19 +211,23 @@ impl Driver {
     ) -> Result<(), crate::cause::Violation> {
         let counters = self.link.counters();
         Counters::add(&counters.frames_received, 1);
-        Counters::add(&counters.bytes_received, bytes as u64);
+        let tail = pipe.take_tail();
+        let tail_bytes = tail.as_ref().map_or(0, TailRoom::len);
+        Counters::add(&counters.bytes_received, (bytes + tail_bytes) as u64);
         let now = Instant::now().into_std();
         let mut events = std::mem::take(&mut self.scratch.events);
         let result = match pipe.slots.pool.take() {
             Some(spare) => {
                 pipe.slots.refill.push(spare);
                 let lease = pipe.slots.pool.lease(slot, bytes);
-                let read = self.link.handle_frame(&mut pipe.proto, &lease, &mut events, now);
+                let frame = (&lease[..], tail);
+                let read = self.link.handle_frame(&mut pipe.proto, frame, &mut events, now);
                 self.dispatch_all(pipe, read, &mut events, &Frame::Leased(&lease))
             }
             None => {
                 let frame = &slot[..bytes];
-                let read = self.link.handle_frame(&mut pipe.proto, frame, &mut events, now);
+                let proto = &mut pipe.proto;
+                let read = self.link.handle_frame(proto, (frame, tail), &mut events, now);
                 let result = self.dispatch_all(pipe, read, &mut events, &Frame::Lent(frame));
                 pipe.slots.refill.push(slot);
                 result

@@ -28,7 +28,7 @@ mod one_sided;
 mod one_sided_pair;
 mod pair;
 mod send;
-mod splice;
+mod tail;
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) use one_sided_pair::{OneSidedEnd, contents};
 pub(crate) use pair::End;
 pub(crate) use pair::{Pair, Pairs, Plan};
 pub(crate) use send::*;
-pub(crate) use splice::*;
+pub(crate) use tail::*;
 
 /// Bounds a case that waits for something that never comes.
 const CASE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ macro_rules! for_each_case {
             both_sides_close drop_closes
             peer_close_fails_sends peer_gone_fails_sends unusable_offer connect_dropped
             drop_unconnected connect_to_dropped_peer
-            spliced_send spliced_both_ways spliced_limits spliced_memory_is_let_go
+            tailed_send tailed_both_ways tailed_limits tailed_memory_is_let_go tail_without_room
             basic_read basic_write grant_of_a_part zero_length_read_and_write long_read_and_write
             operations_in_order fetch_add compare_and_swap unaligned_atomic
             write_imm_data write_imm_data_rnr

@@ -15,7 +15,7 @@
 //!     let request = SendRequest {
 //!         slot,
 //!         bytes: 1,
-//!         splice: None,
+//!         tail: None,
 //!         signaled: true,
 //!         solicited: true,
 //!         inline: false,
@@ -42,7 +42,7 @@
 //!     let request = SendRequest {
 //!         slot,
 //!         bytes: 1,
-//!         splice: None,
+//!         tail: None,
 //!         signaled: true,
 //!         solicited: true,
 //!         inline: false,

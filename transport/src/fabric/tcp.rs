@@ -20,7 +20,6 @@ mod doors;
 pub(crate) mod fuzz;
 mod input;
 mod output;
-mod places;
 mod prefix;
 mod queue_pair;
 mod queues;
@@ -49,6 +48,7 @@ use super::{
 use crate::entropy::Entropy;
 use crate::limits::{
     TCP_FRAME_BYTES_MAX, TCP_INLINE_BYTES_MAX, TCP_QUEUE_MAX, TCP_REGION_BYTES_MAX,
+    TCP_TAIL_BYTES_MAX,
 };
 use crate::memory::{Owner, Region, Slot};
 use crate::noise;
@@ -110,7 +110,7 @@ impl Fabric for TcpFabric {
             recv_queue_max: TCP_QUEUE_MAX,
             frame_bytes_max: TCP_FRAME_BYTES_MAX,
             inline_bytes_max: TCP_INLINE_BYTES_MAX,
-            splices: true,
+            tail_bytes_max: TCP_TAIL_BYTES_MAX,
             acknowledges: false,
             lends: false,
         }

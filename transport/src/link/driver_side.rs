@@ -9,6 +9,7 @@ use super::asks::Asker;
 use super::{Counters, DriverRequests, LinkHandle, Replier, ReplyLoss, State, WaitsFor};
 use crate::cause::{LinkCause, Refusal, Violation};
 use crate::driver_signals::DriverSignals;
+use crate::memory::TailRoom;
 use crate::mutants::planted;
 use crate::proto;
 use crate::proto::fate::{Consumed, Sent, What};
@@ -64,11 +65,11 @@ impl LinkHandle {
         self.signals.register(waker);
     }
 
-    /// Reads one frame; grants the room that it reports to the senders that wait.
+    /// Reads one frame, with the memory that its tail was read into; grants the room that it reports to the senders that wait.
     pub(crate) fn handle_frame(
         &self,
         proto: &mut proto::link::LinkProtocol,
-        frame: &[u8],
+        frame: (&[u8], Option<TailRoom>),
         events: &mut Vec<Event<Asker>>,
         now: Instant,
     ) -> Result<(), Violation> {

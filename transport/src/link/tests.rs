@@ -135,7 +135,7 @@ pub(crate) fn take(link: &LinkHandle, mailbox: u32, bytes: u32) {
 /// The link ends.
 pub(crate) fn end(link: &LinkHandle) {
     let credit = CreditSettings::new(8, 8, 2).expect("they cannot stall");
-    let sizes = Sizes { frame_max: 2048, message_max: 1 << 20, splices: false };
+    let sizes = Sizes { frame_max: 2048, message_max: 1 << 20, tail_max: 0 };
     let now = crate::sync::some_moment();
     let mut proto = LinkProtocol::new(credit, sizes, Count::default(), now);
     link.end(&mut proto, &LinkCause::Closed);

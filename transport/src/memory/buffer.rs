@@ -54,11 +54,10 @@ impl Spare {
 
     /// Keeps a buffer that was needed; returns the buffers beyond the limit, the least recently
     /// used.
-    fn give(&mut self, mut buffer: AlignedVec<16>, now: Instant) -> Vec<AlignedVec<16>> {
+    fn give(&mut self, buffer: AlignedVec<16>, now: Instant) -> Vec<AlignedVec<16>> {
         if self.keepers == 0 || buffer.len() < SMALLEST {
             return vec![buffer];
         }
-        buffer.clear();
         self.bytes += buffer.capacity();
         self.buffers.push((buffer, now));
         self.take_oldest(|bytes, _| bytes > limits::SPARE_BYTES_MAX)
@@ -89,7 +88,15 @@ pub fn take(capacity: usize) -> AlignedVec<16> {
 }
 
 /// Returns an empty buffer with room for `capacity` bytes if one was kept.
-pub(crate) fn take_kept(capacity: usize) -> Option<AlignedVec<16>> {
+fn take_kept(capacity: usize) -> Option<AlignedVec<16>> {
+    let mut kept = take_kept_as_it_is(capacity)?;
+    kept.clear();
+    Some(kept)
+}
+
+/// As [`take_kept`], with the bytes of the last message in it, which are to be written over: so
+/// nothing has to be filled with zeros first.
+pub(crate) fn take_kept_as_it_is(capacity: usize) -> Option<AlignedVec<16>> {
     if capacity < SMALLEST { None } else { SPARE.lock().take(capacity) }
 }
 

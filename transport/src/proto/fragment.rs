@@ -6,12 +6,13 @@
 //!   receiver's limit. Memory is taken as parts arrive, not as much as was announced, unless a
 //!   buffer of that size was kept.
 
+use std::mem;
 use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
 use super::header::RecordHeader;
-use crate::memory::buffer;
+use crate::memory::{TailRoom, buffer};
 use crate::mutants::planted;
 use crate::proto::error::Violation;
 
@@ -21,7 +22,11 @@ pub(crate) struct Assembly {
     first: RecordHeader,
     /// Time at which the asker gives up; counted from the first part, whenever the last one comes.
     deadline: Option<Instant>,
+    /// The bytes that have come are the first `filled` ones.
     body: AlignedVec<16>,
+    filled: usize,
+    /// Bytes of a tail for which [`room`](Self::room) was given out.
+    tail: Option<usize>,
 }
 
 /// Memory that is set aside at once for an announced message.
@@ -40,27 +45,68 @@ impl Assembly {
             return Err(Violation::Fragment);
         }
         let total = first.total as usize;
-        let mut body = buffer::take_kept(total).unwrap_or_else(|| buffer::take(total.min(EXPECT)));
-        body.extend_from_slice(part);
-        Ok(Assembly { first, deadline, body })
+        let body = buffer::take_kept_as_it_is(total);
+        let body = body.unwrap_or_else(|| buffer::take(total.min(EXPECT)));
+        let mut assembly = Assembly { first, deadline, body, filled: 0, tail: None };
+        assembly.fill(part);
+        Ok(assembly)
     }
 
     /// Adds the next part; says whether the message is complete.
     pub(crate) fn add(&mut self, part: &[u8]) -> Result<bool, Violation> {
         let total = self.first.total as usize;
-        if part.is_empty() || self.body.len() + part.len() > total {
+        if part.is_empty() || self.tail.is_some() || part.len() > total - self.filled {
             return Err(Violation::Fragment);
         }
-        buffer::reserve_towards(&mut self.body, part.len(), total);
-        self.body.extend_from_slice(part);
+        self.fill(part);
         if planted!(ReorderedFragments) {
-            self.body.rotate_right(part.len());
+            self.body[..self.filled].rotate_right(part.len());
         }
-        Ok(self.body.len() == total)
+        Ok(self.filled == total)
+    }
+
+    fn fill(&mut self, part: &[u8]) {
+        let over = part.len().min(self.body.len() - self.filled);
+        self.body[self.filled..self.filled + over].copy_from_slice(&part[..over]);
+        buffer::reserve_towards(&mut self.body, part.len() - over, self.first.total as usize);
+        self.body.extend_from_slice(&part[over..]);
+        self.filled += part.len();
+    }
+
+    /// Gives out the memory for the next part, which is a tail of `bytes` bytes.
+    pub(crate) fn room(&mut self, bytes: usize) -> Result<TailRoom, Violation> {
+        let total = self.first.total as usize;
+        if bytes == 0 || self.tail.is_some() || bytes > total - self.filled {
+            return Err(Violation::Fragment);
+        }
+        self.tail = Some(bytes);
+        let mut body = mem::take(&mut self.body);
+        let end = self.filled + bytes;
+        if body.len() < end {
+            let more = end - body.len();
+            buffer::reserve_towards(&mut body, more, total);
+            body.resize(end, 0);
+        }
+        Ok(TailRoom::new(body, self.filled..end))
+    }
+
+    /// Takes the memory back, with the tail in it.
+    pub(crate) fn take_back(&mut self, room: TailRoom) {
+        self.body = room.into_buffer();
+    }
+
+    /// Adds the tail that was read; says whether the message is complete.
+    pub(crate) fn add_tail(&mut self, bytes: usize) -> Result<bool, Violation> {
+        if self.tail.take() != Some(bytes) {
+            return Err(Violation::Fragment);
+        }
+        self.filled += bytes;
+        Ok(self.filled == self.first.total as usize)
     }
 
     /// Returns the first record's header, when its asker gives up, and all bytes.
-    pub(crate) fn finish(self) -> (RecordHeader, Option<Instant>, AlignedVec<16>) {
+    pub(crate) fn finish(mut self) -> (RecordHeader, Option<Instant>, AlignedVec<16>) {
+        self.body.resize(self.filled, 0);
         (self.first, self.deadline, self.body)
     }
 }

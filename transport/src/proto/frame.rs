@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::header::{FRAME_HEADER, FrameHeader, RecordHeader, plain_tell};
 use super::window::Count;
-use crate::memory::{Buffer, Splice};
+use crate::memory::{Buffer, Tail};
 use crate::mutants::planted;
 use crate::proto::error::Violation;
 use crate::steps::step;
@@ -16,42 +16,39 @@ pub(crate) struct FrameWriter<'a> {
     slot: &'a mut [u8],
     /// Bytes of the slot.
     used: usize,
-    /// Bytes of the frame that lie elsewhere.
-    spliced: usize,
-    /// True if a payload may be spliced instead of copied (PV-12); and the splice, if there is one.
-    splices: bool,
-    splice: Option<Splice>,
+    /// Longest tail that the frame may have (PV-12), and the tail. No record follows it.
+    tail_max: usize,
+    tail: Option<Tail>,
     records: u16,
 }
 
 impl<'a> FrameWriter<'a> {
     /// Begins an empty frame in `slot`, whose length is the most the frame may have.
     pub(crate) fn new(slot: &'a mut [u8]) -> Self {
-        let (used, spliced) = (FRAME_HEADER, 0);
-        FrameWriter { slot, used, spliced, splices: false, splice: None, records: 0 }
+        FrameWriter { slot, used: FRAME_HEADER, tail_max: 0, tail: None, records: 0 }
     }
 
-    /// Allows one payload to be spliced instead of copied, if `splices`.
-    pub(crate) fn with_splices(self, splices: bool) -> Self {
-        FrameWriter { splices, ..self }
+    /// Allows a tail of at most `tail_max` bytes.
+    pub(crate) fn with_tail(self, tail_max: usize) -> Self {
+        FrameWriter { tail_max, ..self }
     }
 
-    /// Returns how many bytes the frame has so far.
-    fn frame_bytes(&self) -> usize {
-        self.used + self.spliced
+    /// Returns true if no record may follow.
+    fn is_full(&self) -> bool {
+        self.records == u16::MAX || self.tail.is_some()
     }
 
     /// Returns how many bytes of payload still fit behind `header`.
     pub(crate) fn room(&self, header: &RecordHeader) -> usize {
-        if self.records == u16::MAX {
+        if self.is_full() {
             return 0;
         }
-        self.slot.len().saturating_sub(self.frame_bytes() + header.len())
+        self.slot.len().saturating_sub(self.used + header.len())
     }
 
     /// Returns true if a record with this header and this much payload fits.
     pub(crate) fn fits(&self, header: &RecordHeader, payload: usize) -> bool {
-        self.records < u16::MAX && self.frame_bytes() + header.len() + payload <= self.slot.len()
+        !self.is_full() && self.used + header.len() + payload <= self.slot.len()
     }
 
     /// Returns true if there is no record yet.
@@ -65,7 +62,7 @@ impl<'a> FrameWriter<'a> {
         let at = self.used;
         let body = at + header.len();
         let end = body + payload.len();
-        self.used = self.padded(end);
+        self.used = end.next_multiple_of(16).min(self.slot.len());
         // The padding, with bytes before it that are written below: of a fixed size.
         self.slot[self.used - 16..self.used].copy_from_slice(&[0; 16]);
         header.encode(&mut self.slot[at..]);
@@ -77,7 +74,8 @@ impl<'a> FrameWriter<'a> {
 
     /// Returns how many records with no header of their own still fit, and how many bytes.
     pub(crate) fn room_for_records(&self) -> (u16, usize) {
-        (u16::MAX - self.records, self.slot.len().saturating_sub(self.frame_bytes()))
+        let records = if self.is_full() { 0 } else { u16::MAX - self.records };
+        (records, self.slot.len().saturating_sub(self.used))
     }
 
     /// Appends records that lie behind each other as in a frame, for which there is
@@ -90,50 +88,38 @@ impl<'a> FrameWriter<'a> {
         place
     }
 
-    /// Returns where the next record begins in the slot when this one ends at `end`.
-    fn padded(&self, end: usize) -> usize {
-        (end + self.spliced).next_multiple_of(16).min(self.slot.len()) - self.spliced
+    /// Returns the longest tail that the frame may have; 0 if none.
+    pub(crate) fn tail_max(&self) -> usize {
+        if self.is_full() { 0 } else { self.tail_max }
     }
 
-    /// Returns true if a payload may stay where it is.
-    pub(crate) fn takes_splice(&self) -> bool {
-        self.splices && self.splice.is_none()
-    }
-
-    /// Returns true if a payload stays where it is.
-    pub(crate) fn is_spliced(&self) -> bool {
-        self.splice.is_some()
-    }
-
-    /// Appends a record that [`fits`](Self::fits), whose payload stays where it is; to be called
-    /// only while the frame [takes one](Self::takes_splice). Gives its place in the frame.
-    pub(crate) fn push_splice(
+    /// Appends a record that [`fits`](Self::fits) without its payload, which is the frame's tail,
+    /// no longer than [`tail_max`](Self::tail_max). Gives its place in the frame.
+    pub(crate) fn push_tail(
         &mut self,
         mut header: RecordHeader,
         buffer: &Arc<Buffer>,
         payload: Range<usize>,
     ) -> u16 {
-        header.payload = payload.len() as u32;
+        (header.payload, header.tail) = (payload.len() as u32, true);
         header.encode(&mut self.slot[self.used..]);
         step!(written header.sent());
-        let body = self.used + header.len();
-        self.spliced = payload.len();
-        self.splice = Some(Splice::new(buffer.clone(), payload, body));
-        self.used = self.padded(body);
-        self.slot[body..self.used].fill(0);
+        self.used += header.len();
+        self.tail = Some(Tail::new(buffer.clone(), payload));
         self.records += 1;
         self.records - 1
     }
 
-    /// Returns the payload that stays where it is, to be sent with the slot.
-    pub(crate) fn take_splice(&mut self) -> Option<Splice> {
-        self.splice.take()
+    /// Returns the tail, to be sent with the slot.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        self.tail.clone()
     }
 
     /// Writes the frame's header; gives how many bytes of the slot belong to the frame.
     pub(crate) fn finish(self, head: Head) -> usize {
         let Head { answer_now, short, consumed, clock_ms } = head;
-        let (records, bytes) = (self.records, self.frame_bytes() as u32);
+        let tail = self.tail.as_ref().map_or(0, |tail| tail.len());
+        let (records, bytes) = (self.records, (self.used + tail) as u32);
         let header = FrameHeader { answer_now, short, records, consumed, bytes, clock_ms };
         self.slot[..FRAME_HEADER].copy_from_slice(&header.encode());
         self.used
@@ -153,11 +139,14 @@ pub(crate) struct Head {
 /// there are.
 pub(crate) struct FrameReader<'a> {
     frame: &'a [u8],
+    /// Bytes of its tail that belong to no record yet.
+    tail: usize,
     at: usize,
     left: u16,
 }
 
-/// One record: its header, its place among the frame's records, and where its payload lies.
+/// One record: its header, its place among the frame's records, and where its payload lies, unless
+/// that is the tail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) header: RecordHeader,
@@ -166,10 +155,10 @@ pub(crate) struct Record {
 }
 
 impl<'a> FrameReader<'a> {
-    /// Checks the frame's header.
-    pub(crate) fn new(frame: &'a [u8]) -> Result<(FrameHeader, Self), Violation> {
-        let header = FrameHeader::decode(frame)?;
-        Ok((header, FrameReader { frame, at: FRAME_HEADER, left: header.records }))
+    /// Checks the header of a frame with a tail of `tail` bytes.
+    pub(crate) fn new(frame: &'a [u8], tail: usize) -> Result<(FrameHeader, Self), Violation> {
+        let header = FrameHeader::decode(frame, tail)?;
+        Ok((header, FrameReader { frame, tail, at: FRAME_HEADER, left: header.records }))
     }
 
     /// Returns true if no record is left.
@@ -181,11 +170,19 @@ impl<'a> FrameReader<'a> {
     /// Returns the next record; `None` after the last, which must end the frame.
     pub(crate) fn read(&mut self, records: u16) -> Result<Option<Record>, Violation> {
         if self.left == 0 {
-            return if self.at == self.frame.len() { Ok(None) } else { Err(Violation::Frame) };
+            let read = self.at == self.frame.len() && self.tail == 0;
+            return if read { Ok(None) } else { Err(Violation::Frame) };
         }
         let (header, len) = RecordHeader::decode(&self.frame[self.at..])?;
         let start = self.at + len;
-        let end = start.checked_add(header.payload as usize).ok_or(Violation::Record)?;
+        let mut payload = header.payload as usize;
+        if header.tail {
+            if payload == 0 || payload != self.tail {
+                return Err(Violation::Record);
+            }
+            (self.tail, payload) = (0, 0);
+        }
+        let end = start.checked_add(payload).ok_or(Violation::Record)?;
         if end > self.frame.len() && !planted!(UncheckedLength) {
             return Err(Violation::Record);
         }
@@ -266,7 +263,11 @@ mod tests {
     use rkyv::util::AlignedVec;
 
     fn read_all(frame: &[u8]) -> Result<Vec<Record>, Violation> {
-        let (header, mut reader) = FrameReader::new(frame)?;
+        read_all_of(frame, 0)
+    }
+
+    fn read_all_of(frame: &[u8], tail: usize) -> Result<Vec<Record>, Violation> {
+        let (header, mut reader) = FrameReader::new(frame, tail)?;
         let mut all = Vec::new();
         while let Some(record) = reader.read(header.records)? {
             all.push(record);
@@ -300,44 +301,36 @@ mod tests {
             }
         }
 
-        /// PV-12: a frame has the same bytes whether a payload of it stays where it is or not.
+        /// PV-12: a tail is the payload of the last record, and belongs to it alone.
         #[test]
-        fn a_payload_that_stays_where_it_is_changes_no_byte(
-            payloads in proptest::collection::vec(0usize..900, 1..8),
-            which in 0..8_usize,
-            slot_bytes in (60..130_usize).prop_map(|words| words * 16),
+        fn a_tail_is_read_as_it_was_written(
+            payloads in proptest::collection::vec(0usize..200, 0..4),
+            tail in 1..3000_usize,
+            other in 0..3000_usize,
         ) {
-            let (mut copied, mut spliced) = (vec![0xaa; slot_bytes], vec![0xbb; slot_bytes]);
-            let mut plain = FrameWriter::new(&mut copied);
-            let mut splicing = FrameWriter::new(&mut spliced).with_splices(true);
-            for (i, bytes) in payloads.iter().enumerate() {
-                let header = RecordHeader::new(RecordKind::Tell);
-                prop_assert_eq!(plain.room(&header), splicing.room(&header));
-                let bytes = *bytes.min(&plain.room(&header));
-                if !plain.fits(&header, bytes) {
-                    break;
-                }
-                let whole: Vec<_> = (0..bytes + 7).map(|n| (n + i) as u8).collect();
-                let payload = 3..bytes + 3;
-                let mut buffer = AlignedVec::new();
-                buffer.extend_from_slice(&whole);
-                let place = plain.push(header, &whole[payload.clone()]);
-                let same = if i == which {
-                    prop_assert!(splicing.takes_splice());
-                    splicing.push_splice(header, &Arc::new(buffer.into()), payload)
-                } else {
-                    splicing.push(header, &whole[payload])
-                };
-                prop_assert_eq!(place, same);
+            let mut slot = vec![0xaa; 1024];
+            let mut writer = FrameWriter::new(&mut slot).with_tail(3000);
+            let header = RecordHeader::new(RecordKind::Tell);
+            for bytes in &payloads {
+                writer.push(header, &vec![1; *bytes]);
             }
-            let bytes = plain.finish(Head::default());
-            let splice = splicing.take_splice();
-            let around = splicing.finish(Head::default());
-            spliced.truncate(around);
-            if let Some(splice) = splice {
-                spliced.splice(splice.at()..splice.at(), splice.iter().copied());
-            }
-            prop_assert_eq!(&copied[..bytes], &spliced[..]);
+            let whole: Vec<u8> = (0..tail + 7).map(|n| n as u8).collect();
+            let mut buffer = AlignedVec::new();
+            buffer.extend_from_slice(&whole);
+            prop_assert_eq!(writer.tail_max(), 3000);
+            let place = writer.push_tail(header, &Arc::new(buffer.into()), 3..tail + 3);
+            prop_assert_eq!(usize::from(place), payloads.len());
+            prop_assert_eq!((writer.tail_max(), writer.room(&header)), (0, 0));
+            prop_assert!(!writer.fits(&header, 0));
+            prop_assert_eq!(writer.room_for_records().0, 0);
+            prop_assert_eq!(&writer.tail().unwrap()[..], &whole[3..tail + 3]);
+            let bytes = writer.finish(Head::default());
+            let records = read_all_of(&slot[..bytes], tail).unwrap();
+            prop_assert_eq!(records.len(), payloads.len() + 1);
+            let last = records.last().unwrap();
+            prop_assert_eq!((last.header.payload as usize, last.payload.len()), (tail, 0));
+            prop_assert!(last.header.tail);
+            prop_assert_eq!(read_all_of(&slot[..bytes], other).is_ok(), other == tail);
         }
 
         #[test]

@@ -2,10 +2,12 @@
 
 use super::credit::FIRST_COUNT;
 use super::header::RecordKind;
-use super::pair::{FRAME_MAX, Pair, name};
+use super::pair::{FRAME_MAX, Frame, Pair, name};
 
 /// The side that is attacked.
 const SIDE: usize = 0;
+/// Bytes of a frame after which its tail begins.
+const TAIL_FROM: usize = 900;
 
 /// Reads `input` as a row of frames, each after two bytes of instructions: what the attacked side
 /// does before it, which of the frame's header fields are put right, and its length in steps of
@@ -20,7 +22,9 @@ pub fn frames(input: &[u8]) {
         let mut frame = bytes.to_vec();
         frame.truncate(FRAME_MAX);
         right(&mut frame, act & 7, &pair);
-        if pair.receive_bytes(SIDE, &frame).is_err() {
+        // Of a long one the end is its tail.
+        let tail = frame.split_off(frame.len().min(TAIL_FROM));
+        if pair.receive_frame(SIDE, &Frame { bytes: frame, tail }).is_err() {
             // Nothing is read after a violation; the link still ends.
             pair.sides[SIDE].link.distrust();
             break;

@@ -37,7 +37,7 @@ pub(crate) struct FrameHeader {
     pub(crate) records: u16,
     /// The sender's count of frames consumed: credit and acknowledgement.
     pub(crate) consumed: u32,
-    /// Bytes of the whole frame.
+    /// Bytes of the whole frame, with its tail.
     pub(crate) bytes: u32,
     /// The sender's clock in milliseconds when it wrote the frame; wraps. Only differences mean
     /// anything: they show how long a frame was on its way (see `age`).
@@ -56,8 +56,8 @@ impl FrameHeader {
         out
     }
 
-    /// Reads the header of a frame that arrived with these bytes, all of them.
-    pub(crate) fn decode(frame: &[u8]) -> Result<Self, Violation> {
+    /// Reads the header of a frame that arrived with these bytes, and a tail of `tail` bytes.
+    pub(crate) fn decode(frame: &[u8], tail: usize) -> Result<Self, Violation> {
         let (head, _) = frame.split_first_chunk::<FRAME_HEADER>().ok_or(Violation::Frame)?;
         let header = FrameHeader {
             answer_now: head[1] & ANSWER_NOW != 0,
@@ -67,7 +67,7 @@ impl FrameHeader {
             bytes: u32_at(head, 8),
             clock_ms: u32_at(head, 12),
         };
-        if head[0] != MARK || header.bytes as usize != frame.len() {
+        if head[0] != MARK || header.bytes as usize != frame.len() + tail {
             return Err(Violation::Frame);
         }
         Ok(header)
@@ -191,6 +191,8 @@ const MORE: u8 = 2;
 const NOTE: u8 = 4;
 /// Record flag: the bytes of the message were fetched; `total` is the number of their loan.
 const LENT: u8 = 8;
+/// Record flag: the payload is the tail of the frame, behind all records.
+const TAIL: u8 = 16;
 /// The place of the note in a header.
 const NOTE_AT: usize = RECORD_HEADER_MAX - NOTE_BYTES;
 
@@ -202,6 +204,8 @@ pub(crate) struct RecordHeader {
     pub(crate) more: bool,
     /// The bytes of the message were fetched, and `total` is the number of their loan.
     pub(crate) lent: bool,
+    /// The payload is the tail of the frame.
+    pub(crate) tail: bool,
     /// Bytes of payload in this record.
     pub(crate) payload: u32,
     pub(crate) mailbox: u32,
@@ -224,6 +228,7 @@ impl RecordHeader {
             kind,
             more: false,
             lent: false,
+            tail: false,
             payload: 0,
             mailbox: 0,
             generation: 0,
@@ -266,6 +271,7 @@ impl RecordHeader {
         head[1] = if self.deadline_us.is_some() { DEADLINE } else { 0 }
             | if self.more { MORE } else { 0 }
             | if self.lent { LENT } else { 0 }
+            | if self.tail { TAIL } else { 0 }
             | if self.note.is_some() { NOTE } else { 0 };
         head[2..4].copy_from_slice(&(self.len() as u16).to_le_bytes());
         head[4..8].copy_from_slice(&self.payload.to_le_bytes());
@@ -294,6 +300,7 @@ impl RecordHeader {
             kind: RecordKind::of(head[0])?,
             more: head[1] & MORE != 0,
             lent: head[1] & LENT != 0,
+            tail: head[1] & TAIL != 0,
             payload: u32_at(head, 4),
             mailbox: u32_at(head, 8),
             generation: u32_at(head, 12),
@@ -376,10 +383,10 @@ mod tests {
     fn any_header() -> impl Strategy<Value = RecordHeader> {
         let numbers = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u16>(), any::<u32>());
         let optional = (any::<Option<u64>>(), any::<Option<[u8; NOTE_BYTES]>>());
-        (1u8..=20, any::<[bool; 2]>(), any::<u32>(), numbers, optional).prop_map(
+        (1u8..=20, any::<[bool; 3]>(), any::<u32>(), numbers, optional).prop_map(
             |(
                 kind,
-                [more, lent],
+                [more, lent, tail],
                 payload,
                 (mailbox, generation, correlation, ordinal, total),
                 optional,
@@ -388,6 +395,7 @@ mod tests {
                     kind: RecordKind::of(kind).unwrap(),
                     more,
                     lent,
+                    tail,
                     payload,
                     mailbox,
                     generation,
@@ -416,7 +424,7 @@ mod tests {
         fn no_bytes_make_the_decoders_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..80),
         ) {
-            let _ = FrameHeader::decode(&bytes);
+            let _ = FrameHeader::decode(&bytes, 0);
             let _ = RecordHeader::decode(&bytes);
         }
     }

@@ -18,6 +18,7 @@ use super::fetches::Fetches;
 use super::fragment::Assembly;
 use super::header::{
     ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_TIMED, RecordHeader, RecordKind,
+    Stream,
 };
 use super::loans::NotLent;
 use super::trip::Trip;
@@ -65,6 +66,8 @@ pub(crate) struct LinkProtocol {
 struct Incoming {
     /// The fragmented message and the fragmented answer of which parts have come (FR-1).
     assemblies: [Option<Assembly>; 2],
+    /// The stream of the assembly whose memory a tail is read into.
+    tail: Option<Stream>,
     fetches: Fetches,
 }
 
@@ -75,8 +78,8 @@ pub(crate) struct Sizes {
     pub(crate) frame_max: usize,
     /// Longest message this side takes.
     pub(crate) message_max: u32,
-    /// True if a part of a large message may stay where it is (PV-12).
-    pub(crate) splices: bool,
+    /// Longest tail of a frame (PV-12).
+    pub(crate) tail_max: usize,
 }
 
 /// Beginning and end of the exchange.

@@ -8,6 +8,7 @@ use rkyv::util::AlignedVec;
 
 mod lending;
 
+use crate::memory::TailRoom;
 use crate::note::{NOTE_BYTES, Note};
 use crate::open_request::{Accepted, OpenRequest, Target};
 use crate::proto::credit::CreditSettings;
@@ -24,6 +25,15 @@ use crate::proto::send_queue::{Notice, Room, SendQueue};
 use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
 
 pub(crate) const FRAME_MAX: usize = 1024;
+/// Longest tail of a frame.
+const TAIL_MAX: usize = 1500;
+
+/// A frame on its way.
+#[derive(Clone)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) tail: Vec<u8>,
+}
 pub(crate) const LINK_WINDOW: u32 = 6000;
 const WINDOW: WindowSize = WindowSize { messages: 4, bytes: 5000 };
 
@@ -67,7 +77,7 @@ pub(crate) struct Side {
     pub(crate) out: SendQueue<()>,
     pub(crate) now: Instant,
     /// Frames on their way to the other side.
-    pub(crate) frames: VecDeque<Vec<u8>>,
+    pub(crate) frames: VecDeque<Frame>,
     pub(crate) boxes: [Toy; 2],
     pub(crate) answers: Vec<Vec<u8>>,
     /// Asks that were not handled, because the mailbox had closed.
@@ -92,6 +102,22 @@ struct Plan {
     sent: [usize; 2],
 }
 
+impl LinkProtocol {
+    /// Returns the memory for a tail, with the tail in it; `None` for an empty one.
+    pub(crate) fn room_for(
+        &mut self,
+        frame: &[u8],
+        tail: &[u8],
+    ) -> Result<Option<TailRoom>, Violation> {
+        if tail.is_empty() {
+            return Ok(None);
+        }
+        let mut room = self.tail_room(frame, tail.len())?;
+        room.bytes_mut().copy_from_slice(tail);
+        Ok(Some(room))
+    }
+}
+
 impl Side {
     fn new(rings: u32) -> Self {
         let toy = || Toy {
@@ -105,7 +131,7 @@ impl Side {
         };
         let credit = CreditSettings::new(rings, rings, 4).expect("they cannot stall");
         let (sizes, now) = (
-            Sizes { frame_max: FRAME_MAX, message_max: 1 << 20, splices: true },
+            Sizes { frame_max: FRAME_MAX, message_max: 1 << 20, tail_max: TAIL_MAX },
             crate::sync::some_moment(),
         );
         Side {
@@ -284,8 +310,6 @@ impl Side {
 
 pub(crate) struct Pair {
     pub(crate) sides: [Side; 2],
-    /// Archives of which a fabric was told that a frame has their end, by the side that sent them.
-    pub(crate) ended: [usize; 2],
 }
 
 impl Pair {
@@ -295,7 +319,7 @@ impl Pair {
 
     /// Creates two sides whose rings have `rings` slots.
     pub(crate) fn with_rings(rings: u32) -> Self {
-        Pair { sides: [Side::new(rings), Side::new(rings)], ended: [0; 2] }
+        Pair { sides: [Side::new(rings), Side::new(rings)] }
     }
 
     /// Two sides that have had each other's confirmation.
@@ -326,26 +350,28 @@ impl Pair {
         }
         side.notices.extend(side.out.take_notices());
         side.out.sweep();
-        let Some(Transmit { bytes, splice, .. }) = transmit else { return side.end_registering() };
-        let mut frame = slot[..bytes].to_vec();
-        if let Some(splice) = splice {
-            self.ended[by] += usize::from(splice.is_last());
-            frame.splice(splice.at()..splice.at(), splice.iter().copied());
-        }
-        side.frames.push_back(frame);
+        let Some(Transmit { bytes, tail, .. }) = transmit else { return side.end_registering() };
+        let tail = tail.map_or(Vec::new(), |tail| tail.to_vec());
+        side.frames.push_back(Frame { bytes: slot[..bytes].to_vec(), tail });
         true
     }
 
     /// A side reads the next frame, if there is one.
     pub(crate) fn receive(&mut self, side: usize) -> Result<bool, Violation> {
         let Some(frame) = self.sides[1 - side].frames.pop_front() else { return Ok(false) };
-        self.receive_bytes(side, &frame).map(|()| true)
+        self.receive_frame(side, &frame).map(|()| true)
     }
 
     pub(crate) fn receive_bytes(&mut self, side: usize, frame: &[u8]) -> Result<(), Violation> {
+        self.receive_frame(side, &Frame { bytes: frame.to_vec(), tail: Vec::new() })
+    }
+
+    pub(crate) fn receive_frame(&mut self, side: usize, frame: &Frame) -> Result<(), Violation> {
         let side = &mut self.sides[side];
         let mut events = Vec::new();
-        side.link.handle_frame(frame, &mut side.out, &mut events, side.now)?;
+        let Frame { bytes: frame, tail } = frame;
+        let room = side.link.room_for(frame, tail)?;
+        side.link.handle_frame((frame, room), &mut side.out, &mut events, side.now)?;
         drop(side.out.take_returned());
         side.notices.extend(side.out.take_notices());
         for event in events {

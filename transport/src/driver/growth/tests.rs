@@ -105,7 +105,7 @@ impl Rig {
     /// A link that is confirmed, with a bound, what its node has, and what its fabric has.
     fn new(ring_max: u32, budget: &Arc<Budget>, memory: usize) -> Self {
         let credit = CreditSettings::new(RING, RING, 2).expect("they cannot stall");
-        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, splices: false };
+        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, tail_max: 0 };
         let now = crate::sync::some_moment();
         let proto = LinkProtocol::new(credit, sizes, Count::default(), now);
         let posted = Arc::default();
@@ -142,7 +142,8 @@ impl Rig {
         let consumed = self.pipe.proto.frames_sent();
         let bytes = writer.finish(Head { short, consumed, ..Head::default() });
         let proto = &mut self.pipe.proto;
-        let read = proto.handle_frame(&slot[..bytes], &mut self.out, &mut Vec::new(), self.now);
+        let read =
+            proto.handle_frame((&slot[..bytes], None), &mut self.out, &mut Vec::new(), self.now);
         read.expect("an honest peer");
         proto.handle_dispatched();
     }
@@ -162,7 +163,7 @@ impl Rig {
             proto.poll_transmit(&mut self.out, &mut slot, &mut Vec::new(), self.now)
         {
             let frame = &slot[..transmit.bytes];
-            let (head, mut reader) = FrameReader::new(frame).expect("a frame");
+            let (head, mut reader) = FrameReader::new(frame, 0).expect("a frame");
             while let Some(record) = reader.read(head.records).expect("a record") {
                 if record.header.kind == RecordKind::Grant {
                     self.granted += record.header.total;

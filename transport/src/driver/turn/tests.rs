@@ -210,7 +210,7 @@ impl Rig {
         let own = (send_queue, pool.gauge());
         let link = LinkHandle::new(reports.peer.clone(), ("toy", false), 1 << 20, signals, own);
         let credit = CreditSettings::new(RING, RING, 2).expect("they cannot stall");
-        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, splices: false };
+        let sizes = Sizes { frame_max: SLOT, message_max: 1 << 20, tail_max: 0 };
         let accounts = reports.unresolved.begin();
         let start = tokio::time::Instant::now().into_std();
         let proto = proto::link::LinkProtocol::new(credit, sizes, accounts.waiting(), start);
@@ -243,7 +243,7 @@ impl Rig {
     fn turn(&mut self) {
         assert!(self.poll().is_pending(), "the link lives");
         for frame in self.wire.lock().sent.drain(..) {
-            let (head, mut reader) = FrameReader::new(&frame).expect("a frame");
+            let (head, mut reader) = FrameReader::new(&frame, 0).expect("a frame");
             while let Some(record) = reader.read(head.records).expect("a record") {
                 self.said.push(record.header.kind);
             }

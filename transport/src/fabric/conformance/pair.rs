@@ -170,7 +170,7 @@ impl End {
         SendRequest {
             slot,
             bytes: frame.len() as u32,
-            splice: None,
+            tail: None,
             signaled: true,
             solicited: true,
             inline: false,

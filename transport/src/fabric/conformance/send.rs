@@ -127,7 +127,7 @@ pub(crate) async fn both_directions_at_once(pairs: &impl Pairs) {
         let request = SendRequest {
             slot,
             bytes: BYTES as u32,
-            splice: None,
+            tail: None,
             signaled: true,
             solicited: true,
             inline: false,

@@ -259,6 +259,9 @@ impl OneSided for Emulated {
             if self.queue_pair.poll(&mut completions, QUEUE) == 0 {
                 if let Some(status) = self.failure.take() {
                     self.fail(status);
+                } else if self.queue_pair.tail_wanted().is_some() {
+                    // EM-4.
+                    self.fail(Status::Corrupt);
                 }
                 break;
             }
@@ -473,7 +476,7 @@ fn send(slot: Slot, bytes: usize) -> SendRequest {
     SendRequest {
         slot,
         bytes: bytes as u32,
-        splice: None,
+        tail: None,
         signaled: true,
         solicited: true,
         inline: false,

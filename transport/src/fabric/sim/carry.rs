@@ -21,7 +21,7 @@ impl QueuePairs {
         };
         let index = qp.outgoing.count;
         qp.outgoing.count += 1;
-        let bytes = request.frame_bytes();
+        let bytes = request.bytes as usize;
         physics.log(format_args!("qp {number} sends {index} of {bytes}"));
         physics.counters.frames += 1;
         physics.counters.frame_bytes += bytes as u64;
@@ -30,7 +30,7 @@ impl QueuePairs {
             from: number,
             to: peer.number,
             index,
-            bytes: request.pieces().concat().into(),
+            bytes: request.bytes().into(),
             solicited: request.solicited,
             rnr_tries: qp.config.rnr_retry,
             fails: None,

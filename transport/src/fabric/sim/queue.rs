@@ -65,7 +65,7 @@ impl Fabric for SimFabric {
             recv_queue_max: QUEUE_MAX,
             frame_bytes_max: FRAME_BYTES_MAX,
             inline_bytes_max: INLINE_BYTES_MAX,
-            splices: true,
+            tail_bytes_max: 0,
             acknowledges: true,
             lends: false,
         }

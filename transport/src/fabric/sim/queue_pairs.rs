@@ -144,8 +144,10 @@ impl QueuePairs {
         let waiting = qp.outgoing.held + qp.outgoing.frozen.len() as u32;
         let room = qp.config.send_queue.saturating_sub(waiting) as usize;
         let refusal = batch.iter().take(room).enumerate().find_map(|(place, request)| {
-            let bytes = request.frame_bytes();
-            if !request.lies_in_slot() || bytes > FRAME_BYTES_MAX as usize {
+            let bytes = request.bytes as usize;
+            if request.tail.is_some() {
+                Some((place, PostError::Tail))
+            } else if bytes > request.slot.len() || bytes > FRAME_BYTES_MAX as usize {
                 Some((place, PostError::TooLong))
             } else if request.inline && bytes > qp.config.inline_bytes as usize {
                 Some((place, PostError::InlineTooLong))

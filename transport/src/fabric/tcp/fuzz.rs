@@ -3,6 +3,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
+use rkyv::util::AlignedVec;
 use snow::TransportState;
 
 use super::input::{Event, Input};
@@ -10,19 +11,18 @@ use super::queues::Queues;
 use super::seal::Seal;
 use crate::entropy::Entropy;
 use crate::fabric::{QueuePairConfig, Side};
-use crate::memory::Owner;
+use crate::memory::{Owner, TailRoom};
 use crate::noise::{self, HANDSHAKE_MESSAGE_BYTES};
 
 const SLOTS: u32 = 8;
 const SLOT_BYTES: usize = 256;
-const LONG_BYTES: usize = 8;
 
 /// Feeds `input` to a queue pair's reading side, in steps of a size that the first byte gives. A
 /// receive that is filled is posted again unless the second byte says otherwise.
 pub fn streams(input: &[u8]) {
     let Some((&[step, again], mut rest)) = input.split_first_chunk() else { return };
     let mut queues = queues();
-    let mut input = Input::new(LONG_BYTES);
+    let mut input = Input::new();
     let step = usize::from(step).max(1) * 8;
     while !rest.is_empty() && !queues.failed() {
         let fed = input.feed(&rest[..rest.len().min(step)], &mut queues);
@@ -35,6 +35,12 @@ pub fn streams(input: &[u8]) {
                     if again & 1 == 0 {
                         repost(&mut queues);
                     }
+                }
+                Event::TailWanted => {
+                    let (_, tail) = input.tail_wanted().expect("it has just begun to wait");
+                    let mut memory = AlignedVec::new();
+                    memory.resize(tail, 0);
+                    input.put_tail_room(TailRoom::new(memory, 0..tail));
                 }
                 Event::Overrun | Event::Garbage => return,
             }

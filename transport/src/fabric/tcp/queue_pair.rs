@@ -9,8 +9,8 @@ use super::output::Output;
 use super::queues::{Failure, Queues};
 use super::stream::DataStream;
 use crate::fabric::{Completion, Notify, PostError, QueuePair, SendRequest, Status};
-use crate::limits::{TCP_LONG_FRAME_BYTES, TCP_READS_PER_CALL};
-use crate::memory::Slot;
+use crate::limits::TCP_READS_PER_CALL;
+use crate::memory::{Slot, TailRoom};
 
 /// A connected queue pair.
 pub(super) struct TcpQueuePair {
@@ -23,8 +23,8 @@ pub(super) struct TcpQueuePair {
 
 impl TcpQueuePair {
     pub(super) fn new(queues: Queues, stream: DataStream) -> Self {
-        let input = Input::new(TCP_LONG_FRAME_BYTES);
-        TcpQueuePair { queues, stream: Some(stream), input, output: Output::default() }
+        let (input, output) = (Input::new(), Output::default());
+        TcpQueuePair { queues, stream: Some(stream), input, output }
     }
 }
 
@@ -52,6 +52,19 @@ impl QueuePair for TcpQueuePair {
             return self.queues.poll(out, max);
         }
         count
+    }
+
+    fn tail_wanted(&self) -> Option<(&[u8], usize)> {
+        let (bytes, tail) = self.input.tail_wanted().filter(|_| !self.queues.failed())?;
+        Some((self.queues.first(bytes)?, tail))
+    }
+
+    fn put_tail_room(&mut self, room: TailRoom) {
+        self.input.put_tail_room(room);
+    }
+
+    fn take_tail(&mut self) -> Option<TailRoom> {
+        self.input.take_tail()
     }
 
     fn arm(&mut self, on: Notify) {
@@ -115,13 +128,13 @@ impl TcpQueuePair {
         readable.is_ready() || writable
     }
 
-    /// Reads until the stream has no more, or `enough` completions wait.
+    /// Reads until the stream has no more, `enough` completions wait, or a tail waits for memory.
     fn read(&mut self, enough: usize) {
         for _ in 0..TCP_READS_PER_CALL {
-            if self.queues.waiting() >= enough {
-                return;
-            }
-            let Some(stream) = self.stream.as_mut().filter(|stream| stream.is_readable()) else {
+            self.take_events();
+            let stops = self.queues.waiting() >= enough || self.input.tail_wanted().is_some();
+            let Some(stream) = self.stream.as_mut().filter(|stream| !stops && stream.is_readable())
+            else {
                 return;
             };
             match self.input.read(stream, &mut self.queues) {
@@ -135,15 +148,23 @@ impl TcpQueuePair {
                 }
                 Err(_) => return self.fail(Failure::Send(Status::RetryExceeded)),
             }
-            while let Some(event) = self.input.next(&mut self.queues) {
-                match event {
-                    Event::Arrived { bytes, solicited } => self.queues.arrived(bytes, solicited),
-                    Event::Overrun => return self.fail(Failure::Stream(Status::LocalLength)),
-                    Event::Garbage => return self.fail(Failure::Stream(Status::Corrupt)),
-                }
-            }
             if self.stream.as_ref().is_some_and(DataStream::is_drained) {
-                return;
+                break;
+            }
+        }
+        self.take_events();
+    }
+
+    /// Completes the frames that were read.
+    fn take_events(&mut self) {
+        while !self.queues.failed()
+            && let Some(event) = self.input.next(&mut self.queues)
+        {
+            match event {
+                Event::Arrived { bytes, solicited } => self.queues.arrived(bytes, solicited),
+                Event::TailWanted => self.queues.notify(),
+                Event::Overrun => self.fail(Failure::Stream(Status::LocalLength)),
+                Event::Garbage => self.fail(Failure::Stream(Status::Corrupt)),
             }
         }
     }

@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use super::prefix::{PREFIX_BYTES, Prefix};
+use super::prefix::{PREFIX_BYTES_MAX, Prefix};
 use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
-use crate::limits::TCP_FRAME_BYTES_MAX;
+use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_TAIL_BYTES_MAX};
 use crate::memory::{Owner, Slot};
 
-/// Pieces of a send on the stream: its prefix, and the three pieces of its frame.
-pub(super) const FRAME_PIECES: usize = 4;
+/// Pieces of a send on the stream: its prefix, its frame, and its tail.
+pub(super) const FRAME_PIECES: usize = 3;
 
 /// The queues of one queue pair.
 ///
@@ -37,10 +37,11 @@ struct Rules {
 
 impl Rules {
     fn check(&self, request: &SendRequest) -> Result<(), PostError> {
-        let bytes = request.frame_bytes();
-        if !request.lies_in_slot() || bytes > TCP_FRAME_BYTES_MAX as usize {
+        let (bytes, tail) = (request.bytes, request.tail().len());
+        let fits = bytes as usize <= request.slot.len() && bytes <= TCP_FRAME_BYTES_MAX;
+        if !fits || tail > TCP_TAIL_BYTES_MAX as usize {
             Err(PostError::TooLong)
-        } else if request.inline && bytes > self.inline_bytes as usize {
+        } else if request.inline && bytes as usize + tail > self.inline_bytes as usize {
             Err(PostError::InlineTooLong)
         } else {
             self.check_memory(&request.slot)
@@ -69,14 +70,16 @@ fn fitting<T>(
 
 /// A send that waits to be written, or to be returned.
 struct Send {
-    prefix: [u8; PREFIX_BYTES],
+    prefix: [u8; PREFIX_BYTES_MAX],
+    prefix_bytes: usize,
     request: SendRequest,
 }
 
 impl Send {
     fn new(request: SendRequest) -> Self {
-        let (bytes, solicited) = (request.frame_bytes() as u32, request.solicited);
-        Send { prefix: Prefix { bytes, solicited }.encode(), request }
+        let (bytes, tail) = (request.bytes, request.tail().len() as u32);
+        let (prefix, prefix_bytes) = Prefix { bytes, tail, solicited: request.solicited }.encode();
+        Send { prefix, prefix_bytes, request }
     }
 }
 
@@ -156,9 +159,9 @@ impl Queues {
 
     /// Prefix and bytes of a send that was not written, in pieces.
     pub(super) fn frame(&self, position: u64) -> [&[u8]; FRAME_PIECES] {
-        let Send { prefix, request } = &self.sends[(position - self.returned) as usize];
-        let [before, splice, after] = request.pieces();
-        [prefix, before, splice, after]
+        let Send { prefix, prefix_bytes, request } =
+            &self.sends[(position - self.returned) as usize];
+        [&prefix[..*prefix_bytes], request.bytes(), request.tail()]
     }
 
     /// Returns the oldest receive.
@@ -166,14 +169,14 @@ impl Queues {
         self.recvs.front_mut()
     }
 
-    /// Returns the receives, the oldest first.
-    pub(super) fn recvs(&self) -> impl Iterator<Item = &Slot> {
-        self.recvs.iter()
+    /// Returns the first `bytes` bytes of the oldest receive.
+    pub(super) fn first(&self, bytes: usize) -> Option<&[u8]> {
+        self.recvs.front()?.get(..bytes)
     }
 
-    /// Returns the receives, the oldest first.
-    pub(super) fn recvs_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.recvs.iter_mut()
+    /// Notifies the owner (PV-8) of something other than a completion.
+    pub(super) fn notify(&mut self) {
+        self.alarm.ring(true);
     }
 
     /// The oldest receive is filled.
@@ -188,7 +191,7 @@ impl Queues {
         while self.sent < position {
             let next = (self.sent - self.returned) as usize;
             self.sent += 1;
-            self.sends[next].request.splice = None;
+            self.sends[next].request.tail = None;
             if self.sends[next].request.signaled {
                 self.return_sent();
                 self.alarm.ring(false);

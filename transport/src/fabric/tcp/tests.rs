@@ -1,7 +1,7 @@
 //! The tcp fabric under the conformance cases, and cases that only a stream has.
 
 mod sealed;
-mod splices;
+mod tails;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,14 +12,14 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::prefix::{PREFIX_BYTES, Prefix};
+use super::prefix::Prefix;
 use super::{Doors, TcpFabric};
 use crate::entropy::Entropy;
 use crate::fabric::conformance::{self, Pairs};
 use crate::fabric::{
     Completion, Fabric, Notify, QueuePair, QueuePairConfig, SendRequest, Side, Status, Work,
 };
-use crate::limits::TCP_FRAME_BYTES_MAX;
+use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_TAIL_BYTES_MAX};
 use crate::wire::{PREFACE_BYTES, Preface, Stream, TcpWire, Wire};
 
 /// Two fabrics on loopback. The second one's port admits data connections, as a node's does.
@@ -88,7 +88,7 @@ impl Bare {
     async fn new(receives: u32) -> Self {
         let Loopback { fabrics: [_, fabric], address } = Loopback::new().await;
         let config = QueuePairConfig {
-            send_queue: 64,
+            send_queue: 256,
             recv_queue: receives,
             inline_bytes: 0,
             rnr_retry: 0,
@@ -118,7 +118,7 @@ impl Bare {
         let request = SendRequest {
             slot,
             bytes,
-            splice: None,
+            tail: None,
             signaled: true,
             solicited: false,
             inline: false,
@@ -161,20 +161,25 @@ impl Bare {
 
 /// Returns the bytes of a frame on the stream.
 fn on_stream(frame: &[u8]) -> Vec<u8> {
-    let prefix = Prefix { bytes: frame.len() as u32, solicited: true };
-    [&prefix.encode()[..], frame].concat()
+    [prefix(frame.len() as u32, 0), frame.to_vec()].concat()
+}
+
+/// Returns the bytes of a prefix.
+fn prefix(bytes: u32, tail: u32) -> Vec<u8> {
+    let (prefix, len) = Prefix { bytes, tail, solicited: true }.encode();
+    prefix[..len].to_vec()
 }
 
 /// TC-3, TC-4: the oldest receive says why, and everything else is flushed.
 #[tokio::test]
 async fn a_frame_without_a_fitting_receive_ends_the_queue_pair() {
-    let long = |bytes| Prefix { bytes, solicited: false }.encode().to_vec();
     let two = [on_stream(b"a"), on_stream(b"b")].concat();
     let none = [two.clone(), on_stream(b"c")].concat();
     for (bytes, arrived, last) in [
-        (long(65), 0, Some(Status::LocalLength)),
-        ([on_stream(b"a"), long(TCP_FRAME_BYTES_MAX)].concat(), 1, Some(Status::LocalLength)),
-        (long(TCP_FRAME_BYTES_MAX + 1), 0, Some(Status::Corrupt)),
+        (prefix(65, 0), 0, Some(Status::LocalLength)),
+        ([on_stream(b"a"), prefix(TCP_FRAME_BYTES_MAX, 0)].concat(), 1, Some(Status::LocalLength)),
+        (prefix(TCP_FRAME_BYTES_MAX + 1, 0), 0, Some(Status::Corrupt)),
+        (prefix(1, TCP_TAIL_BYTES_MAX + 1), 0, Some(Status::Corrupt)),
         (b"GET / HTTP/1.1".to_vec(), 0, Some(Status::Corrupt)),
         (none, 2, None),
     ] {

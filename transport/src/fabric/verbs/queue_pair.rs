@@ -236,8 +236,8 @@ impl QueuePair {
     /// Why `request` cannot be posted, or the key of its memory.
     fn check(&mut self, request: &SendRequest) -> Result<u32, PostError> {
         let bytes = request.bytes;
-        if request.splice.is_some() {
-            Err(PostError::Splice)
+        if request.tail.is_some() {
+            Err(PostError::Tail)
         } else if bytes as usize > request.slot.len() || bytes > VERBS_FRAME_BYTES_MAX {
             Err(PostError::TooLong)
         } else if request.inline && bytes > self.inline.asked {
@@ -444,7 +444,7 @@ mod tests {
         let mut request = SendRequest {
             slot,
             bytes: 32,
-            splice: None,
+            tail: None,
             signaled: false,
             solicited: false,
             inline: true,

@@ -124,7 +124,7 @@ pub(super) fn limits(rails: &[Rail]) -> Limits {
         frame_bytes_max: least(|rail| rail.attributes.frame_bytes_max).min(VERBS_FRAME_BYTES_MAX),
         inline_bytes_max: least(|rail| rail.inline_bytes),
         // A device sends from memory that is registered for it.
-        splices: false,
+        tail_bytes_max: 0,
         acknowledges: true,
         lends: true,
     }

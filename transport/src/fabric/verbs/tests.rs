@@ -76,7 +76,7 @@ conformance::for_each_case!(conform);
 conformance::for_each_acknowledged_case!(conform);
 
 fn request(slot: Slot) -> SendRequest {
-    SendRequest { slot, bytes: 1, splice: None, signaled: true, solicited: true, inline: false }
+    SendRequest { slot, bytes: 1, tail: None, signaled: true, solicited: true, inline: false }
 }
 
 /// Connects both sides; what the first one says of it.
@@ -188,14 +188,8 @@ async fn first_frames_wait_for_the_peer() {
         let slot = slots.pop().unwrap();
         queue_pair.arm(Notify::Solicited);
         let bytes = BYTES;
-        let request = SendRequest {
-            slot,
-            bytes,
-            splice: None,
-            signaled: true,
-            solicited: true,
-            inline: false,
-        };
+        let request =
+            SendRequest { slot, bytes, tail: None, signaled: true, solicited: true, inline: false };
         queue_pair.post_send(&mut vec![request]).unwrap();
     };
     let hear = async |queue_pair: &mut Box<dyn QueuePair>| {

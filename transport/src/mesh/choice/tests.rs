@@ -36,7 +36,7 @@ impl Fabric for Stuck {
             recv_queue_max: 64,
             frame_bytes_max: 64 * 1024,
             inline_bytes_max: 0,
-            splices: false,
+            tail_bytes_max: 0,
             acknowledges: true,
             lends: false,
         }

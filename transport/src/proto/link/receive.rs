@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Arrival, Body, Event, Incoming, LinkProtocol};
 use crate::limits;
+use crate::memory::TailRoom;
 use crate::mutants::planted;
 use crate::note::Note;
 use crate::proto::error::{OpenRefusal, Refusal, Violation};
@@ -19,17 +20,34 @@ use crate::proto::window::Count;
 use crate::steps::step;
 
 impl LinkProtocol {
-    /// Reads one frame. Appends its events to `events`, to be handled in order before
+    /// Returns the memory for the tail of a frame, `bytes` long. All frames before it were handled,
+    /// and no other frame is handled before it.
+    pub(crate) fn tail_room(&mut self, frame: &[u8], bytes: usize) -> Result<TailRoom, Violation> {
+        let (header, mut reader) = FrameReader::new(frame, bytes)?;
+        while let Some(record) = reader.read(header.records)? {
+            if record.header.tail && record.header.kind == RecordKind::Fragment {
+                let stream = Stream::of(record.header.ordinal)?;
+                self.incoming.tail = Some(stream);
+                let assembly = self.incoming.assemblies[stream as usize].as_mut();
+                return assembly.ok_or(Violation::Fragment)?.room(bytes);
+            }
+        }
+        Err(Violation::Record)
+    }
+
+    /// Reads one frame, with the memory that its tail was read into. Appends its events to
+    /// `events`, to be handled in order before
     /// [`handle_dispatched`](LinkProtocol::handle_dispatched) is called and the next frame is read.
     pub(crate) fn handle_frame<W>(
         &mut self,
-        frame: &[u8],
+        (frame, tail): (&[u8], Option<TailRoom>),
         out: &mut SendQueue<W>,
         events: &mut Vec<Event<W>>,
         now: Instant,
     ) -> Result<(), Violation> {
         let number = self.ledger.received();
-        let (header, mut reader) = FrameReader::new(frame)?;
+        let tail = self.incoming.take_back(tail);
+        let (header, mut reader) = FrameReader::new(frame, tail)?;
         self.ledger.arrive(header.consumed, header.answer_now)?;
         self.trip.arrived(number, header.short, self.ledger.ring(), now);
         let age = self.age.arrive(header.clock_ms, now);
@@ -189,7 +207,12 @@ impl LinkProtocol {
         let bytes = &frame[payload.clone()];
         if header.kind == RecordKind::Fragment {
             let assembly = &mut self.incoming.assemblies[Stream::of(header.ordinal)? as usize];
-            let last = assembly.as_mut().ok_or(Violation::Fragment)?.add(bytes)?;
+            let added = assembly.as_mut().ok_or(Violation::Fragment)?;
+            let last = if header.tail {
+                added.add_tail(header.payload as usize)?
+            } else {
+                added.add(bytes)?
+            };
             step!(any steps::part_received(last));
             let Some(whole) = assembly.take_if(|_| last) else { return Ok(()) };
             let (first, deadline, body) = whole.finish();
@@ -230,6 +253,18 @@ impl LinkProtocol {
 }
 
 impl Incoming {
+    /// Takes back the memory of a tail, and returns its length.
+    fn take_back(&mut self, room: Option<TailRoom>) -> usize {
+        let Some(room) = room else { return 0 };
+        let bytes = room.len();
+        if let Some(stream) = self.tail.take()
+            && let Some(assembly) = &mut self.assemblies[stream as usize]
+        {
+            assembly.take_back(room);
+        }
+        bytes
+    }
+
     /// Checks that nothing large is under way, at the goodbye of the peer.
     fn check_end(&self) -> Result<(), Violation> {
         if self.assemblies.iter().any(Option::is_some) {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Handshake, LinkProtocol};
-use crate::memory::Splice;
+use crate::memory::Tail;
 use crate::mutants::planted;
 use crate::proto::credit::{Class, FIRST_COUNT};
 use crate::proto::fate::Sent;
@@ -19,7 +19,7 @@ pub(crate) struct Transmit {
     /// Bytes of the slot.
     pub(crate) bytes: usize,
     /// The part of a large message that stays where it is.
-    pub(crate) splice: Option<Splice>,
+    pub(crate) tail: Option<Tail>,
     pub(crate) class: Class,
     pub(crate) messages: u32,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Transmit {
 impl Transmit {
     /// Returns the length of the frame in bytes.
     pub(crate) fn frame_bytes(&self) -> usize {
-        self.bytes + self.splice.as_ref().map_or(0, |splice| splice.len())
+        self.bytes + self.tail.as_ref().map_or(0, |tail| tail.len())
     }
 }
 
@@ -55,7 +55,7 @@ impl LinkProtocol {
             return None;
         }
         let frame = self.ledger.sent();
-        let mut writer = FrameWriter::new(slot).with_splices(self.sizes.splices);
+        let mut writer = FrameWriter::new(slot).with_tail(self.sizes.tail_max);
         self.write_refusals(&mut writer);
         let mut answer_now = false;
         let mut class = if writer.is_empty() { None } else { Some(Class::Credit) };
@@ -96,8 +96,8 @@ impl LinkProtocol {
         let clock_ms = self.age.clock_ms(now);
         let short = !self.ledger.may_send(Class::Data) && !out.is_empty();
         let head = Head { answer_now, short, consumed, clock_ms };
-        let splice = writer.take_splice();
-        Some(Transmit { bytes: writer.finish(head), splice, class, messages })
+        let tail = writer.tail();
+        Some(Transmit { bytes: writer.finish(head), tail, class, messages })
     }
 
     /// Returns true if nothing at all waits to be sent, not even credits that are due.
@@ -133,7 +133,7 @@ impl LinkProtocol {
         let consumed = self.ledger.post(Class::Control);
         let clock_ms = self.age.clock_ms(now);
         let bytes = writer.finish(Head { consumed, clock_ms, ..Head::default() });
-        Transmit { bytes, splice: None, class: Class::Control, messages: 0 }
+        Transmit { bytes, tail: None, class: Class::Control, messages: 0 }
     }
 
     /// Writes refusals; the frames that now have all of theirs written count as consumed (LK-2).

@@ -26,9 +26,8 @@ pub(crate) const REPLY_EXPIRED: u16 = 0xfffb;
 const ANSWERED_MAX: u8 = 3;
 /// Fewest bytes of a fragment worth a record, unless fewer are left.
 const FRAGMENT_MIN: usize = 512;
-/// Fewest bytes of a fragment that are not copied, where the fabric lets them stay where they are:
-/// to gather fewer costs as much as to copy them.
-const SPLICE_MIN: usize = if cfg!(test) { 256 } else { 1024 };
+/// Fewest bytes of a fragment that go as a tail: to gather fewer costs as much as to copy them.
+const TAIL_MIN: usize = if cfg!(test) { 256 } else { 1024 };
 
 /// The frame that [`SendQueue::fill`] writes into, and what results from it.
 pub(crate) struct Filling<'a, 'slot> {
@@ -465,17 +464,14 @@ fn write_part(
     if !to.writer.fits(&header, left.min(FRAGMENT_MIN)) {
         return Part::NoRoom;
     }
-    let part = left.min(to.writer.room(&header));
-    // The last part shows the fabric that the archive can go when it was accepted. So it is not
-    // copied where another was not, however short it is.
-    let ends = bulk.sent > 0 && part == left;
-    if ends && to.writer.is_spliced() {
-        return Part::NoRoom;
-    }
+    // The receiver has memory for a tail once it knows of the message.
+    let tail = if bulk.sent > 0 { left.min(to.writer.tail_max()) } else { 0 };
+    let is_tail = tail >= TAIL_MIN;
+    let part = if is_tail { tail } else { left.min(to.writer.room(&header)) };
     let total = if bulk.sent == 0 && part < left { left as u32 } else { 0 };
     let header = RecordHeader { total, ..header };
-    let place = if (ends || part >= SPLICE_MIN) && to.writer.takes_splice() {
-        to.writer.push_splice(header, &bulk.body, bulk.sent..bulk.sent + part)
+    let place = if is_tail {
+        to.writer.push_tail(header, &bulk.body, bulk.sent..bulk.sent + part)
     } else {
         to.writer.push(header, &bulk.remaining()[..part])
     };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::limits;
 use crate::proto::error::Violation;
 use crate::proto::header::{RecordHeader, RecordKind};
-use crate::proto::pair::{Pair, name};
+use crate::proto::pair::{Frame, Pair, name};
 
 /// Returns a byte to change, or the frame's end to move, in the frame of that number.
 fn damage() -> impl Strategy<Value = (usize, usize, u8, bool)> {
@@ -33,20 +33,22 @@ proptest! {
             let side = usize::from(round & 1);
             while pair.transmit(side) {}
             while let Some(mut frame) = pair.sides[side].frames.pop_front() {
+                let Frame { bytes, tail } = &mut frame;
                 for (number, at, change, cut) in &damages {
                     if *number != seen {
                         continue;
                     }
-                    let at = at % frame.len();
-                    frame[at] ^= change;
+                    let at = at % bytes.len();
+                    bytes[at] ^= change;
                     if *cut {
-                        frame.truncate(at.max(16));
-                        let bytes = frame.len() as u32;
-                        frame[8..12].copy_from_slice(&bytes.to_le_bytes());
+                        bytes.truncate(at.max(16));
+                        tail.truncate(at);
+                        let whole = (bytes.len() + tail.len()) as u32;
+                        bytes[8..12].copy_from_slice(&whole.to_le_bytes());
                     }
                 }
                 seen += 1;
-                if pair.receive_bytes(1 - side, &frame).is_err() {
+                if pair.receive_frame(1 - side, &frame).is_err() {
                     break 'run;
                 }
             }
@@ -96,7 +98,7 @@ fn a_note_of_another_length_is_a_violation() {
         pair.open(0, "0");
         assert!(pair.sides[0].send(&name("0"), &[7; 43], RecordKind::Tell));
         assert!(pair.transmit(0));
-        let mut frame = pair.sides[0].frames.pop_front().unwrap();
+        let mut frame = pair.sides[0].frames.pop_front().unwrap().bytes;
         assert_eq!(frame[16..20], [RecordKind::Tell as u8, 4, 64, 0]);
         frame[18] = bytes;
         assert_eq!(pair.receive_bytes(1, &frame), Err(Violation::Record), "{bytes}");

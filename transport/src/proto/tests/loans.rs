@@ -27,7 +27,7 @@ impl Seen {
     /// loan that was begun last, of the loans whose message was sent to the side.
     fn receive(&mut self, pair: &mut Pair, side: usize, last: &mut u32) {
         if let Some(frame) = pair.sides[1 - side].frames.front() {
-            let (head, mut reader) = FrameReader::new(frame).unwrap();
+            let (head, mut reader) = FrameReader::new(&frame.bytes, frame.tail.len()).unwrap();
             while let Some(record) = reader.read(head.records).unwrap() {
                 let kind = record.header.kind;
                 self.lent += usize::from(kind == RecordKind::Lend);

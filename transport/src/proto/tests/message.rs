@@ -49,6 +49,8 @@ fn the_deadline_of_a_large_ask_counts_from_its_first_part() {
     let (mut events, right) = (Vec::new(), &mut pair.sides[1]);
     for (late, frame) in (0..).zip(&frames) {
         let now = start + late * 2 * second;
+        let room = right.link.room_for(&frame.bytes, &frame.tail).unwrap();
+        let frame = (&frame.bytes[..], room);
         right.link.handle_frame(frame, &mut right.out, &mut events, now).unwrap();
     }
     let [Event::Deliver(arrival)] = &events[..] else { panic!("{events:?}") };
@@ -77,11 +79,11 @@ fn nothing_goes_before_the_confirmation() {
     pair.sides[0].out.outlet(&name("0"), &mut 0);
     assert!(pair.transmit(0), "the confirmation");
     assert!(!pair.transmit(0), "LK-1");
-    assert_eq!(pair.sides[0].frames[0].len(), pair::FRAME_MAX, "as long as a frame can be");
+    assert_eq!(pair.sides[0].frames[0].bytes.len(), pair::FRAME_MAX, "as long as a frame can be");
     pair.transmit(1);
     pair.receive(0).unwrap();
     assert!(pair.transmit(0));
-    assert_eq!(pair.sides[0].frames.pop_front().unwrap().len(), pair::FRAME_MAX);
+    assert_eq!(pair.sides[0].frames.pop_front().unwrap().bytes.len(), pair::FRAME_MAX);
     assert_eq!(pair.receive(1), Err(Violation::Confirm), "an OPEN first");
 }
 

@@ -10,7 +10,8 @@ use crate::proto::send_queue::Room;
 fn tells(pair: &mut Pair, side: usize) -> bool {
     let frames = std::mem::take(&mut pair.sides[side].frames);
     frames.iter().any(|frame| {
-        let (header, mut reader) = FrameReader::new(frame).expect("a frame");
+        let (header, mut reader) =
+            FrameReader::new(&frame.bytes, frame.tail.len()).expect("a frame");
         std::iter::from_fn(|| reader.read(header.records).expect("a record"))
             .any(|record| record.header.kind == RecordKind::Tell)
     })
@@ -47,7 +48,7 @@ fn of_three_frames_small_messages_a_large_one_and_a_large_answer_go_first_in_one
     while first.len() < 3 * ROUNDS {
         assert!(pair.transmit(0), "there are credits for all of them");
         let frame = pair.sides[0].frames.pop_back().expect("it was sent");
-        let (head, mut reader) = FrameReader::new(&frame).expect("a frame");
+        let (head, mut reader) = FrameReader::new(&frame.bytes, frame.tail.len()).expect("a frame");
         let record = reader.read(head.records).expect("a record").expect("at least one");
         let RecordHeader { kind, ordinal, total, .. } = record.header;
         first.push(match (kind, total) {
@@ -80,7 +81,8 @@ fn signals_and_blocked_mailboxes_wait_once_however_often_they_are_said() {
     let frames = std::mem::take(&mut pair.sides[0].frames);
     let mut said = Vec::new();
     for frame in &frames {
-        let (header, mut reader) = FrameReader::new(frame).expect("a frame");
+        let (header, mut reader) =
+            FrameReader::new(&frame.bytes, frame.tail.len()).expect("a frame");
         while let Some(record) = reader.read(header.records).expect("a record") {
             said.push(record.header.kind);
         }

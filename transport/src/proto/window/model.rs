@@ -258,7 +258,7 @@ impl State {
             },
         );
         let bytes = writer.finish(Head::default());
-        let (head, mut reader) = FrameReader::new(&slot[..bytes]).expect("a frame");
+        let (head, mut reader) = FrameReader::new(&slot[..bytes], 0).expect("a frame");
         while let Some(record) = reader.read(head.records).expect("a record") {
             let header = record.header;
             if setting.fault == Fault::Silent && header.kind == RecordKind::Blocked {

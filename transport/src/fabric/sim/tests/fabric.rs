@@ -55,7 +55,7 @@ impl End {
         slot[0] = byte;
         let (signaled, solicited, inline) = (true, true, false);
         let mut batch =
-            vec![SendRequest { slot, bytes: 1, splice: None, signaled, solicited, inline }];
+            vec![SendRequest { slot, bytes: 1, tail: None, signaled, solicited, inline }];
         self.queue_pair.post_send(&mut batch).unwrap();
     }
 

@@ -160,7 +160,7 @@ async fn received_through(tamper: Tamper) -> (Vec<Vec<u8>>, usize) {
 #[tokio::test]
 async fn a_chunk_that_was_tampered_with_ends_the_queue_pair_and_nothing_of_it_is_received() {
     let chunk = 2;
-    let bits = 8 * (2 + PREFIX_BYTES + 5 + TAG_BYTES);
+    let bits = 8 * (2 + prefix(5, 0).len() + 5 + TAG_BYTES);
     let flips = (0..bits).map(|bit| Tamper::Flip { chunk, bit });
     let others = [
         Tamper::Replay { chunk },

@@ -340,7 +340,7 @@ fn beside() -> Vec<Breach> {
             act: Act::Says(|| Message::Reject(Rejection::Garbage)),
             cause: LinkCause::Closed,
         },
-        data("a frame longer than any", &[0xff; 4], Status::Corrupt),
+        data("a frame longer than any", &[0xff; 8], Status::Corrupt),
         data("a frame longer than its slot", &[0, 0, 8, 0], Status::LocalLength),
     ]
 }

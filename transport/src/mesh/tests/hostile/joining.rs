@@ -125,7 +125,7 @@ async fn a_data_connection_that_lies_is_given_up_with_the_reason() {
         ("two", framed(&two), "unexpected confirmation"),
         ("another version", framed(&later), "malformed frame"),
         ("a frame longer than its slot", framed(&vec![1; FRAME_MAX + 16]), "the fabric failed"),
-        ("a frame longer than any", vec![0xff; 4], "the fabric failed"),
+        ("a frame longer than any", vec![0xff; 8], "the fabric failed"),
     ] {
         let mut wicked = chosen(&scene, "wicked").await;
         wicked.say(&silence()).await;

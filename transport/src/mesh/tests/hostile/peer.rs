@@ -235,12 +235,15 @@ pub(in crate::mesh::tests) async fn next_frame(data: &mut TcpStream) -> Vec<u8> 
     read_frame(data).await.unwrap()
 }
 
-/// The next frame on a data connection, until it ends.
+/// The next frame on a data connection, without its tail, until it ends.
 pub(super) async fn read_frame(data: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
-    // The highest bit says that it is solicited.
-    let bytes = data.read_u32_le().await? & !(1 << 31);
-    let mut frame = vec![0; bytes as usize];
+    // The highest bits say that it is solicited, and that it has a tail.
+    let first = data.read_u32_le().await?;
+    let tail = if first & 1 << 30 != 0 { data.read_u32_le().await? } else { 0 };
+    let bytes = first & !(3 << 30);
+    let mut frame = vec![0; (bytes + tail) as usize];
     data.read_exact(&mut frame).await?;
+    frame.truncate(bytes as usize);
     Ok(frame)
 }
 

@@ -88,7 +88,9 @@ impl Stingy {
     }
 
     fn read(&mut self, frame: &[u8]) {
-        let (head, mut reader) = FrameReader::new(frame).unwrap();
+        // Its tail is not kept.
+        let whole = u32::from_le_bytes(frame[8..12].try_into().unwrap());
+        let (head, mut reader) = FrameReader::new(frame, whole as usize - frame.len()).unwrap();
         let scarce = self.withheld > 0 && self.received - self.reported >= self.withheld;
         self.received += 1;
         self.consumed = head.consumed.wrapping_sub(FIRST_COUNT);

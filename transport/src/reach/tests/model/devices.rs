@@ -136,7 +136,7 @@ impl Fabric for Model {
             recv_queue_max: 1_000,
             frame_bytes_max: 65_536,
             inline_bytes_max: 0,
-            splices: false,
+            tail_bytes_max: 0,
             acknowledges: true,
             lends: false,
         }
