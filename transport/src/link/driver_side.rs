@@ -65,7 +65,8 @@ impl LinkHandle {
         self.signals.register(waker);
     }
 
-    /// Reads one frame, with the memory that its tail was read into; grants the room that it reports to the senders that wait.
+    /// Reads one frame, with the memory that its tail was read into; grants the room that it
+    /// reports to the senders that wait.
     pub(crate) fn handle_frame(
         &self,
         proto: &mut proto::link::LinkProtocol,

@@ -383,30 +383,25 @@ mod tests {
     fn any_header() -> impl Strategy<Value = RecordHeader> {
         let numbers = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u16>(), any::<u32>());
         let optional = (any::<Option<u64>>(), any::<Option<[u8; NOTE_BYTES]>>());
-        (1u8..=20, any::<[bool; 3]>(), any::<u32>(), numbers, optional).prop_map(
-            |(
+        let all = (1u8..=20, any::<[bool; 3]>(), any::<u32>(), numbers, optional);
+        all.prop_map(|(kind, [more, lent, tail], payload, numbers, (deadline_us, note))| {
+            let kind = RecordKind::of(kind).unwrap();
+            let (mailbox, generation, correlation, ordinal, total) = numbers;
+            RecordHeader {
                 kind,
-                [more, lent, tail],
+                more,
+                lent,
+                tail,
                 payload,
-                (mailbox, generation, correlation, ordinal, total),
-                optional,
-            )| {
-                RecordHeader {
-                    kind: RecordKind::of(kind).unwrap(),
-                    more,
-                    lent,
-                    tail,
-                    payload,
-                    mailbox,
-                    generation,
-                    correlation,
-                    ordinal,
-                    total,
-                    deadline_us: optional.0,
-                    note: optional.1,
-                }
-            },
-        )
+                mailbox,
+                generation,
+                correlation,
+                ordinal,
+                total,
+                deadline_us,
+                note,
+            }
+        })
     }
 
     proptest! {

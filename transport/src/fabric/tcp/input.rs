@@ -174,8 +174,8 @@ impl Input {
         Event::Arrived { bytes, solicited }
     }
 
-    /// Returns the lengths of the frame in the oldest receive and of its tail, if the tail waits for
-    /// memory.
+    /// Returns the lengths of the frame in the oldest receive and of its tail, if the tail waits
+    /// for memory.
     pub(super) fn tail_wanted(&self) -> Option<(usize, usize)> {
         let waits = matches!(self.expect, Expect::Room);
         waits.then_some((self.frame.bytes as usize, self.frame.tail as usize))

@@ -1,5 +1,7 @@
 //! Each fault, on the queue pairs and streams it is about.
 
+use std::io;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
