@@ -61,6 +61,7 @@ fn queues() -> Queues {
     let owner = Owner::new();
     let mut queues = Queues::new(&config, owner);
     let mut slots = owner.heap(SLOTS as usize * SLOT_BYTES).into_slots(SLOT_BYTES);
+    slots.truncate(SLOTS as usize);
     queues.post_recv(&mut slots).expect("there is room for them");
     queues
 }

@@ -1,5 +1,7 @@
 //! Faults of dials and bytes, of one direction, of a node's software and of its device.
 
+use std::io;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
