@@ -14,7 +14,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::DerefMut;
 use std::sync::Arc;
@@ -66,6 +66,7 @@ fn task_of(waker: &Waker) -> TaskId {
 
 thread_local! {
     static LEFT: RefCell<EntryCache> = const { RefCell::new(EntryCache::new()) };
+    static KEEPS_NONE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Longest time-out of an ask whose entry a thread keeps: the entry keeps the memory of its task
@@ -76,7 +77,7 @@ const LEFT_FOR_MAX: Duration = Duration::from_secs(60);
 /// asks of the same tasks: most tasks that ask will ask again, and then touch neither the table nor
 /// the waker.
 pub(crate) fn leave(place: Box<DeadlineEntry>, time_out: Duration) {
-    if time_out > LEFT_FOR_MAX {
+    if time_out > LEFT_FOR_MAX || KEEPS_NONE.get() {
         return place.cancel();
     }
     let mut place = Some(place);
@@ -88,6 +89,13 @@ pub(crate) fn leave(place: Box<DeadlineEntry>, time_out: Duration) {
     if let Some(place) = place {
         place.cancel();
     }
+}
+
+/// Stops the thread from keeping entries: which entries it keeps depends on the addresses of tasks,
+/// and a simulated run is to be repeatable.
+#[cfg(feature = "test-kit")]
+pub(crate) fn keep_no_entries() {
+    KEEPS_NONE.set(true);
 }
 
 impl<P: SharedQueue> DeadlineEntry<P> {

@@ -66,16 +66,16 @@ async fn another_version_is_named_where_it_arrives() {
     stream.write_all(VERSION_NINE).await.unwrap();
     let mut answer = Vec::new();
     within(stream.read_to_end(&mut answer)).await.unwrap();
-    assert!(answer.starts_with(b"RINGPOST\x01\x01\0\0\x04\x04"), "its own versions: {answer:?}");
+    assert!(answer.starts_with(b"RINGPOST\x01\x01\0\0\x05\x05"), "its own versions: {answer:?}");
     assert_eq!(answer.len(), 30, "and the end");
-    beta.warned("this node speaks protocol version 4, the other 9: run the same release").await;
+    beta.warned("this node speaks protocol version 5, the other 9: run the same release").await;
     lives_on(beta, "beta").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seed_of_another_version_or_of_garbage_is_named_to_who_looks_an_actor_up() {
     for (says, cause) in [
-        (&VERSION_NINE[..], "this node speaks protocol version 4, the other 9: run the same"),
+        (&VERSION_NINE[..], "this node speaks protocol version 5, the other 9: run the same"),
         (&b"HTTP/1.1 400 Bad Request\r\n"[..], "the peer broke the protocol"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

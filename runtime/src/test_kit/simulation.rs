@@ -10,6 +10,7 @@ use ringpost_transport::shield;
 
 use super::cluster::Cluster;
 use super::failure::{CASES_VARIABLE, Failure, FailureCause, SEED_VARIABLE};
+use crate::deadlines;
 
 /// Default limit of virtual time for a body.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -155,6 +156,7 @@ impl Simulation {
     where
         F: Future<Output = T>,
     {
+        deadlines::keep_no_entries();
         let cluster = Cluster::new(self.seed, self.links);
         let seen = Arc::new(Mutex::new((String::new(), Vec::new())));
         let observed = async {
