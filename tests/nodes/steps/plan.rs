@@ -124,7 +124,7 @@ fn working(step: Step) -> Vec<Run> {
         OpenRefusedSent => &[Miss],
         OpenRefusedReceived => &[Line("look mid-a/nobody")],
         FirstPartSent | MiddlePartSent | LastPartSent | FirstPartReceived | MiddlePartReceived
-        | LastPartReceived => &[Line("ask mid-a/counter 200000"), LargeAsk],
+        | LastPartReceived => &[Line("ask mid-a/counter 90000"), LargeAsk],
         LendSent | FetchedReceived => &[Line("lend mid-a/counter")],
         LendReceived | FetchedSent => &[Lend],
         // Of an ask, and of an answer.

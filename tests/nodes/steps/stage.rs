@@ -215,7 +215,7 @@ impl Stage {
             Work::Line(line) => self.mortal.line(line).await,
             Work::LargeAsk => self.spawn(async move {
                 let counter = near.actor::<Counter>(&counter).await?;
-                Ok(counter.echo("x".repeat(200_000)).await?)
+                Ok(counter.echo("x".repeat(90_000)).await?)
             }),
             Work::Lend | Work::Unlend => {
                 let gives_up = self.run.work == Work::Unlend;
