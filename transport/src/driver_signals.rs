@@ -5,7 +5,7 @@
 //!   takers and driver run, and the driver is awake for it. [`model`] tries all orders.
 //!
 //! Takers share a counter and three flags with the driver, without a lock. A taker adds to the
-//! counter first, and then looks whether a report is due: at half the window, or because the peer
+//! counter first, and then looks whether a report is due: by the window (WI-3), or because the peer
 //! waits (`blocked`, `peer_blocked`). The driver sets such a flag first, and then adds zero to the
 //! counter. One of the two additions is the second, and its thread sees what the other did before
 //! the first: the taker the flag, or the driver the message. `marked` keeps a mailbox from being

@@ -9,8 +9,8 @@
 //!   keeps to it.
 //! - **WI-2 cumulative**: reports are counts from the start of the opening; a lost wake-up or a
 //!   merged report cannot leak room.
-//! - **WI-3 due**: a report is due at half the window, or at anything taken while the sender says
-//!   it is blocked. So a sender that waits is always told.
+//! - **WI-3 due**: a report is due at half the window, in messages or bytes, at 1 MiB, and at
+//!   anything taken while the sender says it is blocked. So a sender that waits is always told.
 //! - **WI-4 once**: a message left in a mailbox by a link is outstanding on the next one, too.
 
 #[cfg(test)]
@@ -41,6 +41,10 @@ impl Count {
     }
 }
 
+/// Bytes at which a report is due even if half of the window is more: over a long path a sender can
+/// send, in each round trip, the window less the unreported bytes.
+const BYTES_DUE: u32 = 1 << 20;
+
 /// The most that may be outstanding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct WindowSize {
@@ -52,7 +56,7 @@ impl WindowSize {
     /// Returns true if a report of `news` is due even if the sender does not wait for it (WI-3).
     pub(crate) fn is_due(&self, news: Count) -> bool {
         news.messages >= self.messages.div_ceil(2)
-            || news.bytes >= u64::from(self.bytes.div_ceil(2))
+            || news.bytes >= u64::from(self.bytes.div_ceil(2).min(BYTES_DUE))
     }
 
     fn room(&self, outstanding: Count, bytes: u32) -> bool {
