@@ -50,7 +50,9 @@
 //! - **PV-12 tails**: where [`Limits::tail_bytes_max`] says so, a send may carry a tail from
 //!   outside its slot ([`SendRequest::tail`]), whose buffer is released when the slot comes back,
 //!   or before. It does not lie in the receive: the receiver's owner gives the memory for it
-//!   ([`QueuePair::put_tail_room`]), and until then nothing after the frame arrives.
+//!   ([`QueuePair::put_tail_room`]), and until then nothing after the frame arrives. A tail that
+//!   waits for memory notifies, solicited or not: after a poll that returns 0 the owner looks for
+//!   one before it waits. The frame completes when all of that memory is written.
 //!
 //! PV-1 and PV-2 hold by ownership: posting takes the slot by value, a slot is the only way to its
 //! bytes, and its holder keeps the region alive. Programs that break them do not compile: see
@@ -289,6 +291,11 @@ impl SendRequest {
         &self.slot[..self.bytes as usize]
     }
 
+    /// Returns the length of the frame, with its tail.
+    pub fn frame_bytes(&self) -> usize {
+        self.bytes as usize + self.tail().len()
+    }
+
     /// Returns the tail of the frame, which may be empty.
     pub fn tail(&self) -> &[u8] {
         self.tail.as_deref().unwrap_or_default()
@@ -336,15 +343,24 @@ pub trait QueuePair: Send {
         None
     }
 
-    /// Gives the memory for the tail that is [wanted](Self::tail_wanted), as long as that.
+    /// Gives the memory for the tail that is [wanted](Self::tail_wanted).
+    ///
+    /// # Panics
+    /// When none is wanted, or one of another length.
     fn put_tail_room(&mut self, room: TailRoom) {
-        drop(room);
+        unreachable!("no tail is wanted: {room:?}");
     }
 
     /// Takes the memory back, with the tail in it: with the completion of its frame, which is the
     /// first of a receive after the memory was given.
     fn take_tail(&mut self) -> Option<TailRoom> {
         None
+    }
+
+    /// Returns the bytes of posted frames that were not passed on yet, where a send completes when
+    /// its frame is.
+    fn unsent_bytes(&self) -> usize {
+        0
     }
 
     /// Asks for one notification (PV-8).

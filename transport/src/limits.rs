@@ -176,7 +176,7 @@ pub const SPIN_MAX: Duration = Duration::from_millis(1);
 
 /// Default ring: receive slots posted for one peer from the start, so that an idle one is cheap.
 pub const RING_SLOTS: u32 = 16;
-/// Default size that a ring may grow to: 8 MiB are under way at once.
+/// Default size that a ring may grow to: 8 MiB are under way at once, without tails of frames.
 pub const RING_SLOTS_GROWN: u32 = 1024;
 /// Size below which a ring grows whenever its peer is short of slots, without proof that it helps.
 pub const RING_BYTES_SMALL: usize = 1024 * 1024;
@@ -259,6 +259,9 @@ pub const INLINE_BYTES: u32 = 236;
 
 /// Times a fabric may be asked to try a frame again that found no receive: 7 is endless in verbs.
 pub const RNR_RETRY_MAX: u8 = 6;
+/// Bytes taken from a mailbox at which a report is due even if half of the window is more: over a
+/// long path a sender can send, in each round trip, the window less the unreported bytes.
+pub const WINDOW_BYTES_DUE: u32 = 1024 * 1024;
 /// Work requests in one queue of the tcp fabric.
 pub const TCP_QUEUE_MAX: u32 = 16 * 1024;
 /// Bytes of one frame on the tcp fabric: the largest slot, and headers.
@@ -272,7 +275,7 @@ pub const TCP_READ_AHEAD_BYTES: usize = 64 * 1024;
 /// The same after a frame with a tail: the next frame, and little of its tail, which would have to
 /// be copied.
 pub const TCP_READ_AHEAD_BYTES_TAIL: usize = 256;
-/// Bytes of the tail of one frame of the tcp fabric. Small messages wait for no more than that.
+/// Bytes of the tail of one frame of the tcp fabric.
 pub const TCP_TAIL_BYTES_MAX: u32 = 64 * 1024;
 /// Reads in one call of the tcp fabric, so that a peer that never stops cannot hold the task.
 pub const TCP_READS_PER_CALL: usize = 8;

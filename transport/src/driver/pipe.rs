@@ -23,6 +23,8 @@ use crate::steps::step;
 /// Batches that one call posts: the first one, then messages committed meanwhile. A sender leaves
 /// later batches to the driver.
 pub(super) const BATCHES_MAX: u32 = 4;
+/// Bytes of posted frames not passed on by the fabric, from which on no more are posted.
+const BACKLOG_BYTES: usize = 512 * 1024;
 
 /// The sending side of a link.
 pub(super) struct Pipe {
@@ -71,10 +73,21 @@ impl Pipe {
         self.slots.unstage();
     }
 
-    /// Returns which completions are waited for: send completions matter only to a driver that has
-    /// no free slot, or waits for the end.
+    /// Returns true if no more than the frames of `staged` bytes are to be posted until others are
+    /// sent: more would wait behind them.
+    fn is_backlogged(&self, staged: usize) -> bool {
+        self.queues.unsent_bytes() + staged >= BACKLOG_BYTES
+    }
+
+    /// Returns true if nothing can be posted until a send completes.
+    fn waits_for_sends(&self) -> bool {
+        self.slots.free.is_empty() || self.is_backlogged(0)
+    }
+
+    /// Returns which completions are waited for: send completions matter only to a driver that
+    /// cannot post, or waits for the end.
     pub(super) fn notify(&self) -> Notify {
-        let waits = self.slots.free.is_empty() || self.proto.is_done();
+        let waits = self.waits_for_sends() || self.proto.is_done();
         if waits { Notify::Any } else { Notify::Solicited }
     }
 
@@ -100,7 +113,7 @@ impl Pipe {
 
     /// Fills a batch.
     fn stage_batch(&mut self, link: &LinkHandle) {
-        let mut more = true;
+        let (mut more, mut staged) = (!self.is_backlogged(0), 0);
         while more && self.slots.batch.len() < limits::POST_LIST_MAX {
             let Some(mut slot) = self.slots.free.pop() else {
                 more = false;
@@ -112,6 +125,8 @@ impl Pipe {
             match transmit {
                 Some(transmit) => {
                     self.count_sent(link, &transmit);
+                    staged += transmit.frame_bytes();
+                    more &= !self.is_backlogged(staged);
                     self.slots.stage(slot, transmit.bytes, transmit.tail);
                 }
                 None => self.slots.free.push(slot),
@@ -145,7 +160,7 @@ impl Poster for Mutex<Pipe> {
         }
         match pipe.transmit(link, BATCHES_MAX) {
             // A driver that waits for completions has to say so to the queue pair.
-            Ok(all) => all && !pipe.slots.free.is_empty(),
+            Ok(all) => all && !pipe.waits_for_sends(),
             Err(cause) => {
                 link.close(cause);
                 true

@@ -157,7 +157,8 @@ impl Driver {
     fn receive(&mut self, pipe: &mut Pipe) -> Result<usize, LinkCause> {
         let mut completions = std::mem::take(&mut self.scratch.completions);
         let mut count = pipe.queues.poll(&mut completions, limits::POLL_BATCH);
-        while count == 0 && pipe.put_tail_room()? {
+        // At most one frame waits for the memory of its tail.
+        if count == 0 && pipe.put_tail_room()? {
             count = pipe.queues.poll(&mut completions, limits::POLL_BATCH);
         }
         if count == 0 {

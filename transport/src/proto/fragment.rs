@@ -22,7 +22,8 @@ pub(crate) struct Assembly {
     first: RecordHeader,
     /// Time at which the asker gives up; counted from the first part, whenever the last one comes.
     deadline: Option<Instant>,
-    /// The bytes that have come are the first `filled` ones.
+    /// The first `filled` bytes have come. Those behind may be of another message: the body is only
+    /// handed out without them.
     body: AlignedVec<16>,
     filled: usize,
     /// Bytes of a tail for which [`room`](Self::room) was given out.
@@ -45,8 +46,9 @@ impl Assembly {
             return Err(Violation::Fragment);
         }
         let total = first.total as usize;
-        let body = buffer::take_kept_as_it_is(total);
-        let body = body.unwrap_or_else(|| buffer::take(total.min(EXPECT)));
+        let kept = buffer::take_kept_as_it_is(total);
+        let kept = kept.or_else(|| buffer::take_kept_as_it_is(total.min(EXPECT)));
+        let body = kept.unwrap_or_else(|| AlignedVec::with_capacity(total.min(EXPECT)));
         let mut assembly = Assembly { first, deadline, body, filled: 0, tail: None };
         assembly.fill(part);
         Ok(assembly)

@@ -177,7 +177,8 @@ impl<'a> FrameReader<'a> {
         let start = self.at + len;
         let mut payload = header.payload as usize;
         if header.tail {
-            if payload == 0 || payload != self.tail {
+            // No record follows it.
+            if payload == 0 || payload != self.tail || self.left > 1 {
                 return Err(Violation::Record);
             }
             (self.tail, payload) = (0, 0);

@@ -61,9 +61,11 @@ pub(crate) struct LinkProtocol {
     distrusted: bool,
 }
 
-/// Large messages that have not come whole.
+/// Large messages that have not come whole, and bytes to be answered.
 #[derive(Default)]
 struct Incoming {
+    /// Bytes of the frames that arrived since the peer was last to be told of them at once.
+    unanswered: u64,
     /// The fragmented message and the fragmented answer of which parts have come (FR-1).
     assemblies: [Option<Assembly>; 2],
     /// The stream of the assembly whose memory a tail is read into.

@@ -16,6 +16,7 @@
 #[cfg(test)]
 mod model;
 
+use crate::limits;
 use crate::mutants::planted;
 use crate::proto::error::Violation;
 
@@ -41,10 +42,6 @@ impl Count {
     }
 }
 
-/// Bytes at which a report is due even if half of the window is more: over a long path a sender can
-/// send, in each round trip, the window less the unreported bytes.
-const BYTES_DUE: u32 = 1 << 20;
-
 /// The most that may be outstanding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct WindowSize {
@@ -56,7 +53,7 @@ impl WindowSize {
     /// Returns true if a report of `news` is due even if the sender does not wait for it (WI-3).
     pub(crate) fn is_due(&self, news: Count) -> bool {
         news.messages >= self.messages.div_ceil(2)
-            || news.bytes >= u64::from(self.bytes.div_ceil(2).min(BYTES_DUE))
+            || news.bytes >= u64::from(self.bytes.div_ceil(2).min(limits::WINDOW_BYTES_DUE))
     }
 
     fn room(&self, outstanding: Count, bytes: u32) -> bool {

@@ -183,7 +183,7 @@ impl Input {
 
     /// Gives memory for the tail that waits for it.
     pub(super) fn put_tail_room(&mut self, room: TailRoom) {
-        debug_assert_eq!(self.tail_wanted().map(|(_, tail)| tail), Some(room.len()));
+        assert_eq!(self.tail_wanted().map(|(_, tail)| tail), Some(room.len()), "it is wanted");
         self.expect = Expect::Tail(room, 0);
     }
 

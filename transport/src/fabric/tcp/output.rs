@@ -28,12 +28,17 @@ impl Output {
 
     /// Writes what the stream takes, and completes the sends of which it took every byte (TC-2).
     pub(super) fn write(&mut self, stream: &mut DataStream, queues: &mut Queues) {
-        match stream.flush() {
-            Ok(()) => {}
-            Err(error) if is_fatal(&error) => self.broken = true,
-            Err(_) => return,
-        }
-        while self.pending(queues) {
+        loop {
+            match stream.flush() {
+                // The socket has all sealed bytes now.
+                Ok(()) if !self.broken => queues.sent(self.position),
+                Ok(()) => {}
+                Err(error) if is_fatal(&error) => self.broken = true,
+                Err(_) => return,
+            }
+            if !self.pending(queues) {
+                return;
+            }
             let mut slices = ArrayVec::new();
             self.gather(queues, &mut slices);
             let offered = slices.iter().map(|slice| slice.len()).sum();
@@ -43,13 +48,10 @@ impl Output {
             match written {
                 Ok(0) => self.broken = true,
                 Ok(bytes) => self.advance(bytes, queues),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => self.broken = true,
             }
-        }
-        if !stream.has_unwritten() {
-            queues.sent(self.position);
         }
     }
 

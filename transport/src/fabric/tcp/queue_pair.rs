@@ -45,13 +45,9 @@ impl QueuePair for TcpQueuePair {
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
+        self.write();
         self.read(max);
-        let count = self.queues.poll(out, max);
-        if count == 0 {
-            self.write();
-            return self.queues.poll(out, max);
-        }
-        count
+        self.queues.poll(out, max)
     }
 
     fn tail_wanted(&self) -> Option<(&[u8], usize)> {
@@ -65,6 +61,10 @@ impl QueuePair for TcpQueuePair {
 
     fn take_tail(&mut self) -> Option<TailRoom> {
         self.input.take_tail()
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.queues.unsent_bytes()
     }
 
     fn arm(&mut self, on: Notify) {
@@ -88,7 +88,7 @@ impl QueuePair for TcpQueuePair {
         Poll::Pending
     }
 
-    /// Moves to the error state (PV-10). Frames that the stream has taken still arrive.
+    /// Moves to the error state (PV-10). Frames that the stream has taken may still arrive.
     fn close(&mut self) {
         self.write();
         self.fail(Failure::Closed);

@@ -20,6 +20,7 @@ pub(super) struct Queues {
     sends: VecDeque<Send>,
     returned: u64,
     sent: u64,
+    unsent_bytes: usize,
     recvs: VecDeque<Slot>,
     done: VecDeque<Completion>,
     room: Room,
@@ -117,6 +118,7 @@ impl Queues {
             sends: VecDeque::new(),
             returned: 0,
             sent: 0,
+            unsent_bytes: 0,
             recvs: VecDeque::new(),
             done: VecDeque::new(),
             room: Room { send, recv },
@@ -133,6 +135,7 @@ impl Queues {
             if self.error {
                 self.complete(Work::Send, request.slot, Status::Flushed, true);
             } else {
+                self.unsent_bytes += request.frame_bytes();
                 self.sends.push_back(Send::new(request));
             }
         }
@@ -164,6 +167,11 @@ impl Queues {
         [&prefix[..*prefix_bytes], request.bytes(), request.tail()]
     }
 
+    /// Returns the bytes of the sends that were not written.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes
+    }
+
     /// Returns the oldest receive.
     pub(super) fn next_recv(&mut self) -> Option<&mut Slot> {
         self.recvs.front_mut()
@@ -191,6 +199,7 @@ impl Queues {
         while self.sent < position {
             let next = (self.sent - self.returned) as usize;
             self.sent += 1;
+            self.unsent_bytes -= self.sends[next].request.frame_bytes();
             self.sends[next].request.tail = None;
             if self.sends[next].request.signaled {
                 self.return_sent();

@@ -19,6 +19,9 @@ use crate::proto::steps;
 use crate::proto::window::Count;
 use crate::steps::step;
 
+/// Bytes of frames after which the peer is told at once that they were consumed.
+const ANSWERED_BYTES: u64 = 256 * 1024;
+
 impl LinkProtocol {
     /// Returns the memory for the tail of a frame, `bytes` long. All frames before it were handled,
     /// and no other frame is handled before it.
@@ -48,7 +51,8 @@ impl LinkProtocol {
         let number = self.ledger.received();
         let tail = self.incoming.take_back(tail);
         let (header, mut reader) = FrameReader::new(frame, tail)?;
-        self.ledger.arrive(header.consumed, header.answer_now)?;
+        let answer_now = header.answer_now | self.incoming.has_brought_much(header.bytes);
+        self.ledger.arrive(header.consumed, answer_now)?;
         self.trip.arrived(number, header.short, self.ledger.ring(), now);
         let age = self.age.arrive(header.clock_ms, now);
         let arrived = Arrived { number, now, age };
@@ -253,6 +257,17 @@ impl LinkProtocol {
 }
 
 impl Incoming {
+    /// Counts the bytes of a frame. Returns true if the peer is to be told of them at once: over a
+    /// slow path it would believe that this node is gone.
+    fn has_brought_much(&mut self, bytes: u32) -> bool {
+        self.unanswered += u64::from(bytes);
+        let is_much = self.unanswered >= ANSWERED_BYTES;
+        if is_much {
+            self.unanswered = 0;
+        }
+        is_much
+    }
+
     /// Takes back the memory of a tail, and returns its length.
     fn take_back(&mut self, room: Option<TailRoom>) -> usize {
         let Some(room) = room else { return 0 };

@@ -152,7 +152,8 @@ impl<W> SendQueue<W> {
     }
 
     fn fill_data(&mut self, to: &mut Filling<'_, '_>) {
-        // Each goes first in every third frame, and takes what the others leave in the rest.
+        // Each goes first in every third frame, and takes what the others leave in the rest: behind
+        // a tail nothing.
         let turn = self.queues.turn;
         let mut next = turn;
         for _ in 0..3 {
@@ -461,12 +462,12 @@ fn write_part(
     } else {
         RecordHeader { ordinal: stream as u16, ..RecordHeader::new(RecordKind::Fragment) }
     };
-    if !to.writer.fits(&header, left.min(FRAGMENT_MIN)) {
-        return Part::NoRoom;
-    }
     // The receiver has memory for a tail once it knows of the message.
     let tail = if bulk.sent > 0 { left.min(to.writer.tail_max()) } else { 0 };
     let is_tail = tail >= TAIL_MIN;
+    if !to.writer.fits(&header, if is_tail { 0 } else { left.min(FRAGMENT_MIN) }) {
+        return Part::NoRoom;
+    }
     let part = if is_tail { tail } else { left.min(to.writer.room(&header)) };
     let total = if bulk.sent == 0 && part < left { left as u32 } else { 0 };
     let header = RecordHeader { total, ..header };

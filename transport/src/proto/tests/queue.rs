@@ -22,7 +22,7 @@ fn tells(pair: &mut Pair, side: usize) -> bool {
 #[test]
 fn of_three_frames_small_messages_a_large_one_and_a_large_answer_go_first_in_one_each() {
     const ROUNDS: usize = 4;
-    const LARGE: usize = 8000;
+    const LARGE: usize = 14_000;
     let mut pair = Pair::with_rings(32);
     pair.exchange();
     pair.open(0, "0");
