@@ -61,11 +61,11 @@ pub(crate) struct LinkProtocol {
     distrusted: bool,
 }
 
-/// Large messages that have not come whole, and bytes to be answered.
+/// Large messages that have not come whole.
 #[derive(Default)]
 struct Incoming {
-    /// Bytes of the frames that arrived since the peer was last to be told of them at once.
-    unanswered: u64,
+    /// Time at which the peer was last to be told at once of a frame with a tail.
+    told: Option<Instant>,
     /// The fragmented message and the fragmented answer of which parts have come (FR-1).
     assemblies: [Option<Assembly>; 2],
     /// The stream of the assembly whose memory a tail is read into.

@@ -19,8 +19,8 @@ use crate::proto::steps;
 use crate::proto::window::Count;
 use crate::steps::step;
 
-/// Bytes of frames after which the peer is told at once that they were consumed.
-const ANSWERED_BYTES: u64 = 256 * 1024;
+/// Time after which the peer is told at once that a frame with a tail was consumed.
+const TOLD_EVERY: Duration = Duration::from_millis(100);
 
 impl LinkProtocol {
     /// Returns the memory for the tail of a frame, `bytes` long. All frames before it were handled,
@@ -51,7 +51,7 @@ impl LinkProtocol {
         let number = self.ledger.received();
         let tail = self.incoming.take_back(tail);
         let (header, mut reader) = FrameReader::new(frame, tail)?;
-        let answer_now = header.answer_now | self.incoming.has_brought_much(header.bytes);
+        let answer_now = header.answer_now | (tail > 0 && self.incoming.is_long_untold(now));
         self.ledger.arrive(header.consumed, answer_now)?;
         self.trip.arrived(number, header.short, self.ledger.ring(), now);
         let age = self.age.arrive(header.clock_ms, now);
@@ -257,15 +257,15 @@ impl LinkProtocol {
 }
 
 impl Incoming {
-    /// Counts the bytes of a frame. Returns true if the peer is to be told of them at once: over a
-    /// slow path it would believe that this node is gone.
-    fn has_brought_much(&mut self, bytes: u32) -> bool {
-        self.unanswered += u64::from(bytes);
-        let is_much = self.unanswered >= ANSWERED_BYTES;
-        if is_much {
-            self.unanswered = 0;
+    /// Returns true, now and then, if the peer is to be told of a frame at once: over a slow path
+    /// frames with tails take so long that it would believe this node gone.
+    fn is_long_untold(&mut self, now: Instant) -> bool {
+        let is_long = |told: Instant| now.saturating_duration_since(told) >= TOLD_EVERY;
+        let is_due = self.told.is_none_or(is_long);
+        if is_due {
+            self.told = Some(now);
         }
-        is_much
+        is_due
     }
 
     /// Takes back the memory of a tail, and returns its length.
