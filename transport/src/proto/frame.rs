@@ -276,6 +276,25 @@ mod tests {
         Ok(all)
     }
 
+    /// PV-12: no writer puts a record behind a tail, and no reader takes one.
+    #[test]
+    fn a_record_behind_a_tail_is_a_violation() {
+        for behind in [false, true] {
+            let mut slot = vec![0; 1024];
+            let mut writer = FrameWriter::new(&mut slot);
+            writer
+                .push(RecordHeader { tail: true, ..RecordHeader::new(RecordKind::Fragment) }, &[]);
+            if behind {
+                writer.push(RecordHeader::new(RecordKind::Probe), &[]);
+            }
+            let bytes = writer.finish(Head::default());
+            slot[8..12].copy_from_slice(&(bytes as u32 + 5).to_le_bytes());
+            slot[FRAME_HEADER + 4] = 5;
+            let read = read_all_of(&slot[..bytes], 5).map(|records| records.len());
+            assert_eq!(read, if behind { Err(Violation::Record) } else { Ok(1) });
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read(payloads in proptest::collection::vec(0usize..200, 0..20)) {
