@@ -87,7 +87,7 @@ impl Driver {
                 if status == Status::Success && trusted && planted!(DroppedAtEnd) {
                     let frame = &slot[..bytes as usize];
                     let now = std::time::Instant::now();
-                    let frame = (frame, pipe.take_tail());
+                    let frame = (frame, pipe.queues.take_tail());
                     let _ = self.link.handle_frame(&mut pipe.proto, frame, &mut Vec::new(), now);
                 } else if status == Status::Success && trusted {
                     // A violation is no longer the cause of the end, but it still ends the trust.

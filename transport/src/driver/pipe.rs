@@ -6,8 +6,6 @@
 //!   it is free, and holds no other lock then; so it never waits for a turn of the driver's.
 //! - **PI-2 no frame is forgotten**: a sender that cannot post wakes the driver.
 
-use std::mem;
-
 use parking_lot::Mutex;
 
 use super::slots::Slots;
@@ -15,7 +13,6 @@ use crate::cause::LinkCause;
 use crate::fabric::{Notify, QueuePair, Status};
 use crate::limits;
 use crate::link::{Counters, DroppedAsks, LinkHandle, Poster};
-use crate::memory::TailRoom;
 use crate::proto;
 use crate::proto::credit::Class;
 use crate::steps::step;
@@ -31,8 +28,6 @@ pub(super) struct Pipe {
     pub(super) proto: proto::link::LinkProtocol,
     pub(super) queues: Box<dyn QueuePair>,
     pub(super) slots: Slots,
-    /// Memory was given for the tail of the next frame (PV-12).
-    gave_tail_room: bool,
     dropped_asks: DroppedAsks,
     ended: bool,
 }
@@ -43,8 +38,7 @@ impl Pipe {
         queues: Box<dyn QueuePair>,
         slots: Slots,
     ) -> Self {
-        let dropped_asks = DroppedAsks::default();
-        Pipe { proto, queues, slots, gave_tail_room: false, dropped_asks, ended: false }
+        Pipe { proto, queues, slots, dropped_asks: DroppedAsks::default(), ended: false }
     }
 
     /// Gives the memory for the tail of the next frame, if it waits for that; all frames before it
@@ -56,13 +50,7 @@ impl Pipe {
             LinkCause::Violation(violation)
         })?;
         self.queues.put_tail_room(room);
-        self.gave_tail_room = true;
         Ok(true)
-    }
-
-    /// Takes the tail of the frame whose receive has completed, if it has one.
-    pub(super) fn take_tail(&mut self) -> Option<TailRoom> {
-        if mem::take(&mut self.gave_tail_room) { self.queues.take_tail() } else { None }
     }
 
     /// Moves the queue pair to its error state: nothing is posted any more.

@@ -123,6 +123,7 @@ impl Driver {
         }
         let reported = self.report_windows(pipe);
         let sent_all = pipe.transmit(&self.link, BATCHES_MAX)?;
+        // (LK-3: the peer sends nothing but credit from now on, so closing cuts nothing off.)
         if pipe.proto.is_done() && pipe.slots.sends_done() {
             return Err(LinkCause::Left);
         }
@@ -212,7 +213,7 @@ impl Driver {
     ) -> Result<(), crate::cause::Violation> {
         let counters = self.link.counters();
         Counters::add(&counters.frames_received, 1);
-        let tail = pipe.take_tail();
+        let tail = pipe.queues.take_tail();
         let tail_bytes = tail.as_ref().map_or(0, TailRoom::len);
         Counters::add(&counters.bytes_received, (bytes + tail_bytes) as u64);
         let now = Instant::now().into_std();

@@ -92,6 +92,11 @@ impl Assembly {
         Ok(TailRoom::new(body, self.filled..end))
     }
 
+    /// Returns true if the memory for the next part was given out.
+    pub(crate) fn gave_room(&self) -> bool {
+        self.tail.is_some()
+    }
+
     /// Takes the memory back, with the tail in it.
     pub(crate) fn take_back(&mut self, room: TailRoom) {
         self.body = room.into_buffer();

@@ -18,7 +18,6 @@ use super::fetches::Fetches;
 use super::fragment::Assembly;
 use super::header::{
     ALL_MAILBOXES, FRAME_HEADER, RECORD_HEADER, RECORD_HEADER_TIMED, RecordHeader, RecordKind,
-    Stream,
 };
 use super::loans::NotLent;
 use super::trip::Trip;
@@ -68,8 +67,6 @@ struct Incoming {
     told: Option<Instant>,
     /// The fragmented message and the fragmented answer of which parts have come (FR-1).
     assemblies: [Option<Assembly>; 2],
-    /// The stream of the assembly whose memory a tail is read into.
-    tail: Option<Stream>,
     fetches: Fetches,
 }
 

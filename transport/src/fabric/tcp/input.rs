@@ -39,6 +39,24 @@ enum Expect {
     Tail(TailRoom, usize),
 }
 
+impl Expect {
+    /// Returns the memory for the bytes that come next, and the number of those before; `None` if
+    /// they are a prefix, or wait for memory.
+    fn unfilled<'a>(
+        &'a mut self,
+        frame: Prefix,
+        queues: &'a mut Queues,
+    ) -> Option<(&'a mut [u8], &'a mut usize)> {
+        match self {
+            Expect::Prefix | Expect::Room => None,
+            Expect::Frame(filled) => {
+                Some((&mut queues.next_recv()?[*filled..frame.bytes as usize], filled))
+            }
+            Expect::Tail(room, filled) => Some((&mut room.bytes_mut()[*filled..], filled)),
+        }
+    }
+}
+
 /// An event that was found in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
@@ -96,21 +114,14 @@ impl Input {
             0 => self.ahead.len(),
             _ => self.end + TCP_READ_AHEAD_BYTES_TAIL,
         };
-        let ahead = &mut self.ahead[self.end..most];
-        let (rest, filled) = match &mut self.expect {
-            Expect::Frame(filled) => {
-                let slot = queues.next_recv().map_or(&mut [][..], |slot| &mut slot[..]);
-                (&mut slot[*filled..self.frame.bytes as usize], filled)
-            }
-            Expect::Tail(room, filled) => (&mut room.bytes_mut()[*filled..], filled),
-            Expect::Prefix | Expect::Room => (&mut [][..], &mut 0),
+        let ahead = IoSliceMut::new(&mut self.ahead[self.end..most]);
+        let Some((rest, filled)) = self.expect.unfilled(self.frame, queues) else {
+            let read = read(&mut [ahead])?;
+            self.end += read;
+            return Ok(read);
         };
         let length = rest.len();
-        let read = if length > 0 {
-            read(&mut [IoSliceMut::new(rest), IoSliceMut::new(ahead)])?
-        } else {
-            read(&mut [IoSliceMut::new(ahead)])?
-        };
+        let read = read(&mut [IoSliceMut::new(rest), ahead])?;
         *filled += read.min(length);
         self.end += read.saturating_sub(length);
         Ok(read)
@@ -119,33 +130,21 @@ impl Input {
     /// Returns the next event in the bytes read. Not to be called again after [`Event::Overrun`] or
     /// [`Event::Garbage`].
     pub(super) fn next(&mut self, queues: &mut Queues) -> Option<Event> {
-        loop {
-            let unused = &self.ahead[self.start..self.end];
-            let (rest, filled) = match &mut self.expect {
-                Expect::Prefix => {
-                    let (prefix, len) = Prefix::decode(unused)?;
-                    self.start += len;
-                    if let Some(event) = self.begin(prefix, queues) {
-                        return Some(event);
-                    }
-                    continue;
-                }
-                Expect::Room => return None,
-                Expect::Frame(filled) => {
-                    (&mut queues.next_recv()?[*filled..self.frame.bytes as usize], filled)
-                }
-                Expect::Tail(room, filled) => (&mut room.bytes_mut()[*filled..], filled),
-            };
-            let copied = unused.len().min(rest.len());
-            rest[..copied].copy_from_slice(&unused[..copied]);
-            let is_whole = copied == rest.len();
-            *filled += copied;
-            self.start += copied;
-            if !is_whole {
-                return None;
+        if matches!(self.expect, Expect::Prefix) {
+            let (prefix, len) = Prefix::decode(&self.ahead[self.start..self.end])?;
+            self.start += len;
+            if let Some(event) = self.begin(prefix, queues) {
+                return Some(event);
             }
-            return Some(self.end_part());
         }
+        let (rest, filled) = self.expect.unfilled(self.frame, queues)?;
+        let unused = &self.ahead[self.start..self.end];
+        let copied = unused.len().min(rest.len());
+        rest[..copied].copy_from_slice(&unused[..copied]);
+        let is_whole = copied == rest.len();
+        *filled += copied;
+        self.start += copied;
+        is_whole.then(|| self.end_part())
     }
 
     /// Checks the lengths of the next frame (TC-3, TC-4).

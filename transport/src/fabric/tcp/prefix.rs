@@ -4,8 +4,9 @@
 //! in the two highest bits whether the frame is solicited and whether it has a tail. With a tail,
 //! the tail's length follows in four more bytes.
 
-/// Length of a prefix, in bytes, and with the length of a tail.
-pub(super) const PREFIX_BYTES: usize = 4;
+use arrayvec::ArrayVec;
+
+/// Longest prefix, in bytes.
 pub(super) const PREFIX_BYTES_MAX: usize = 8;
 
 const SOLICITED: u32 = 1 << 31;
@@ -23,23 +24,27 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// Returns the encoded prefix, and its length.
-    pub(super) fn encode(self) -> ([u8; PREFIX_BYTES_MAX], usize) {
+    pub(super) fn encode(self) -> ArrayVec<u8, PREFIX_BYTES_MAX> {
         let solicited = if self.solicited { SOLICITED } else { 0 };
-        let (tail, len) = if self.tail > 0 { (TAIL, PREFIX_BYTES_MAX) } else { (0, PREFIX_BYTES) };
+        let tail = if self.tail > 0 { TAIL } else { 0 };
         let first = self.bytes | solicited | tail;
-        ((u64::from(self.tail) << 32 | u64::from(first)).to_le_bytes(), len)
+        let number = u64::from(self.tail) << 32 | u64::from(first);
+        let mut encoded = ArrayVec::from(number.to_le_bytes());
+        if tail == 0 {
+            encoded.truncate(PREFIX_BYTES_MAX / 2);
+        }
+        encoded
     }
 
     /// Returns the prefix at the front of `bytes`, and its length; `None` if it is not whole. Its
     /// lengths are to be checked.
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
-        let number = |bytes: &[u8; PREFIX_BYTES]| u32::from_le_bytes(*bytes);
+        let number = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
         let (first, rest) = bytes.split_first_chunk()?;
         let first = number(first);
         let has_tail = first & TAIL != 0;
         let tail = if has_tail { number(rest.first_chunk()?) } else { 0 };
-        let len = if has_tail { PREFIX_BYTES_MAX } else { PREFIX_BYTES };
+        let len = if has_tail { PREFIX_BYTES_MAX } else { PREFIX_BYTES_MAX / 2 };
         let bytes = first & !(SOLICITED | TAIL);
         Some((Prefix { bytes, tail, solicited: first & SOLICITED != 0 }, len))
     }
@@ -59,7 +64,8 @@ mod tests {
             solicited: bool,
         ) {
             let prefix = Prefix { bytes, tail, solicited };
-            let (encoded, len) = prefix.encode();
+            let encoded = prefix.encode();
+            let len = encoded.len();
             prop_assert_eq!(Prefix::decode(&encoded), Some((prefix, len)));
             prop_assert_eq!(Prefix::decode(&encoded[..len - 1]), None);
         }

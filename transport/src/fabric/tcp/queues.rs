@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
+use arrayvec::ArrayVec;
+
 use super::prefix::{PREFIX_BYTES_MAX, Prefix};
 use crate::fabric::{Completion, Notify, PostError, QueuePairConfig, SendRequest, Status, Work};
 use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_TAIL_BYTES_MAX};
@@ -71,16 +73,15 @@ fn fitting<T>(
 
 /// A send that waits to be written, or to be returned.
 struct Send {
-    prefix: [u8; PREFIX_BYTES_MAX],
-    prefix_bytes: usize,
+    prefix: ArrayVec<u8, PREFIX_BYTES_MAX>,
     request: SendRequest,
 }
 
 impl Send {
     fn new(request: SendRequest) -> Self {
         let (bytes, tail) = (request.bytes, request.tail().len() as u32);
-        let (prefix, prefix_bytes) = Prefix { bytes, tail, solicited: request.solicited }.encode();
-        Send { prefix, prefix_bytes, request }
+        let prefix = Prefix { bytes, tail, solicited: request.solicited }.encode();
+        Send { prefix, request }
     }
 }
 
@@ -162,9 +163,8 @@ impl Queues {
 
     /// Prefix and bytes of a send that was not written, in pieces.
     pub(super) fn frame(&self, position: u64) -> [&[u8]; FRAME_PIECES] {
-        let Send { prefix, prefix_bytes, request } =
-            &self.sends[(position - self.returned) as usize];
-        [&prefix[..*prefix_bytes], request.bytes(), request.tail()]
+        let Send { prefix, request } = &self.sends[(position - self.returned) as usize];
+        [prefix, request.bytes(), request.tail()]
     }
 
     /// Returns the bytes of the sends that were not written.

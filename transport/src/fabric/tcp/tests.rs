@@ -20,6 +20,7 @@ use crate::fabric::{
     Completion, Fabric, Notify, QueuePair, QueuePairConfig, SendRequest, Side, Status, Work,
 };
 use crate::limits::{TCP_FRAME_BYTES_MAX, TCP_TAIL_BYTES_MAX};
+use crate::memory::Tail;
 use crate::wire::{PREFACE_BYTES, Preface, Stream, TcpWire, Wire};
 
 /// Two fabrics on loopback. The second one's port admits data connections, as a node's does.
@@ -110,19 +111,18 @@ impl Bare {
 
     /// Posts a signaled frame.
     fn send(&mut self, frame: &[u8]) {
+        self.send_with(frame, None);
+    }
+
+    /// Posts a signaled frame with a tail.
+    fn send_with(&mut self, frame: &[u8], tail: Option<Tail>) {
         let slot_bytes = frame.len().next_multiple_of(16);
         let region = self.fabric.alloc(slot_bytes).unwrap();
         let mut slot = region.into_slots(slot_bytes).swap_remove(0);
         slot[..frame.len()].copy_from_slice(frame);
         let bytes = frame.len() as u32;
-        let request = SendRequest {
-            slot,
-            bytes,
-            tail: None,
-            signaled: true,
-            solicited: false,
-            inline: false,
-        };
+        let request =
+            SendRequest { slot, bytes, tail, signaled: true, solicited: true, inline: false };
         self.queue_pair.post_send(&mut vec![request]).unwrap();
     }
 
@@ -166,8 +166,7 @@ fn on_stream(frame: &[u8]) -> Vec<u8> {
 
 /// Returns the bytes of a prefix.
 fn prefix(bytes: u32, tail: u32) -> Vec<u8> {
-    let (prefix, len) = Prefix { bytes, tail, solicited: true }.encode();
-    prefix[..len].to_vec()
+    Prefix { bytes, tail, solicited: true }.encode().to_vec()
 }
 
 /// TC-3, TC-4: the oldest receive says why, and everything else is flushed.

@@ -29,9 +29,8 @@ impl LinkProtocol {
         let (header, mut reader) = FrameReader::new(frame, bytes)?;
         while let Some(record) = reader.read(header.records)? {
             if record.header.tail && record.header.kind == RecordKind::Fragment {
-                let stream = Stream::of(record.header.ordinal)?;
-                self.incoming.tail = Some(stream);
-                let assembly = self.incoming.assemblies[stream as usize].as_mut();
+                let stream = Stream::of(record.header.ordinal)? as usize;
+                let assembly = self.incoming.assemblies[stream].as_mut();
                 return assembly.ok_or(Violation::Fragment)?.room(bytes);
             }
         }
@@ -272,9 +271,8 @@ impl Incoming {
     fn take_back(&mut self, room: Option<TailRoom>) -> usize {
         let Some(room) = room else { return 0 };
         let bytes = room.len();
-        if let Some(stream) = self.tail.take()
-            && let Some(assembly) = &mut self.assemblies[stream as usize]
-        {
+        let mut assemblies = self.assemblies.iter_mut().flatten();
+        if let Some(assembly) = assemblies.find(|assembly| assembly.gave_room()) {
             assembly.take_back(room);
         }
         bytes

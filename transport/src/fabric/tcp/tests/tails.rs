@@ -5,7 +5,7 @@ use rkyv::util::AlignedVec;
 use super::super::input::{Event, Input};
 use super::super::queues::Queues;
 use super::*;
-use crate::memory::{Buffer, Owner, Tail, TailRoom};
+use crate::memory::{Buffer, Owner, TailRoom};
 
 /// TC-2: a stream takes a frame in pieces of any size, cut anywhere. A send completes, and its
 /// buffer is let go of, when all of it was taken.
@@ -19,14 +19,9 @@ async fn frames_with_tails_are_written_piece_by_piece() {
     let whole: Arc<Buffer> = Arc::new(buffer.into());
     let mut frames = Vec::new();
     for i in 0..FRAMES {
-        let mut slot = bare.fabric.alloc(16).unwrap().into_slots(16).swap_remove(0);
-        slot[..5].copy_from_slice(b"front");
         let part = i * TAIL..(i + 1) * TAIL;
         frames.push([&prefix(5, TAIL as u32), &b"front"[..], &whole[part.clone()]].concat());
-        let tail = Some(Tail::new(whole.clone(), part));
-        let request =
-            SendRequest { slot, bytes: 5, tail, signaled: true, solicited: true, inline: false };
-        bare.queue_pair.post_send(&mut vec![request]).unwrap();
+        bare.send_with(b"front", Some(Tail::new(whole.clone(), part)));
     }
     let kept = Arc::downgrade(&whole);
     drop(whole);
