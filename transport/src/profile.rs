@@ -22,9 +22,11 @@ pub struct Profile {
     /// a thousandth.) The smaller setting of two nodes counts. A message larger than a window is
     /// sent when nothing of this node waits in its mailbox.
     pub message_bytes_max: u32,
-    /// Messages that one peer may have waiting in one mailbox: 1 to 2^20, 2,048 by default.
+    /// Messages that one peer may have waiting in one mailbox: 1 to 2^20, 2,048 by default. Four
+    /// times as many on a long path, while the program takes all that comes.
     pub mailbox_window_messages: u32,
-    /// Bytes that one peer may have waiting in one mailbox: 1 to 2^31 - 1, 8 MiB by default.
+    /// Bytes that one peer may have waiting in one mailbox: 1 to 2^31 - 1, 8 MiB by default. Four
+    /// times as many on a long path, like the messages.
     pub mailbox_window_bytes: u32,
     /// Bytes that one peer may have waiting in all mailboxes of this node: 1 to 2^31 - 1, 64 MiB by
     /// default.

@@ -323,8 +323,8 @@ impl Driver {
         taken.append(&mut self.mailboxes.take_wanted());
         let (urgent, mut reported) = (signals.peer_blocked(), false);
         for account in taken {
-            if let Some((place, count)) = self.mailboxes.report(account, urgent) {
-                pipe.proto.report_window(place, count);
+            if let Some((place, report)) = self.mailboxes.report(account, urgent) {
+                pipe.proto.report_window(place, report);
                 reported = true;
             }
         }

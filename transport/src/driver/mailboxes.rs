@@ -10,7 +10,7 @@ use crate::host::Inbox;
 use crate::link::{CloseNotice, LinkHandle, Receipt};
 use crate::proto::inlet::Inlets;
 use crate::proto::remote_mailbox::Description;
-use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, WindowSize};
+use crate::proto::window::{Count, LinkRecvWindow, RecvWindow, Report, WindowSize};
 
 /// One opened mailbox.
 pub(super) struct Inlet {
@@ -148,7 +148,7 @@ impl Mailboxes {
 
     /// Counts messages taken from the mailbox of an account. Returns its place and the report, if
     /// one is due.
-    pub(super) fn report(&mut self, key: u32, urgent: bool) -> Option<((u32, u32), Count)> {
+    pub(super) fn report(&mut self, key: u32, urgent: bool) -> Option<((u32, u32), Report)> {
         let account = self.accounts.get(key)?;
         let Some(index) = account.open_as else {
             self.report_unopened(key);
@@ -160,9 +160,9 @@ impl Mailboxes {
         if !inlet.window.due(urgent) {
             return None;
         }
-        let taken = inlet.window.report(&mut self.link_window)?;
+        let report = inlet.window.report(&mut self.link_window)?;
         account.reported();
-        Some(((index, self.inlets.generation(index)), taken))
+        Some(((index, self.inlets.generation(index)), report))
     }
 
     /// Updates the link's window with messages taken from a mailbox that is not open.

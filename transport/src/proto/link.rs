@@ -21,7 +21,7 @@ use super::header::{
 };
 use super::loans::NotLent;
 use super::trip::Trip;
-use super::window::Count;
+use super::window::{Count, Report};
 use crate::limits;
 use crate::memory::Lease;
 use crate::mutants::planted;
@@ -273,17 +273,18 @@ impl LinkProtocol {
 
     /// Queues a report of messages taken from mailboxes that are not open on this link.
     pub(crate) fn report_unopened(&mut self, taken: Count) {
-        self.report_window((ALL_MAILBOXES, 0), taken);
+        self.report_window((ALL_MAILBOXES, 0), Report { taken, doublings: 0 });
     }
 
     /// Queues a window report. (The driver makes them from dirty marks just before it transmits, so
     /// there is at most one per mailbox.)
-    pub(crate) fn report_window(&mut self, place: (u32, u32), taken: Count) {
+    pub(crate) fn report_window(&mut self, place: (u32, u32), report: Report) {
         let header = RecordHeader {
             mailbox: place.0,
             generation: place.1,
-            correlation: taken.bytes,
-            total: taken.messages,
+            correlation: report.taken.bytes,
+            ordinal: report.doublings,
+            total: report.taken.messages,
             ..RecordHeader::new(RecordKind::Window)
         };
         self.control.push_back((header, Vec::new()));

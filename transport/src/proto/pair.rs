@@ -223,8 +223,8 @@ impl Side {
         for toy in &mut self.boxes {
             let due = toy.window.due(self.peer_blocked);
             if let (Some(place), true) = (toy.place, due && !toy.closed) {
-                let taken = toy.window.report(&mut self.windows).expect("one is due");
-                self.link.report_window(place, taken);
+                let report = toy.window.report(&mut self.windows).expect("one is due");
+                self.link.report_window(place, report);
                 self.peer_blocked = false;
             }
         }

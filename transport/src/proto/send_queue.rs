@@ -25,7 +25,7 @@ use super::header::{ALL_MAILBOXES, RecordHeader, RecordKind};
 use super::lanes::{Bulk, Entry, Lane};
 use super::loans::Loans;
 use super::remote_mailbox::{Outlet, RemoteMailbox};
-use super::window::{Count, SendWindow, WindowSize};
+use super::window::{Count, Report, SendWindow, WindowSize};
 use crate::limits;
 use crate::mutants::planted;
 use crate::note::Note;
@@ -354,9 +354,10 @@ impl<W> SendQueue<W> {
         &mut self,
         index: u32,
         generation: u32,
-        taken: Count,
+        report: Report,
     ) -> Result<(), Violation> {
         if index == ALL_MAILBOXES {
+            let taken = report.taken;
             let LinkWindow { unopened, carried, .. } = &mut self.link_window;
             if taken.messages > carried.messages || taken.bytes > carried.bytes {
                 return Err(Violation::WindowReport);
@@ -369,7 +370,7 @@ impl<W> SendQueue<W> {
         if mailbox.generation != generation {
             return Err(Violation::Unknown);
         }
-        let news = mailbox.window.report(taken)?;
+        let news = mailbox.window.report(report)?;
         if news == Count::default() {
             return Ok(());
         }

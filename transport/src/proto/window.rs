@@ -12,6 +12,9 @@
 //! - **WI-3 due**: a report is due at half the window, in messages or bytes, at 1 MiB, and at
 //!   anything taken while the sender says it is blocked. So a sender that waits is always told.
 //! - **WI-4 once**: a message left in a mailbox by a link is outstanding on the next one, too.
+//! - **WI-5 long paths**: a report doubles the mailbox's window, [`limits::WINDOW_DOUBLINGS_MAX`]
+//!   times at most, if the sender waits and nothing is left in the mailbox: then messages on their
+//!   way fill the window, and not a slow program.
 
 #[cfg(test)]
 mod model;
@@ -56,6 +59,13 @@ impl WindowSize {
             || news.bytes >= u64::from(self.bytes.div_ceil(2).min(limits::WINDOW_BYTES_DUE))
     }
 
+    /// Returns the size after so many doublings (WI-5).
+    fn doubled(self, doublings: u16) -> Self {
+        let by = 1 << doublings.min(limits::WINDOW_DOUBLINGS_MAX);
+        let (messages, bytes) = (self.messages.saturating_mul(by), self.bytes.saturating_mul(by));
+        WindowSize { messages, bytes }
+    }
+
     fn room(&self, outstanding: Count, bytes: u32) -> bool {
         outstanding.messages == 0
             || planted!(NoWindows)
@@ -71,10 +81,18 @@ impl WindowSize {
     }
 }
 
+/// A report of the receiver: totals since the opening (WI-2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) taken: Count,
+    pub(crate) doublings: u16,
+}
+
 /// The sender's side of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct SendWindow {
     size: WindowSize,
+    doublings: u16,
     /// Messages and bytes that were reserved, or waited at the receiver before.
     pub(super) sent: Count,
     /// The part of them that was written: no more can have been taken.
@@ -85,7 +103,7 @@ pub(crate) struct SendWindow {
 impl SendWindow {
     /// Creates a window of which `carried` is still outstanding from earlier links.
     pub(crate) fn new(size: WindowSize, carried: Count) -> Self {
-        SendWindow { size, sent: carried, written: carried, taken: Count::default() }
+        SendWindow { size, sent: carried, written: carried, ..SendWindow::default() }
     }
 
     /// Returns true if a message of `bytes` may be sent now (WI-1).
@@ -125,7 +143,13 @@ impl SendWindow {
     }
 
     /// Records a report of everything taken so far; returns the part that is new.
-    pub(crate) fn report(&mut self, taken: Count) -> Result<Count, Violation> {
+    pub(crate) fn report(&mut self, report: Report) -> Result<Count, Violation> {
+        let Report { taken, doublings } = report;
+        let more = doublings.checked_sub(self.doublings).ok_or(Violation::WindowReport)?;
+        if doublings > limits::WINDOW_DOUBLINGS_MAX {
+            return Err(Violation::WindowReport);
+        }
+        (self.size, self.doublings) = (self.size.doubled(more), doublings);
         let news = taken.since(self.taken);
         let there = self.written.since(self.taken);
         if news.messages > there.messages || news.bytes > there.bytes {
@@ -165,6 +189,7 @@ impl SendWindow {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RecvWindow {
     size: WindowSize,
+    doublings: u16,
     arrived: Count,
     taken: Count,
     reported: Count,
@@ -180,6 +205,7 @@ impl RecvWindow {
         let zero = Count::default();
         RecvWindow {
             size,
+            doublings: 0,
             arrived: carried,
             taken: zero,
             reported: zero,
@@ -266,15 +292,21 @@ impl RecvWindow {
 
     /// Makes the report (WI-2), if there is news. A sender for which it is not enough says again
     /// that it is blocked.
-    pub(crate) fn report(&mut self, link: &mut LinkRecvWindow) -> Option<Count> {
+    pub(crate) fn report(&mut self, link: &mut LinkRecvWindow) -> Option<Report> {
         let news = self.news();
         if news.messages == 0 {
             return None;
         }
         self.settle(news, link);
         self.reported = self.taken;
-        self.blocked = false;
-        Some(self.taken)
+        let blocked = std::mem::take(&mut self.blocked);
+        if blocked
+            && self.waiting() == Count::default()
+            && self.doublings < limits::WINDOW_DOUBLINGS_MAX
+        {
+            (self.size, self.doublings) = (self.size.doubled(1), self.doublings + 1);
+        }
+        Some(Report { taken: self.taken, doublings: self.doublings })
     }
 
     /// Gives everything back to the link's account: the mailbox closed.
@@ -328,6 +360,38 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// WI-5: a sender that always has more, and a program that takes all, or leaves one behind.
+    /// Returns how often the window was doubled.
+    fn doublings(leaves: u32) -> u16 {
+        let (size, none) = (WindowSize { messages: 4, bytes: 100 }, Count::default());
+        let (mut sender, mut receiver) = (SendWindow::new(size, none), RecvWindow::new(size, none));
+        let mut link = LinkRecvWindow::new(u32::MAX, none);
+        for _ in 0..10 {
+            while sender.room(10) {
+                sender.send(10);
+                sender.wrote(Count { messages: 1, bytes: 10 });
+                receiver.arrive(10, &mut link).expect("the sender keeps to the window");
+            }
+            receiver.block();
+            let messages = receiver.waiting().messages - leaves;
+            receiver.take(Count { messages, bytes: u64::from(messages) * 10 });
+            sender.report(receiver.report(&mut link).unwrap()).unwrap();
+            assert_eq!(sender.size, receiver.size, "both sides have the same");
+        }
+        receiver.doublings
+    }
+
+    #[test]
+    fn a_window_is_doubled_where_the_way_fills_it_and_not_the_program() {
+        assert_eq!((doublings(0), doublings(1)), (limits::WINDOW_DOUBLINGS_MAX, 0));
+        let mut sender = SendWindow::new(WindowSize { messages: 4, bytes: 100 }, Count::default());
+        let report = |doublings| Report { taken: Count::default(), doublings };
+        assert_eq!(sender.report(report(limits::WINDOW_DOUBLINGS_MAX)), Ok(Count::default()));
+        for doublings in [0, limits::WINDOW_DOUBLINGS_MAX + 1] {
+            assert_eq!(sender.report(report(doublings)), Err(Violation::WindowReport));
+        }
+    }
 
     proptest! {
         /// WI-1: arrivals at once are recorded as one after the other would be, or not at all.

@@ -16,7 +16,7 @@ use crate::proto::remote_mailbox::decode_request;
 use crate::proto::send_queue::SendQueue;
 #[cfg(feature = "steps")]
 use crate::proto::steps;
-use crate::proto::window::Count;
+use crate::proto::window::{Count, Report};
 use crate::steps::step;
 
 /// Time after which the peer is told at once that a frame with a tail was consumed.
@@ -151,7 +151,8 @@ impl LinkProtocol {
             }
             RecordKind::Window => {
                 let taken = Count { messages: header.total, bytes: header.correlation };
-                out.handle_window(header.mailbox, header.generation, taken)?;
+                let report = Report { taken, doublings: header.ordinal };
+                out.handle_window(header.mailbox, header.generation, report)?;
             }
             RecordKind::Blocked if header.mailbox == ALL_MAILBOXES => {
                 events.push(Event::LinkBlocked)

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use rkyv::util::AlignedVec;
 
-use super::{Count, WindowSize};
+use super::{Count, Report, WindowSize};
 use crate::open_request::{OpenRequest, Target};
 use crate::proto::credit::Class;
 use crate::proto::frame::{FrameReader, FrameWriter, Head};
@@ -290,7 +290,8 @@ impl State {
                 }
                 _ => {
                     let taken = Count { messages: header.total, bytes: header.correlation };
-                    out.handle_window(header.mailbox, header.generation, taken).expect("honest");
+                    let report = Report { taken, doublings: header.ordinal };
+                    out.handle_window(header.mailbox, header.generation, report).expect("honest");
                 }
             },
         }

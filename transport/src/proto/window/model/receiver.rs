@@ -194,13 +194,14 @@ impl Receiver {
             let Some(end) = self.inlets.at(index).copied() else { continue };
             let end = &mut self.ends[end];
             end.marked = false;
-            let Some(taken) = end.window.report(&mut self.link_window) else { continue };
+            let Some(report) = end.window.report(&mut self.link_window) else { continue };
             self.peer_blocked = false;
             let header = RecordHeader {
                 mailbox: end.place.0,
                 generation: end.place.1,
-                correlation: taken.bytes,
-                total: taken.messages,
+                correlation: report.taken.bytes,
+                ordinal: report.doublings,
+                total: report.taken.messages,
                 ..RecordHeader::new(RecordKind::Window)
             };
             back.push_back(Returning::Record(header, Vec::new()));
