@@ -1,8 +1,8 @@
 //! The handles that C has: numbers in the form of pointers, which lead to what lives.
 //!
-//! - **CA-2 no pointer is followed**: a handle is a place of a table and a generation of that
-//!   place. So null, a handle that was closed and any other number are found, and no memory is
-//!   touched for them. A place that has had all generations is not used again.
+//! A handle is a place of a table and a generation of that place. So null, a handle that was closed
+//! and any other number are found, and no memory is touched for them. A place that has had all
+//! generations is not used again.
 
 use std::any::Any;
 use std::ptr;
@@ -132,7 +132,6 @@ mod tests {
         found.err().map(|failure| failure.text).unwrap_or_default()
     }
 
-    // CA-2.
     #[test]
     fn only_a_handle_that_is_open_and_of_its_kind_leads_to_anything() {
         let apples: Vec<*mut u8> =

@@ -1,7 +1,7 @@
 //! Messages that have come and were not taken yet, and the receives that wait for them.
 //!
-//! - **CA-3 in order**: the first receive that was posted takes the first message. If the message
-//!   is too large for it, the receive fails, and the message stays the first one.
+//! The first receive that was posted takes the first message. If the message is too large for it,
+//! the receive fails, and the message stays the first one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -228,7 +228,6 @@ mod tests {
     use super::*;
 
     /// Random calls, against a model: messages and receives meet in order.
-    // CA-3.
     #[test]
     fn messages_and_receives_meet_in_order_and_the_descriptor_tells_of_them() {
         let cases = std::env::var("RINGPOST_TEST_CASES").ok().and_then(|it| it.parse().ok());

@@ -1,11 +1,11 @@
 //! One count with nodes that are ready: hands the text out, waits until every word has arrived in a
 //! table, takes the tables, and checks that nothing is missing.
 //!
-//! CO-1 (complete): each word that was read is in exactly one table when the last mapper has
+//! Complete: each word that was read is in exactly one table when the last mapper has
 //! answered its flush. A mapper answers after its chunks (order from one node to one mailbox), and
 //! only when each reducer has answered it, which is after that mapper's counts (the same order).
 //!
-//! CO-2 (checked): bytes are compared between the reader and the mappers, words between the mappers
+//! Checked: bytes are compared between the reader and the mappers, words between the mappers
 //! and the tables. Any loss on the way shows in one of the two.
 
 use std::mem;

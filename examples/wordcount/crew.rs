@@ -1,9 +1,9 @@
 //! The node processes on this machine: this program again, each with a role.
 //!
-//! CR-1 (no orphans): each holds one end of a pipe as its standard input and ends when that ends,
+//! No orphans: each holds one end of a pipe as its standard input and ends when that ends,
 //! so none outlives this process, however it ends.
 //!
-//! CR-2 (no zombies): one task waits for each, so [`Crew::end`] returns when all are reaped.
+//! No zombies: one task waits for each, so [`Crew::end`] returns when all are reaped.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;

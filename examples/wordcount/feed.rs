@@ -1,6 +1,6 @@
 //! Reads the input and hands it to the mappers, no faster than they take it.
 //!
-//! FE-1 (backpressure): a thread reads, a short queue holds pieces, one feeder for each mapper
+//! Backpressure: a thread reads, a short queue holds pieces, one feeder for each mapper
 //! takes the next piece and waits until its `tell` is accepted. A slow mapper slows only its
 //! feeder.
 

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
 /// Returns a span at the position of the user's token, where the compiler then reports errors about
-/// generated code (MA-1). Local names with this span cannot collide with the user's (MA-2).
+/// generated code. Local names with this span cannot collide with the user's.
 pub(crate) fn at(token: Span) -> Span {
     token.resolved_at(Span::mixed_site())
 }

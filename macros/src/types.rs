@@ -16,7 +16,7 @@ pub(crate) fn name_of(ty: &Type) -> Result<&Ident> {
     .ok_or_else(|| Error::new_spanned(ty, "expected the name of an actor"))
 }
 
-/// Returns the `M` of `View<M>`, or `None` for any other type, even an alias of `View` (MA-4).
+/// Returns the `M` of `View<M>`, or `None` for any other type, even an alias of `View`.
 pub(crate) fn view_of(ty: &Type) -> Option<Type> {
     argument_of(ty, "View")
 }

@@ -1,9 +1,9 @@
 //! Records which handler each thread of this process runs. The log names handlers that block a
 //! runtime.
 //!
-//! - **BZ-1 noted, not measured**: a thread notes in its own memory when it begins to run a handler
-//!   and when the handler ends or waits. That takes a few plain stores per message, without a lock,
-//!   an allocation or a look at a clock. Other threads may read a slightly outdated note.
+//! A thread notes in its own memory when it begins to run a handler and when the handler ends or
+//! waits. That takes a few plain stores per message, without a lock, an allocation or a look at a
+//! clock. Other threads may read a slightly outdated note.
 
 #[cfg(test)]
 mod tests;
@@ -85,8 +85,7 @@ pub(crate) fn take_wait() -> bool {
 }
 
 pin_project! {
-    /// A future that notes at every poll that the thread is busy with it (BZ-1), and runs in its
-    /// scope.
+    /// A future that notes at every poll that the thread is busy with it, and runs in its scope.
     pub(crate) struct HandlerFuture<F> {
         duty: &'static HandlerInfo,
         deadline: Option<tokio::time::Instant>,
@@ -199,8 +198,7 @@ impl OuterNotes {
     }
 }
 
-/// Notes that the thread is busy with `duty`, within [`enter_actor`], until the result is dropped
-/// (BZ-1).
+/// Notes that the thread is busy with `duty`, within [`enter_actor`], until the result is dropped.
 #[inline]
 pub(crate) fn note<'a>(
     duty: &'static HandlerInfo,

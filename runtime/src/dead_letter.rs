@@ -1,8 +1,8 @@
 //! Dead letters: messages that were accepted and reached no handler.
 //!
-//! - **DL-1 nothing vanishes**: this counts each accepted message (its `tell` returned `Ok`) once,
-//!   with its cause, if this node knows or must assume that no handler saw it. An ask is never
-//!   counted: its asker gets an error instead.
+//! Each accepted message (its `tell` returned `Ok`) is counted here once, with its cause, if this
+//! node knows or must assume that no handler saw it. An ask is never counted: its asker gets an
+//! error instead.
 
 use std::fmt;
 

@@ -1,9 +1,8 @@
 //! The stage of an actor, the orders of others to its task, and the tasks that wait for its end.
 //!
-//! - **EN-1 one end**: an actor ends once; each task that waits for the end is told once, and a
-//!   task that begins to wait later is told at once. A restart is not an end.
-//! - **EN-2 orders last**: an order is seen at the next check of the actor's task. An order to end
-//!   permanently is never withdrawn.
+//! An actor ends once; each task that waits for the end is told once, and a task that begins to
+//! wait later is told at once. A restart is not an end. The actor's task sees an order at its next
+//! check. An order to end permanently is never withdrawn.
 
 mod links;
 
@@ -336,8 +335,8 @@ impl ExitControl {
         notices.into_iter().flatten().for_each(|notice| notice.close(reason.clone()));
     }
 
-    /// Tells the linked actors how `me` ended, and then all tasks that wait for that (EN-1). In
-    /// this order: a shutdown is such a task, and then ends the ties, which tell linked actors
+    /// Tells the linked actors how `me` ended, and then all tasks that wait for that. In this
+    /// order: a shutdown is such a task, and then ends the ties, which tell linked actors
     /// elsewhere.
     pub(crate) fn tell(&self, exit: ActorExit, me: &Address) {
         self.end_links(me, &exit);

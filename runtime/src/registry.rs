@@ -1,10 +1,9 @@
 //! The registry of a node: a table of slots with their occupants (actors), and the names that lead
 //! to the occupants.
 //!
-//! - **RG-1 one per name**: a name leads to at most one occupant; if two want it at once, only one
-//!   gets it. The name is free again when the occupant is removed.
-//! - **RG-2 generations**: a slot is never given twice with the same generation, so an old identity
-//!   never leads to a later occupant.
+//! A name leads to at most one occupant; if two want it at once, only one gets it. The name is free
+//! again when the occupant is removed. A slot is never given twice with the same generation, so an
+//! old identity never leads to a later occupant.
 
 use std::sync::Arc;
 
@@ -101,8 +100,8 @@ impl<T: ?Sized> Registry<T> {
         Ok(made)
     }
 
-    /// Removes an occupant, and frees its slot and name (RG-1). Returns the occupant, which the
-    /// caller drops outside of the lock.
+    /// Removes an occupant, and frees its slot and name. Returns the occupant, which the caller
+    /// drops outside of the lock.
     pub(crate) fn remove(&self, key: Key, name: Option<&str>) -> Option<Arc<T>> {
         // The name first, so that no name is taken without an occupant.
         if let Some(name) = name {
@@ -157,7 +156,7 @@ impl<T: ?Sized> Table<T> {
             return None;
         }
         let left = place.occupant.take()?;
-        // A slot whose generations are used up is not reused (RG-2).
+        // A slot whose generations are used up is not reused.
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
             place.next = self.free;

@@ -4,9 +4,8 @@
 //! ([`OpenAsk`], which is begun before the handler runs), and the envelope, with which the handler
 //! answers ([`Answerer`]).
 //!
-//! - **RS-1 begun or given up**: both are decided under one lock. Either the actor begins the ask,
-//!   or its asker knows that the actor never will.
-//! - **RS-2 nothing of a user under the lock**: wakers are woken and answers dropped outside of it.
+//! Under one lock, either the actor begins the ask, or its asker learns that the actor never will.
+//! Wakers are woken and answers are dropped outside of the lock.
 
 #[cfg(test)]
 mod tests;
@@ -194,7 +193,7 @@ impl<R> Slot<R> {
 
 impl<R: Send> HandledAsk for Slot<R> {
     fn asker(&self) -> Option<Asker> {
-        // (CH-2: once the ask is answered, its asker does not wait any more.)
+        // Once the ask is answered, its asker does not wait any more.
         let asker = self.asker.as_ref()?;
         matches!(&*self.state.lock(), State::Open { .. }).then(|| asker.clone())
     }
@@ -245,8 +244,8 @@ impl<R> AskerEnd<R> {
         }
     }
 
-    /// Gives up the ask (RS-1). Returns the answer or error if there is one already. Otherwise
-    /// returns the error `begun` if the actor has begun the ask, and `unbegun` if it never will.
+    /// Gives up the ask. Returns the answer or error if there is one already. Otherwise returns the
+    /// error `begun` if the actor has begun the ask, and `unbegun` if it never will.
     pub(crate) fn give_up(mut self, unbegun: NotBegun, begun: AskCause) -> Result<R, AskCause> {
         let Some(slot) = self.0.take() else { return Err(begun) };
         match slot.leave() {

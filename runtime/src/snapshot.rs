@@ -1,8 +1,8 @@
 //! The state of a node at one moment, for people and for programs that watch it.
 //!
-//! - **SN-1 no actor is stopped for it**: a snapshot takes the lock of each mailbox for a moment,
-//!   and reads figures that actors keep anyway. The figures are not from the same moment, but from
-//!   moments close to each other.
+//! A snapshot takes the lock of each mailbox for a moment, and reads figures that actors keep
+//! anyway; no actor is stopped for it. The figures are not from the same moment, but from moments
+//! close to each other.
 
 mod tree;
 
@@ -142,7 +142,7 @@ impl fmt::Display for ActorView {
 
 impl Node {
     /// Returns the current state of the node. Looks at each actor and each link, without stopping
-    /// them (SN-1), so it is too slow to call for every message.
+    /// them, so it is too slow to call for every message.
     pub fn snapshot(&self) -> Snapshot {
         let holding = held(self.runtime().id());
         let holding = holding.into_iter().map(|held| ((held.id, held.token), held)).collect();

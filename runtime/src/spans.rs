@@ -1,19 +1,18 @@
 //! Spans of messages, which show the message that caused a handler to run, on one node and across
 //! nodes.
 //!
-//! - **SP-1 only where it is asked for**: without a subscriber that takes spans of [`TARGET`], no
-//!   scope is created or kept, no id is drawn, and nothing about spans is sent. Each place then
-//!   only checks one number.
-//! - **SP-2 the sender's**: a message is handled in a span of its own, whose parent is the current
-//!   span of its sender. On one node the parent is a span of the same subscriber; between nodes the
-//!   parent is named by its ids, which travel with the message.
-//! - **SP-3 no lock held**: a subscriber is the user's code, and so is the drop of a scope. Neither
-//!   runs under a lock, and if it panics, the message is handled without its span (SD-1).
-//! - **SP-4 bounded**: at most [`CHAINED_MAX`] spans of messages are nested in the subscriber. The
-//!   next span names its parent by ids, as between nodes. A message sent by a task with a handler's
-//!   span (`in_current_span`) has no known depth: its span has no parent, and follows from the
-//!   handler's span. (For a span of the program, the depth is unknown, too: a message sent by a
-//!   task in such a span is nested below it, and counted from there.)
+//! - Without a subscriber that takes spans of [`TARGET`], no scope is created or kept, no id is
+//!   drawn, and nothing about spans is sent. Each place then only checks one number.
+//! - A message is handled in a span of its own, whose parent is the current span of its sender. On
+//!   one node the parent is a span of the same subscriber; between nodes the parent is named by its
+//!   ids, which travel with the message.
+//! - A subscriber is the user's code, and so is the drop of a scope. Neither runs under a lock, and
+//!   if it panics, the message is handled without its span.
+//! - At most [`CHAINED_MAX`] spans of messages are nested in the subscriber. The next span names
+//!   its parent by ids, as between nodes. A message sent by a task with a handler's span
+//!   (`in_current_span`) has no known depth: its span has no parent, and follows from the handler's
+//!   span. (For a span of the program, the depth is unknown, too: a message sent by a task in such
+//!   a span is nested below it, and counted from there.)
 
 use std::cell::Cell;
 use std::fmt;
@@ -74,7 +73,7 @@ thread_local! {
     static CURRENT: Cell<Option<SpanIds>> = const { Cell::new(None) };
 }
 
-/// Returns true if a subscriber takes spans of messages (SP-1).
+/// Returns true if a subscriber takes spans of messages.
 #[inline]
 pub(crate) fn is_on() -> bool {
     LevelFilter::current() >= LevelFilter::TRACE && is_taken()
@@ -130,7 +129,7 @@ impl Scope {
     }
 
     /// Creates the span in which `actor` handles a message that was sent in the scope `sent_in`, if
-    /// any (SP-2).
+    /// any.
     #[cold]
     pub(crate) fn handling(
         subject: &SpanFields<'_>,
@@ -155,7 +154,6 @@ impl Scope {
                 parent_span_id = parent_ids.map(|ids| display(Hex(&ids.span).to_string())),
             )
         };
-        // SP-4.
         let is_chained = parent_ids.is_none() || ids.above > 0;
         // Created by the parent's own subscriber, because other subscribers do not know the
         // parent's id.
@@ -199,7 +197,7 @@ impl Drop for Scope {
 }
 
 /// Creates the span of a message to `actor` on another node, and returns the note that travels with
-/// it; `None` if messages get no spans (SP-1).
+/// it; `None` if messages get no spans.
 #[inline]
 pub(crate) fn send<'a, D: fmt::Display>(
     sending: impl FnOnce() -> (SpanFields<'a>, D),

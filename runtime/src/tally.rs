@@ -1,10 +1,9 @@
 //! The figures of one actor that a snapshot shows and the metrics sum up: its parent, its restarts,
 //! and its registrations.
 //!
-//! - **TA-1 one writer**: only the task of the actor writes a figure, and only when it changes;
-//!   other messages write nothing. A reader may see a slightly outdated figure.
-//! - **TA-2 back to nothing**: the registrations of an incarnation are subtracted when it ends, so
-//!   the gauges are 0 when all actors of a process have ended.
+//! Only the task of the actor writes a figure, and only when it changes; other messages write
+//! nothing. A reader may see a slightly outdated figure. The registrations of an incarnation are
+//! subtracted when it ends, so the gauges are 0 when all actors of a process have ended.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -62,7 +61,7 @@ impl ActorStats {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Sets the current number of things of this kind (TA-1).
+    /// Sets the current number of things of this kind.
     pub(crate) fn set(&self, what: RegistrationKind, count: usize) {
         let (place, count) = (&self.registered[what as usize], count as u32);
         let before = place.load(Ordering::Relaxed);

@@ -232,12 +232,12 @@
 //!
 //! # Invariants
 //!
-//! - **TK-1 replayed**: all randomness is drawn from the seed; two runs of one body with one seed
-//!   have the same log and the same result.
-//! - **TK-2 found**: a body that panics, waits for something that never happens or takes too long
-//!   fails with its seed, its log and the waits of actors.
-//! - **TK-3 killed**: after `kill`, nothing from the node reaches any other node, and none of its
-//!   actors handles another message.
+//! - All randomness is drawn from the seed; two runs of one body with one seed have the same log
+//!   and the same result.
+//! - A body that panics, waits for something that never happens or takes too long fails with its
+//!   seed, its log and the waits of actors.
+//! - After `kill`, nothing from the node reaches any other node, and none of its actors handles
+//!   another message.
 
 #![allow(clippy::test_attr_in_doctest, reason = "it shows how a test is written")]
 

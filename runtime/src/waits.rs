@@ -1,12 +1,11 @@
 //! Waits between actors: for the log, for snapshots, and to prevent cycles of asks.
 //!
-//! - **CH-1 the chain of an ask**: an ask whose answer a handler awaits refers to that handler,
-//!   which refers to the ask that it handles, and so on. An ask of an actor in its own chain fails
-//!   at once. A forwarded ask keeps its chain, because the actor or task that forwards it does not
-//!   wait.
-//! - **CH-2 no false cycle**: an actor of a chain counts only while its handler runs and waits for
-//!   the answer: its own node knows each of its waits by a number. (If an actor of another node
-//!   gives up a wait, this node learns it a moment later.)
+//! The *chain* of an ask: an ask whose answer a handler awaits refers to that handler, which refers
+//! to the ask that it handles, and so on. An ask of an actor in its own chain fails at once. A
+//! forwarded ask keeps its chain, because the actor or task that forwards it does not wait. An
+//! actor of a chain counts only while its handler runs and waits for the answer: its own node knows
+//! each of its waits by a number. (If an actor of another node gives up a wait, this node learns it
+//! a moment later.)
 
 pub(crate) mod wire;
 
@@ -195,7 +194,7 @@ impl Asker {
         self.chain.near().is_none_or(|actor| actor.chain_of(self.wait).is_some())
     }
 
-    /// Returns true if the actor of this node with this token is in the chain (CH-1).
+    /// Returns true if the actor of this node with this token is in the chain.
     pub(crate) fn leads_to(self, token: usize) -> bool {
         self.find(|asker| asker.chain.near().is_some_and(|actor| actor.has_token(token)))
     }
@@ -333,7 +332,7 @@ impl AskChain {
 }
 
 pin_project! {
-    /// A future that forwards an ask: its asks have the chain of that ask (CH-1).
+    /// A future that forwards an ask: its asks have the chain of that ask.
     pub(crate) struct ForwardingFuture<F> {
         asker: Option<Asker>,
         #[pin]

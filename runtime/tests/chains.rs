@@ -268,7 +268,7 @@ async fn noted<F: Future>(
     outcome
 }
 
-/// CH-2: over one node and over two.
+/// No false cycle is found, over one node and over two.
 fn near_and_far<F: Future<Output = ()>>(check: impl Fn(Vec<Node>, [usize; 2]) -> F) {
     for node_of in [[0, 0], [0, 1], [1, 0]] {
         test_kit::run(7, async |cluster| check(cluster.nodes(2).await, node_of).await);

@@ -282,7 +282,7 @@ async fn a_link_that_cannot_be_made_is_in_the_log_as_what_it_is() {
     end([alpha, beta]).await;
 }
 
-/// LI-1, beside lost connections: the other actor is still told who ended, and how.
+/// Connections are lost meanwhile: the other actor is still told who ended, and how.
 #[test]
 fn an_end_of_a_link_is_told_although_the_connection_is_lost_meanwhile() {
     let mut reached = [[0; 2]; 6];

@@ -141,7 +141,6 @@ async fn fill(desk: &Desk, pool: &Pool<Worker>) -> Vec<Arc<Semaphore>> {
     gates
 }
 
-/// PL-1, PL-2.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn workers_take_turns_and_one_without_room_is_passed_over() {
@@ -248,7 +247,7 @@ async fn a_key_has_one_worker_while_the_size_stays_and_few_change_it_with_the_si
     assert_eq!(place().await, four);
 }
 
-/// PL-2. It waits at all workers, and holds up none.
+/// It waits at all workers, and holds up none.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn what_finds_no_room_comes_back_or_goes_to_the_first_worker_that_has_some() {

@@ -467,7 +467,7 @@ async fn a_lane_that_is_always_full_holds_up_neither_other_nodes_nor_a_drain() {
     crate::remote::end([alpha, beta]).await;
 }
 
-/// RL-1, RL-2: a mailbox that is full refuses none of it, and does not go first.
+/// A mailbox that is full refuses none of it, and does not go first.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(start_paused = true)]
 async fn what_was_registered_comes_ahead_of_a_mailbox_that_is_full() {

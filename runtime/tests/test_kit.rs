@@ -89,7 +89,7 @@ fn logs_of(seed: u64) -> (String, String) {
     (log, cluster.log_text())
 }
 
-/// TK-1, also for nodes that are being given up.
+/// The same log for the same seed, also for nodes that are being given up.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_seed_gives_the_same_log_each_time_down_to_the_byte() {
@@ -108,7 +108,7 @@ fn a_seed_gives_the_same_log_each_time_down_to_the_byte() {
     }
 }
 
-/// TK-1, TK-2: each of two tasks reads a value, and then writes one more.
+/// Each of two tasks reads a value, and then writes one more.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_race_is_found_by_its_seed_and_replayed() {
@@ -141,7 +141,6 @@ fn a_race_is_found_by_its_seed_and_replayed() {
     assert_eq!(Cluster::seeded(found.seed()).try_run(race), Err(found));
 }
 
-/// TK-2.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_body_that_does_not_end_fails_and_says_what_waits() {
@@ -166,8 +165,8 @@ fn a_body_that_does_not_end_fails_and_says_what_waits() {
     assert_eq!(*failure.cause(), FailureCause::Panicked("it broke".into()));
 }
 
-/// TK-1: the variable names the only seed that is run. It is set for another process, which runs
-/// this test again.
+/// The variable names the only seed that is run. It is set for another process, which runs this
+/// test again.
 #[test]
 fn a_seed_of_the_environment_is_the_only_one_that_is_run() {
     let body = |cluster: Cluster| async move {
@@ -224,7 +223,6 @@ fn a_count_of_the_environment_says_with_how_many_seeds_a_check_runs() {
     assert!((5..9).all(|seed| more.contains(&format!("ran seed {seed}."))), "{more}");
 }
 
-/// TK-3.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_node_that_is_killed_says_no_goodbye_and_its_name_is_free() {

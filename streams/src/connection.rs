@@ -1,12 +1,12 @@
 //! One end of a connection: an actor without a name, and the state that it shares with its owner.
 //!
-//! - **CO-1 order or an end**: items arrive in the order in which they were sent, each once. If an
-//!   item was lost with a link, the connection ends with [`EndCause::Lost`] on both sides, even if
-//!   none follows: after each lost link both ends send the number of their items.
-//! - **CO-2 items before the end**: an end that its owner closes sends [`Frame::Fin`] after its
-//!   last item, and [`Frame::NotReading`] when its owner takes no more items. All other ends come
-//!   with the end of a link or of the peer's node. Then a watch is made, which reports the end of
-//!   the peer after its last message.
+//! Items arrive in the order in which they were sent, each once. If an item was lost with a link,
+//! the connection ends with [`EndCause::Lost`] on both sides, even if no item follows: after each
+//! lost link both ends send the number of their items.
+//!
+//! An end that its owner closes sends [`Frame::Fin`] after its last item, and [`Frame::NotReading`]
+//! when its owner takes no more items. All other ends come with the end of a link or of the peer's
+//! node. Then a watch is made, which reports the end of the peer after its last message.
 //!
 //! An end that waits has no task, no watch and no other registration, since there may be many.
 
@@ -215,7 +215,7 @@ impl<Tx: Wire, Rx: Wire> Connection<Tx, Rx> {
         }
     }
 
-    /// Compares the items that came with the number that the peer has sent (CO-1).
+    /// Compares the items that came with the number that the peer has sent.
     fn count(&self, sent: u64) -> Result<(), EndCause> {
         match sent > self.expected {
             true => Err(EndCause::Lost),

@@ -13,7 +13,7 @@ const RUNS_MAX: u128 = 100;
 /// Long enough for several heartbeats.
 const COUNTED: Duration = Duration::from_secs(4);
 
-/// PO-1: even with links that spin, once they stop spinning.
+/// Even with links that spin, once they stop spinning.
 #[tokio::test]
 async fn an_idle_node_sleeps_with_each_profile() {
     let spinning = ["default-latency", "current_thread-latency", "default-pinned"];

@@ -6,8 +6,8 @@
 //!
 //! - **AC-1 once**: a message counts from its arrival until it is taken, even after its link has
 //!   ended; a new link begins with the rest, and the peer is not forgotten before (MS-9).
-//! - **AC-2 nothing kept in vain**: between links there are accounts only of mailboxes in which
-//!   messages wait.
+//!
+//! Between links there are accounts only of mailboxes in which messages wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Accounts {
         self.all.iter().map(|(key, _)| key as u32).collect()
     }
 
-    /// Updates all counts, and removes the accounts of mailboxes in which nothing waits (AC-2).
+    /// Updates all counts, and removes the accounts of mailboxes in which nothing waits.
     pub(crate) fn sweep(&mut self) {
         for key in self.keys() {
             let Some(account) = self.get(key) else { continue };
@@ -143,7 +143,7 @@ mod tests {
         Count { messages, bytes }
     }
 
-    /// AC-1, AC-2.
+    /// AC-1.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn what_waits_is_counted_once_across_links() {

@@ -7,18 +7,18 @@
 //!
 //! - **BS-1 proof first**: nothing a peer says is used before it has proved that it knows the
 //!   secret, except a plain [`Rejection`], which can only end the connection.
-//! - **BS-2 bounded**: before the proof at most `UNPROVEN_BYTES_MAX` bytes are taken in; a record
-//!   is never longer than that afterwards either.
-//! - **BS-3 strict**: each message has one encoding. A length that is off by one, a byte too many,
-//!   a number out of range is [`Malformed`], and ends the connection.
-//! - **BS-4 no downgrade**: both prefaces, version ranges included, are in Noise's prologue. Two
-//!   sides that saw different ones do not understand each other.
-//! - **BS-5 one look**: an acceptor with several secrets tries each on the dialler's first message,
-//!   its own first. Nothing on the wire says which one it was meant for, and when none fits the
-//!   refusal is the same as with one. A try costs some hashes, and no agreement on a key.
-//! - **BS-6 fresh**: an acceptor sends 16 random bytes with its opening. They are in Noise's
-//!   prologue, and the dialler's first message names them: a message that was recorded on another
-//!   connection is refused before anything is computed for it.
+//! - Before the proof at most `UNPROVEN_BYTES_MAX` bytes are taken in; a record is never longer
+//!   than that afterwards either.
+//! - Each message has one encoding. A length that is off by one, a byte too many or a number out of
+//!   range is [`Malformed`], and ends the connection.
+//! - Both prefaces, version ranges included, are in Noise's prologue. Two sides that saw different
+//!   prefaces do not understand each other, so a third party cannot make them use an older version.
+//! - An acceptor with several secrets tries each on the dialler's first message, its own first.
+//!   Nothing on the wire says which secret was meant, and when none fits the refusal is the same as
+//!   with one. A try costs some hashes, and no agreement on a key.
+//! - An acceptor sends 16 random bytes with its opening. They are in Noise's prologue, and the
+//!   dialler's first message names them: a message that was recorded on another connection is
+//!   refused before anything is computed for it.
 
 mod channel;
 mod codec;

@@ -4,17 +4,15 @@
 //! their events, has the protocol write frames, and posts them. If none of this found work, the
 //! driver sleeps, or spins for a while first (`driver/spin.rs`).
 //!
-//! - **DR-1 ring full**: a filled slot is replaced by a posted one before its frame is counted as
-//!   consumed, so that a credit always stands for a posted slot.
-//! - **DR-2 never waits**: dispatch does not wait for anything; what a mailbox may be sent is
-//!   bounded by its window.
 //! - **DR-3 no lost wake-up**: the waker is registered before a turn looks for work, and the
 //!   completion queue is polled again after it was armed.
-//! - **DR-4 drained**: a link's end is reported when its queue pair has given back every slot (or
-//!   has had the time to), what arrived was dispatched, and each committed message has its fate.
 //! - **DR-5 nothing new**: a look that finds no completion and no wake-up since the last turn began
 //!   goes no further, except the first look after a sleep: other tasks wake the driver for all work
 //!   they give it, and the driver notes the work that it left undone itself.
+//!
+//! Dispatch waits for nothing, because the window of a mailbox bounds the messages that come for
+//! it. A link's end is reported when its queue pair has given back every slot (or has had the time
+//! to), arrived frames were dispatched, and each committed message has its fate.
 
 mod dispatch;
 mod drain;
@@ -79,7 +77,7 @@ impl Driver {
         let mut cause = loop {
             match std::future::poll_fn(|cx| self.turn(&pipe, cx)).await {
                 Turn::End(cause) => break cause,
-                // Other tasks, sockets and timers have their turn (PO-2).
+                // Other tasks, sockets and timers have their turn.
                 Turn::Yield => tokio::task::yield_now().await,
             }
         };
@@ -89,7 +87,7 @@ impl Driver {
 }
 
 /// A driver that is dropped before its end (its runtime shut down, or the host panicked in one of
-/// its calls) still ends its link, so that no sender waits for ever (LN-3).
+/// its calls) still ends its link, so that no sender waits for ever.
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.link.has_ended() {

@@ -1,8 +1,8 @@
 //! Signals to the driver of the link to a peer: messages taken from mailboxes, and mailboxes that
 //! closed. Created with the peer; outlives each of its links, as messages in mailboxes do.
 //!
-//! - **LN-4 no mark is lost**: a report that is due is made, in whatever order the threads of
-//!   takers and driver run, and the driver is awake for it. [`model`] tries all orders.
+//! A report that is due is made, in whatever order the threads of takers and driver run, and the
+//! driver is awake for it. [`model`] tries all orders.
 //!
 //! Takers share a counter and three flags with the driver, without a lock. A taker adds to the
 //! counter first, and then looks whether a report is due: by the window (WI-3), or because the peer

@@ -1,12 +1,12 @@
 //! The state that the senders and the driver of one link share.
 //!
-//! - **LN-1 short locks**: under the state's lock there is no user code, no wake-up, no drop of a
-//!   user's value and no log line.
-//! - **LN-2 in turn**: senders to one mailbox that find no room wait in one line, and are granted
-//!   room in its order, but for bursts (WQ-4). A sender that leaves (by commit, error or drop)
-//!   gives granted room that it did not use to the next.
-//! - **LN-3 one end**: a link ends once, with one cause; then every waiter is woken, every pending
-//!   ask fails and every message has its fate.
+//! - Under the state's lock there is no user code, no wake-up, no drop of a user's value and no log
+//!   line.
+//! - Senders to one mailbox that find no room wait in one line, and are granted room in its order,
+//!   but for bursts (WQ-4). A sender that leaves (by commit, error or drop) gives granted room that
+//!   it did not use to the next.
+//! - A link ends once, with one cause; then every waiter is woken, every pending ask fails and
+//!   every message has its fate.
 //!
 //! Some things are not under a lock here, and no order of events can hurt them:
 //!
@@ -258,7 +258,7 @@ impl LinkHandle {
     }
 
     /// Ends a use of the state: acts on its consequences, releases the lock, and then does the work
-    /// that must not be done under it (LN-1).
+    /// that must not be done under it.
     #[inline]
     fn finish(&self, state: MutexGuard<'_, State>) {
         // Most messages: the driver is awake already and no sender is to be told.

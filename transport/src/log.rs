@@ -1,6 +1,6 @@
-//! The macros that write lines to the log: the macros of `tracing`, behind the shield (SD-1). A
-//! subscriber that panics loses its line, and nothing else. A line of a level that no subscriber
-//! takes costs one comparison.
+//! The macros that write lines to the log: the macros of `tracing`, behind the shield. A subscriber
+//! that panics loses its line, and nothing else. A line of a level that no subscriber takes costs
+//! one comparison.
 
 #[doc(hidden)]
 pub use tracing;

@@ -1,13 +1,13 @@
 //! The limit on lines of the log that peers, strangers or devices can cause again and again.
 //!
-//! - **MS-13 a stranger cannot fill the log**: of each cause there is at most one warning in
-//!   `LOG_PERIOD`, which says how many were suppressed before it; the others are for debugging. The
-//!   same holds for a node that knows the secret and comes under ever new names. Such nodes have a
-//!   limiter of their own, so a stranger does not suppress their lines. The causes are the labels
-//!   of failures and a few more, so the memory is fixed. Of lines about links and nodes that come
-//!   and go, or are not reached, there are `PEER_LINES_MAX` of each kind in that time, and one line
-//!   counts the others. Without this each connection of a stranger wrote a line, and a log that
-//!   blocks its writers stopped the drivers of honest links, which run on the same threads.
+//! Of each cause there is at most one warning in `LOG_PERIOD`, which says how many were suppressed
+//! before it; the others are for debugging. The same holds for a node that knows the secret and
+//! comes under ever new names. Such nodes have a limiter of their own, so a stranger does not
+//! suppress their lines. The causes are the labels of failures and a few more, so the memory is
+//! fixed. Of lines about links and nodes that come and go, or are not reached, there are
+//! `PEER_LINES_MAX` of each kind in that time, and one line counts the others. Without this each
+//! connection of a stranger wrote a line, and a log that blocks its writers stopped the drivers of
+//! honest links, which run on the same threads.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,6 @@ mod tests {
 
     use super::*;
 
-    /// MS-13
     #[test]
     fn a_cause_is_warned_about_once_in_a_while_with_the_number_of_those_between() {
         let (log, start) = (LogLimiter::new(1), Instant::now());

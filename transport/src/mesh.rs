@@ -4,20 +4,9 @@
 //! on which two nodes prove themselves; [`join`] makes one of them a link, carried by the fabric
 //! that is their [`choice`]; [`session`] keeps it. All that is known of a peer is in its [`Peer`],
 //! and all peers are in the [`table`]; their events go through the [`event_queue`].
-//! The invariants `MS-1` to `MS-19` stand at the modules that keep them:
-//!
-//! - MS-1 one link per pair, MS-2 newcomers, MS-7 report first: [`join`]
-//! - MS-3 same choice, MS-8 no frame too early: [`choice`]
-//! - MS-4 down, MS-14 healed, MS-15 asked for: [`dial`]
-//! - MS-5 one owner, MS-18 idle, MS-19 back to the best: [`session`]
-//! - MS-6 bounded: [`accept`]
-//! - MS-9 forgotten: [`table`]
-//! - MS-10 own thread: [`tasks`]
-//! - MS-11 stalled is not silent: [`liveness`]
-//! - MS-12 seeds are kept: [`dial`]
-//! - MS-13 a stranger cannot fill the log: [`log_limiter`](crate::log_limiter)
-//! - MS-16 no errands: [`address_policy`]
-//! - MS-17 links by source: [`source`]
+//! [`tasks`] says on which thread all this runs, [`liveness`] which silence ends a link,
+//! [`address_policy`] which addresses that peers name are dialled, and [`source`] how many links
+//! one address may have.
 //!
 //! A lock is never held over an await, a waker's wake or a call of the layer above.
 

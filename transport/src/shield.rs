@@ -1,9 +1,9 @@
 //! Runs code of users, whose panics do not end the code that runs it.
 //!
-//! - **SD-1 one shield**: a subscriber of the log, a recorder of metrics, a `Drop`, a handler, a
-//!   recipe, a key function and the payload of a panic are code of the user, and may panic. This
-//!   module alone catches panics in product code. What a node does about an event is done before it
-//!   is logged or counted. A panic has been reported by the panic hook when it is caught.
+//! A subscriber of the log, a recorder of metrics, a `Drop`, a handler, a recipe, a key function
+//! and the payload of a panic are code of the user, and may panic. This module alone catches panics
+//! in product code. A node acts on an event before it logs or counts it. A panic has been reported
+//! by the panic hook when it is caught.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,13 +2,13 @@
 //! not know the fate of, its report of the peer's messages that it consumed, and the accounts of
 //! the peer's messages that wait in mailboxes.
 //!
-//! - **PA-1 one fate**: each message in doubt gets one: refused, delivered or not sent, by the
-//!   peer's report on the same link; or unknown, when the node is down or this one is closing
-//!   before the report comes.
 //! - **PA-2 one after the other**: a link's driver starts when the one before has ended and both
 //!   sides have heard each other's report on it. So nothing is dispatched on a link before the
 //!   fates of the last one are known.
-//! - **PA-3 the report is kept** until the peer has heard it: until the next driver starts.
+//!
+//! Each message in doubt gets one fate: refused, delivered or not sent, by the peer's report on the
+//! same link; or unknown, when the node is down or this one is closing before the report comes. The
+//! report of this node is kept until the peer has heard it: until the next driver starts.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -84,8 +84,8 @@ impl Unresolved {
         &self.signals
     }
 
-    /// Records that a driver starts: the peer has heard the report on the last link (PA-3). Returns
-    /// the accounts that wait here of the peer; the driver brings them [back](Self::keep).
+    /// Records that a driver starts: the peer has heard the report on the last link. Returns the
+    /// accounts that wait here of the peer; the driver brings them [back](Self::keep).
     pub(crate) fn begin(&self) -> Accounts {
         let mut state = self.state.lock();
         state.report = None;
@@ -234,7 +234,7 @@ mod tests {
         settled.into_iter().map(|(tell, fate)| (tell.message, fate)).collect()
     }
 
-    /// PA-1: at or below the count delivered, above it not sent, refused if the report says so.
+    /// At or below the count delivered, above it not sent, refused if the report says so.
     #[test]
     fn the_report_of_the_peer_decides() {
         let unresolved = unresolved();
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(fates(closed.end(1, vec![((0, 0), tell(8))], None)), [(8, Err(Fate::Unknown))]);
     }
 
-    /// PA-2, PA-3.
+    /// PA-2.
     #[tokio::test]
     async fn the_report_is_kept_until_the_next_driver_starts() {
         let unresolved = unresolved();

@@ -110,7 +110,7 @@ impl<A: Handlers> ActorCell<A> {
 
     /// Puts a message into reserved room. Returns its fate, and the actor's task if the task waits
     /// for it. If the actor was stopped after the reservation, the message is refused, and a tell
-    /// becomes a dead letter (DL-1).
+    /// becomes a dead letter.
     pub(super) fn commit(
         &self,
         room: MailboxRoom<'_>,
@@ -168,8 +168,8 @@ impl<A: Handlers> ActorCell<A> {
     }
 
     /// Ends the actor: frees its name, tells its senders and every task that waits for its end, and
-    /// turns the tells that it never began into dead letters (DL-1). `hand` holds the messages that
-    /// it had taken from the mailbox.
+    /// turns the tells that it never began into dead letters. `hand` holds the messages that it had
+    /// taken from the mailbox.
     pub(super) fn end(&self, hand: &mut ActorPrefetched<A>, exit: ActorExit) {
         self.mailbox.close(hand);
         self.base.close(&exit);
@@ -233,7 +233,7 @@ impl<E> LocalMessage<E> {
     }
 
     /// Returns the label of a tell that was not begun. `None` for an ask, whose failure its asker
-    /// learns (DL-1).
+    /// learns.
     fn told(&self) -> Option<&'static Label> {
         let is_tell = self.ask.as_ref().is_none_or(|ask| !ask.is_ask());
         (is_tell && self.envelope.is_some()).then_some(self.label)

@@ -1,15 +1,9 @@
 //! `Group`: a changing set of actors that are told the same messages.
 //!
-//! - **GR-1 in order**: a member is told messages in the order in which the group handled them: a
-//!   message that waits for room is not passed by a later one to the same member.
-//! - **GR-2 apart**: the group waits for no member, and no member for another one.
-//! - **GR-3 bounded**: at most [`limits::GROUP_WAITING_MAX`] messages of a group wait for one
-//!   member. The member misses messages beyond these.
-//! - **GR-4 accounted for**: each current member either is told a message or misses it, and the
-//!   asker learns which.
-//! - **GR-5 archived once**: a message is archived for the first member of another node, and the
-//!   bytes are copied for the others. A message that gained fields is archived once for each of its
-//!   versions, so that each node gets the newest version that it knows.
+//! The group waits for no member, and no member for another one. A member is told messages in the
+//! order in which the group handled them. At most [`limits::GROUP_WAITING_MAX`] messages wait for
+//! one member, which misses any more. The asker learns which members were told its message and
+//! which missed it.
 
 mod copies;
 mod member;
@@ -208,10 +202,10 @@ impl<M: Message + Wire + Clone> Group<M> {
         reply: ReplyTo<Told<M>>,
         cx: &mut Context<Self>,
     ) {
-        // None of this waits for a member (GR-2).
+        // None of this waits for a member.
         let tally = BroadcastTally::new(reply);
         // All are made before the first member is told: if this future is dropped midway, the other
-        // members have missed the message (GR-4).
+        // members have missed the message.
         let slips = self.members.values().map(|member| tally.slip(member.recipient()));
         let slips: Vec<DeliveryAck<M>> = slips.collect();
         drop(tally);

@@ -2,12 +2,11 @@
 //!
 //! - **LF-1 one at a time**: a message begins when the handler of the previous one has ended. Until
 //!   then only the handler uses the actor and its context, which are not moved.
-//! - **LF-2 one way out**: however the actor ends (stop, drain, panic, kill, failure, the runtime's
-//!   own end), the drop of [`Life`] runs once: it drops the actor's state, and then does everything
-//!   else that an end requires.
-//! - **LF-3 no overlap**: an incarnation begins when the state of the previous one was dropped, and
-//!   its tasks and children have ended. The mailbox, the prefetched messages, the name and the
-//!   identity stay.
+//!
+//! However the actor ends (stop, drain, panic, kill, failure, the runtime's own end), the drop of
+//! [`Life`] runs once: it drops the actor's state, and then does everything else that an end
+//! requires. An incarnation begins when the state of the previous one was dropped, and its tasks
+//! and children have ended. The mailbox, the prefetched messages, the name and the identity stay.
 
 mod guarded;
 mod living;
@@ -124,7 +123,7 @@ impl<A: Handlers> Life<A> {
                 if !matches!(me.how, ExitReason::Stopped) && me.cx.has_in_hand() {
                     count_handler_ended(A::NAME);
                 }
-                // LF-3: nothing is left of the state when the next one is made.
+                // Nothing is left of the state when the next one is made.
                 let kept = unanswered(|| shield::discard(me.actor.take()));
                 if me.cell.ends().is_final() && !me.cx.has_more() {
                     let undone = UnfinishedWork { asks: kept, ..UnfinishedWork::default() };
@@ -158,7 +157,7 @@ impl<A: Handlers> Life<A> {
             self.cx.is_born = true;
             MessageLoop { life: self, alarm: None }.await;
             self.cx.done();
-            // EN-2: an order that came while the last handler ran takes effect now.
+            // An order that came while the last handler ran takes effect now.
             if self.cell.ends().is_forced() {
                 // `GuardedIncarnation` sees it when this waits.
                 return pending().await;
@@ -204,7 +203,6 @@ impl<A: Handlers> Life<A> {
         while cx.turn < limits::TURN_MESSAGES_MAX {
             cx.turn += 1;
             cx.done();
-            // EN-2, MB-6.
             if cell.mailbox().is_stopping() || cell.ends().is_halted() {
                 return Poll::Ready(None);
             }
@@ -226,7 +224,7 @@ impl<A: Handlers> Life<A> {
                     match cell.mailbox().poll_fill(hand, alarm, cell.node(), task) {
                         Poll::Ready(FillOutcome::Filled) => continue,
                         Poll::Ready(FillOutcome::End) => return Poll::Ready(None),
-                        // The mailbox had its turn, but no message (RL-2).
+                        // The mailbox had its turn, but no message.
                         Poll::Pending if cx.rest_lane() => continue,
                         Poll::Pending => {
                             cx.turn = 0;
@@ -378,8 +376,8 @@ impl ExitReason {
 
 impl<A: Handlers> Drop for Life<A> {
     fn drop(&mut self) {
-        // LF-2: first the handler, which borrows the state, then the state. Tasks that wait for the
-        // end are told after that.
+        // First the handler, which borrows the state, then the state. Tasks that wait for the end
+        // are told after that.
         shield::run(|| self.running.clear());
         shield::discard(self.actor.take());
         self.cx.abandon();

@@ -1,13 +1,12 @@
 //! `Pool`: actors of one type that share the work.
 //!
-//! - **PL-1 one worker**: each message goes to one worker, or its sender still has it.
-//! - **PL-2 no dispatcher**: each sender chooses a worker itself, so a worker without room holds up
-//!   only the messages that can go to no other.
-//! - **PL-3 in place**: a worker that fails or stops restarts in its place, behind the same
-//!   reference, and keeps its mailbox: messages sent to it meanwhile wait there. A worker that is
-//!   closed is passed over; a key leads to the same place while the size stays.
-//! - **PL-4 drained**: a worker that is removed, or whose pool is drained, leaves the ring first,
-//!   accepts nothing more, and handles its accepted messages.
+//! Each message goes to one worker, or its sender still has it. Each sender chooses a worker
+//! itself, so a worker without room holds up only the messages that can go to no other.
+//!
+//! A worker that fails or stops restarts in its place, behind the same reference, and keeps its
+//! mailbox: messages sent to it meanwhile wait there. A worker that is closed is passed over; a key
+//! leads to the same place while the size stays. A worker that is removed, or whose pool is
+//! drained, leaves the ring first, accepts nothing more, and handles its accepted messages.
 
 mod ask;
 mod builder;

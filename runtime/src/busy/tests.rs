@@ -25,7 +25,7 @@ fn texts(runtime: Id) -> Vec<String> {
     duties(runtime).iter().map(|(_, duty)| duty.to_string()).collect()
 }
 
-/// BZ-1: a handler is named only while it is polled, and only on its own runtime.
+/// A handler is named only while it is polled, and only on its own runtime.
 #[tokio::test]
 async fn what_a_thread_runs_is_named_while_it_runs() {
     let here = Handle::current().id();

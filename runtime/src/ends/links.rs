@@ -74,7 +74,7 @@ impl ExitControl {
         more.links.extract_if(.., |_, link| link.to == *to).map(|(_, link)| link).collect()
     }
 
-    /// Ends all links of this incarnation of `me`, which ended with `exit` (LI-2).
+    /// Ends all links of this incarnation of `me`, which ended with `exit`.
     pub(crate) fn end_links(&self, me: &Address, exit: &ActorExit) {
         let links = self.change(|status| {
             let more = status.kept()?;

@@ -15,8 +15,8 @@ use crate::limits;
 /// The part of a mailbox that is read without its lock.
 #[repr(C)]
 pub(crate) struct MailboxFlags {
-    /// Mirrors `Phase::Stopping` for the check before each message (MB-6). Relaxed, because it
-    /// orders nothing, and a stop may be seen one message later.
+    /// Mirrors `Phase::Stopping` for the check before each message. Relaxed, because it orders
+    /// nothing, and a stop may be seen one message later.
     stopping: AtomicBool,
     /// Mirrors [`Control::waits`] for askers, which look at it before they take the lock. Relaxed:
     /// an outdated value costs time only.

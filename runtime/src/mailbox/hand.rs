@@ -44,7 +44,7 @@ pub(crate) struct Prefetched<L, R> {
     /// Messages of this node, of which the first `begun` have begun.
     local: OutlinedDrop<Vec<L>>,
     begun: u32,
-    /// Number of the other messages that begin before the next look at both queues (MB-5).
+    /// Number of the other messages that begin before the next look at both queues.
     turn: u32,
     /// Created with the first message of another node: most actors have none.
     far: OutlinedDrop<Option<Box<RemotePrefetched<R>>>>,
@@ -55,9 +55,9 @@ pub(super) struct RemotePrefetched<R> {
     pub(super) remote: VecDeque<R>,
     /// Number of items that ever left the queue; the last of them are in `remote`.
     pub(super) left: u64,
-    /// Number of messages that begin before the next look at both queues (MB-5).
+    /// Number of messages that begin before the next look at both queues.
     pub(super) turn: usize,
-    /// The messages held back, by peer (MB-8); no entry is empty between calls.
+    /// The messages held back, by peer; no entry is empty between calls.
     held: VecDeque<HeldMessages<R>>,
     /// The last call of `take_with_held` took new messages before released ones: the two orders
     /// alternate.
@@ -124,7 +124,7 @@ impl<L, R> Prefetched<L, R> {
         &mut self.local
     }
 
-    /// Begins a new batch, with `local` messages of this node and up to `most` of others (MB-5).
+    /// Begins a new batch, with `local` messages of this node and up to `most` of others.
     pub(super) fn begin_turn(&mut self, local: u32, most: u32) {
         self.turn = local;
         if let Some(far) = &mut *self.far {
@@ -172,7 +172,7 @@ impl<L, R: RemoteItem> Prefetched<L, R> {
     }
 
     /// Takes out the next message of other nodes in this batch to begin it. Messages that cannot be
-    /// begun are held back (MB-8); the waker of `cx` is woken when that changes.
+    /// begun are held back; the waker of `cx` is woken when that changes.
     #[inline]
     pub(crate) fn take_far(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         self.far.as_mut()?.take(cx)
@@ -335,7 +335,7 @@ impl<R: RemoteItem> RemotePrefetched<R> {
     }
 
     /// Takes a message of a released link; the links take turns. Returns `None` if no link is
-    /// released, or if the batch has no messages left before the next look at both queues (MB-5).
+    /// released, or if the batch has no messages left before the next look at both queues.
     fn take_released(&mut self, cx: &mut Context<'_>) -> Option<R::Message> {
         if self.turn == 0 {
             return None;

@@ -1,5 +1,5 @@
-//! The part of a mailbox that is independent of its message types: room for senders of this node
-//! (MB-2), stop and drain (MB-6), and the numbers of a snapshot. Compiled once.
+//! The part of a mailbox that is independent of its message types: room for senders of this node,
+//! stop and drain, and the numbers of a snapshot. Compiled once.
 
 use std::task::{Context, Poll, Waker};
 
@@ -12,11 +12,11 @@ use crate::error::Cause;
 pub(crate) trait ErasedMailbox: Send + Sync {
     fn gate(&self) -> &MailboxFlags;
 
-    /// Calls `look` under the lock. `look` runs no code of a user (MB-7).
+    /// Calls `look` under the lock. `look` runs no code of a user.
     fn look(&self, look: &mut dyn FnMut(LockedState<'_>));
 }
 
-/// Room reserved for one message; returned when it is dropped (MB-3).
+/// Room reserved for one message; returned when it is dropped.
 pub(crate) struct MailboxRoom<'a>(&'a dyn ErasedMailbox);
 
 impl<'a> MailboxRoom<'a> {
@@ -44,8 +44,8 @@ impl dyn ErasedMailbox + '_ {
         done.expect("`look` calls what it is given")
     }
 
-    /// Reserves room for one message; waits for its turn (MB-2). Pass the same `turn` to each poll
-    /// of the same send. If the send ends before it has room, pass the number in `turn` to
+    /// Reserves room for one message; waits for its turn. Pass the same `turn` to each poll of the
+    /// same send. If the send ends before it has room, pass the number in `turn` to
     /// [`leave`](Self::leave).
     pub(crate) fn poll_room(
         &self,
@@ -166,18 +166,18 @@ impl dyn ErasedMailbox + '_ {
         });
     }
 
-    /// Accepts no more messages from now on; accepted ones are still handled (MB-6).
+    /// Accepts no more messages from now on; accepted ones are still handled.
     pub(crate) fn drain(&self) {
         self.enter(Phase::Draining);
     }
 
-    /// Accepts no more messages from now on, and begins none any more (MB-6).
+    /// Accepts no more messages from now on, and begins none any more.
     pub(crate) fn stop(&self) {
         self.enter(Phase::Stopping);
     }
 
     /// Enters `phase`, unless a later phase has begun: only [`reopen`](Self::reopen) goes back. All
-    /// waiting tasks are woken outside of the lock (MB-7), and see the phase.
+    /// waiting tasks are woken outside of the lock, and see the phase.
     fn enter(&self, phase: Phase) {
         let (actor, waiting) = self.within(|LockedState { control, .. }| {
             if control.phase >= phase {

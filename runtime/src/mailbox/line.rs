@@ -1,4 +1,4 @@
-//! The queue of senders that wait for room (MB-2).
+//! The queue of senders that wait for room.
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};

@@ -146,7 +146,6 @@ impl Reader {
     }
 }
 
-/// MB-1.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn no_more_than_the_capacity_is_reserved_or_waiting() {
@@ -158,7 +157,6 @@ fn no_more_than_the_capacity_is_reserved_or_waiting() {
     assert!(Sender::new().poll(&mailbox).is_pending());
 }
 
-/// MB-2.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn room_goes_to_those_who_wait_in_the_order_they_came() {
@@ -178,7 +176,7 @@ fn room_goes_to_those_who_wait_in_the_order_they_came() {
     assert!(second.push(&mailbox, 2));
 }
 
-/// MB-2, MB-10: a sender that was woken takes its place in the queue and fills it in one step.
+/// MB-10: a sender that was woken takes its place in the queue and fills it in one step.
 #[test]
 fn a_vacancy_is_for_the_sender_whose_turn_it_is() {
     let mailbox = Mailbox::<u32, u32>::new(64);
@@ -201,7 +199,6 @@ fn a_vacancy_is_for_the_sender_whose_turn_it_is() {
     assert_eq!(senders[4].poll(&mailbox).map(|room| room.err()), Poll::Ready(Some(Cause::Stopped)));
 }
 
-/// MB-2.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_sender_that_leaves_gives_its_turn_to_the_next() {
@@ -217,7 +214,6 @@ fn a_sender_that_leaves_gives_its_turn_to_the_next() {
     assert!(second.push(&mailbox, 2));
 }
 
-/// MB-3.
 #[test]
 fn room_that_is_not_filled_goes_to_the_next() {
     let mailbox = Mailbox::<u32, u32>::new(1);
@@ -229,7 +225,6 @@ fn room_that_is_not_filled_goes_to_the_next() {
     assert!(next.push(&mailbox, 1));
 }
 
-/// MB-5.
 #[test]
 fn a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     let mailbox = Mailbox::<u32, u32>::new(64);
@@ -247,7 +242,6 @@ fn a_batch_takes_from_both_intakes_in_order_and_rings_once() {
     assert_eq!(all, [0, 1, 10, 11, 2, 12], "two of each in turn");
 }
 
-/// MB-4.
 #[test]
 fn what_only_a_burst_of_another_node_needed_is_given_back() {
     let mailbox = Mailbox::<u32, u32>::new(4096);
@@ -264,7 +258,6 @@ fn what_only_a_burst_of_another_node_needed_is_given_back() {
     assert!(capacity() <= Some(limits::QUEUE_KEPT_MESSAGES));
 }
 
-/// MB-6.
 #[test]
 fn a_drain_takes_what_was_accepted_and_what_was_reserved() {
     let mailbox = Mailbox::<u32, u32>::new(4);
@@ -291,7 +284,6 @@ fn a_drain_takes_what_was_accepted_and_what_was_reserved() {
     assert_eq!(reader.poll(&mailbox), Poll::Ready(FillOutcome::End));
 }
 
-/// MB-6.
 #[test]
 fn a_stop_wakes_all_and_leaves_what_was_not_begun() {
     let mailbox = Mailbox::<u32, u32>::new(1);
@@ -342,7 +334,7 @@ impl RemoteItem for VecDeque<u32> {
     }
 }
 
-/// MB-5, MB-6, for any number of messages that arrived together.
+/// The order of a batch, and a stop, for any number of messages that arrived together.
 #[test]
 fn messages_that_came_together_leave_room_for_a_turn_of_the_others() {
     let mailbox = Mailbox::<u32, VecDeque<u32>>::new(4);

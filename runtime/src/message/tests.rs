@@ -1,4 +1,4 @@
-//! Messages that gained fields, compared with the archives of earlier builds (SH-4).
+//! Messages that gained fields, compared with the archives of earlier builds.
 
 use proptest::prelude::*;
 

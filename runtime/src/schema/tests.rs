@@ -1,4 +1,4 @@
-//! Changes that alter a type's identity and layout, and changes that do not (SH-1 to SH-4).
+//! Changes that alter a type's identity and layout, and changes that do not.
 
 use super::*;
 
@@ -164,7 +164,7 @@ fn generic_messages_differ_by_their_arguments() {
     assert_ne!(Page::<first::Account>::LAYOUT, Page::<field_name::Account>::LAYOUT);
 }
 
-/// SH-3: this compiles because the compiler knows the constants.
+/// This compiles because the compiler knows the constants.
 const _: () = assert!(Page::<u32>::LAYOUT != Page::<u64>::LAYOUT);
 
 #[test]
@@ -295,7 +295,6 @@ mod versions {
 }
 
 // Promised in docs/SEMANTICS.md.
-/// SH-4.
 #[test]
 fn layouts_of_versions_are_those_of_their_builds() {
     use versions::{AccountSince2, AccountSince3, AccountV1, AccountV2, ExplicitV1};

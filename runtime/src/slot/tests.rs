@@ -59,7 +59,6 @@ fn the_waker_of_the_last_poll_is_woken() {
     assert_eq!((rings(&bell), rings(&other)), (0, 1));
 }
 
-/// RS-1.
 #[test]
 fn an_ask_whose_asker_has_gone_never_begins() {
     let SlotEnds { asker, ask, answerer, bell } = ends::<u8>();
@@ -69,7 +68,6 @@ fn an_ask_whose_asker_has_gone_never_begins() {
     assert_eq!((rings(&bell), Arc::strong_count(&bell)), (0, 1));
 }
 
-/// RS-1.
 #[test]
 fn giving_up_tells_an_ask_that_was_begun_from_one_that_never_will_be() {
     let SlotEnds { asker, ask, answerer: _unused, .. } = ends::<u8>();
@@ -108,7 +106,7 @@ async fn an_ask_that_is_found_too_late_never_begins_and_its_asker_is_told() {
     assert_eq!(rings(&bell), 1);
 }
 
-/// RS-2: an answer whose drop accesses the slot must not deadlock.
+/// An answer whose drop accesses the slot must not deadlock.
 #[test]
 fn an_answer_is_dropped_without_the_lock() {
     struct ReentrantAnswer(Option<Arc<dyn OpenAsk>>);
@@ -125,7 +123,7 @@ fn an_answer_is_dropped_without_the_lock() {
     drop(asker);
 }
 
-/// RS-1, with both at the same time.
+/// The asker gives up and the actor begins at the same time.
 #[test]
 fn either_the_actor_begins_or_its_asker_knows_that_it_never_will() {
     for _ in 0..500 {

@@ -57,7 +57,7 @@ pub mod server {
 
     #[handlers]
     impl Teller {
-        /// A message that the protocol does not know comes first in the actor's table (PT-2).
+        /// A message that the protocol does not know comes first in the actor's table.
         #[handler]
         pub fn accounts(&self) -> u64 {
             self.cents.len() as u64
@@ -155,7 +155,7 @@ pub async fn a_lookup_names_the_first_message_that_is_not_served(world: &World) 
         message: Balance::NAME,
         cause: Box::new(cause),
     };
-    // PT-1, near and far.
+    // On the own node, and on another one.
     for node in [&alpha, &beta] {
         let found = node.reference::<Bank>("beta/clerk").await;
         assert_eq!(found, Err(wanted("clerk", Cause::NotAccepted)));

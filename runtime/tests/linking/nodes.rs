@@ -141,8 +141,8 @@ fn a_node_that_is_down_ends_what_is_linked_to_its_actors() {
     });
 }
 
-/// LI-1: an actor that fails while it drains, or that is killed since it does not end in time, has
-/// the other one fail, whichever of the two nodes shuts down.
+/// An actor that fails while it drains, or that is killed since it does not end in time, has the
+/// other one fail, whichever of the two nodes shuts down.
 #[test]
 fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
     for (seed, (links_here, is_late)) in
@@ -176,7 +176,7 @@ fn a_failure_of_an_actor_whose_node_shuts_down_is_told_over_its_link() {
     }
 }
 
-/// LI-1: the same for an actor that a kill does not end, also for its watchers.
+/// The same for an actor that a kill does not end, also for its watchers.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_actor_that_never_waits_was_killed_where_its_node_shuts_down() {

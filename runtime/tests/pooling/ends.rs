@@ -10,7 +10,7 @@ use super::{Fail, Job, MINUTE, MS, StopAndHold, StopYourself, builder, fill, hol
 use crate::actors::node;
 use crate::cause;
 
-/// PL-3. The next worker takes the messages of a closed one; if all are closed, they come back.
+/// The next worker takes the messages of a closed one; if all are closed, they come back.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn a_closed_worker_is_passed_over_and_where_all_are_closed_the_message_comes_back() {
@@ -50,7 +50,7 @@ async fn a_closed_worker_is_passed_over_and_where_all_are_closed_the_message_com
     assert_eq!(pool.workers(), workers);
 }
 
-/// PL-3. A kill of an actor that rests is its end.
+/// A kill of an actor that rests is its end.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_has_ended_for_good_is_replaced_in_its_place() {
     let node = node().await;
@@ -118,8 +118,8 @@ async fn a_pool_is_the_child_of_a_supervisor_and_has_no_workers_before() {
     assert!(matches!(invalid, Err(SpawnError::InvalidName(_))), "{invalid:?}");
 }
 
-/// PL-1. A worker that is closed is passed over; it handles its messages after its restart. (A stop
-/// in the very moment in which the message is put there makes a dead letter of it.)
+/// A worker that is closed is passed over; it handles its messages after its restart. (A stop in
+/// the very moment in which the message is put there makes a dead letter of it.)
 // Promised in docs/SEMANTICS.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_sent_while_workers_stop_is_handled_once_or_a_dead_letter() {
@@ -178,7 +178,7 @@ async fn a_pool_that_has_ended_leads_to_no_other_pool_of_its_name() {
     assert!(new.ask(job(2)).await.is_ok());
 }
 
-/// PL-4. The pool takes nothing more before the first worker is closed.
+/// The pool takes nothing more before the first worker is closed.
 #[tokio::test]
 async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() {
     let node = node().await;
@@ -207,7 +207,7 @@ async fn senders_that_wait_for_a_pool_that_is_drained_get_their_messages_back() 
     assert_eq!(pool.drain().await, Ok(()), "it has ended");
 }
 
-/// PL-4. A worker fails while its pool is drained, and rests when it is.
+/// A worker fails while its pool is drained, and rests when it is.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_fails_while_its_pool_is_drained_handles_what_it_has_all_the_same() {
     let node = node().await;

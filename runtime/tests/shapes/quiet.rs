@@ -1,4 +1,4 @@
-//! Generated code gives no warning where the user's crate is strict (MA-3).
+//! Generated code gives no warning where the user's crate is strict.
 #![deny(warnings, missing_docs, unreachable_pub, unnameable_types, rust_2018_idioms)]
 #![deny(let_underscore_drop, single_use_lifetimes, unused_qualifications, unused_results)]
 

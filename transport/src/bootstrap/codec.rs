@@ -1,5 +1,5 @@
-//! Records, which follow the prefaces on a bootstrap connection: a kind, a length and a body
-//! (BS-2); and the numbers and texts in messages: little-endian, every length checked (BS-3).
+//! Records, which follow the prefaces on a bootstrap connection: a kind, a length and a body; and
+//! the numbers and texts in messages: little-endian, every length checked.
 
 use crate::id::NodeName;
 use crate::limits;

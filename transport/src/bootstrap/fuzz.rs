@@ -61,7 +61,7 @@ pub fn messages(input: &[u8]) {
         return;
     }
     if let Ok(message) = Message::decode(rest) {
-        // BS-3.
+        // Each message has one encoding.
         assert!(*message.encode() == rest);
     }
 }

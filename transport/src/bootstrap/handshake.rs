@@ -75,7 +75,7 @@ enum State {
 
 const OPENING_BYTES: usize = PREFACE_BYTES + VERSIONS_BYTES;
 /// Random bytes that follow an acceptor's opening. They are in the prologue, and the dialler sends
-/// them back before its message of the Noise handshake (BS-6).
+/// them back before its message of the Noise handshake.
 const FRESH_BYTES: usize = 16;
 
 /// The dialler's opening, the acceptor's, and the acceptor's fresh bytes.
@@ -101,7 +101,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Returns how many bytes it takes in at most from now on (BS-2).
+    /// Returns how many bytes it takes in at most from now on.
     pub(crate) fn room(&self) -> usize {
         limits::UNPROVEN_BYTES_MAX.saturating_sub(self.received)
     }
@@ -304,7 +304,7 @@ impl<'a> Handshake<'a> {
 }
 
 /// Returns the acceptor's side of Noise after the dialler's message, with the first secret that
-/// fits it (BS-5), and whether that is this node's own.
+/// fits it, and whether that is this node's own.
 fn answering(
     identity: &Identity,
     prologue: &[u8],
@@ -334,7 +334,7 @@ fn read_handshake(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Fail
     }
 }
 
-/// Returns the message of the Noise handshake that follows the acceptor's own fresh bytes (BS-6).
+/// Returns the message of the Noise handshake that follows the acceptor's own fresh bytes.
 fn after_fresh<'a>(prologue: &Prologue, body: &'a [u8]) -> Result<&'a [u8], Failure> {
     if body.len() != FRESH_BYTES + HANDSHAKE_MESSAGE_BYTES {
         return Err(Malformed::HandshakeMessage.into());
@@ -352,7 +352,7 @@ fn range_of(opening: &[u8; OPENING_BYTES]) -> Result<Versions, Malformed> {
     Versions::decode([versions[0], versions[1]])
 }
 
-/// Returns all that both sides sent in plain (BS-4, BS-6).
+/// Returns all that both sides sent in plain.
 fn prologue(
     dialler: &[u8; OPENING_BYTES],
     acceptor: &[u8; OPENING_BYTES],

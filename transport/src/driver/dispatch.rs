@@ -191,8 +191,8 @@ impl Driver {
         }
     }
 
-    /// Queues the run of messages in their mailbox. DR-2: what a mailbox may be sent is bounded, so
-    /// nothing here waits.
+    /// Queues the run of messages in their mailbox. The messages that may come for a
+    /// mailbox are bounded, so nothing here waits.
     fn deliver_run(&mut self, pipe: &mut Pipe) {
         let Run { mailbox, deliveries, count, tells } = &mut self.run;
         if deliveries.is_empty() {

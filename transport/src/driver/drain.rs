@@ -1,4 +1,4 @@
-//! The end of a link (DR-4).
+//! The end of a link.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};

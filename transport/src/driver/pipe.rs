@@ -2,9 +2,9 @@
 //! driver, which locks it for a turn at a time; between turns a sender that finds nothing before it
 //! may [post](Poster) its own frame.
 //!
-//! - **PI-1 order of locks**: the pipe's comes before the link's state. A sender takes it only when
-//!   it is free, and holds no other lock then; so it never waits for a turn of the driver's.
-//! - **PI-2 no frame is forgotten**: a sender that cannot post wakes the driver.
+//! The pipe is locked before the link's state. A sender locks it only if it is free, and holds no
+//! other lock then, so it never waits for a turn of the driver. A sender that cannot post wakes the
+//! driver.
 
 use parking_lot::Mutex;
 
@@ -141,7 +141,7 @@ impl Pipe {
 
 impl Poster for Mutex<Pipe> {
     fn try_post(&self, link: &LinkHandle) -> bool {
-        // PI-1, PI-2: the task that has the lock may already be past the messages that wait now.
+        // The task that has the lock may already be past the messages that wait now.
         let Some(mut pipe) = self.try_lock() else { return false };
         if pipe.ended {
             return true;

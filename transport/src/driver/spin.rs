@@ -2,14 +2,14 @@
 //! sleeping. A driver asks after each step that left it nothing to do. [`Spins`] says which fabrics
 //! allow it, and [`Profile::spin`](crate::Profile::spin) for how long.
 //!
-//! - **PO-1 after messages only**: a driver spins until `spin` after the step that last found that
-//!   messages had been carried, and then arms and sleeps as if it had not spun (PV-8, DR-3). Probes
-//!   and returned credits are no messages, so a link on which nothing is sent does not spin.
-//! - **PO-2 others run**: a step that received messages is followed by a turn of the runtime's
-//!   other tasks, which it may have woken; so is each [`IN_PLACE`] of looking again.
-//! - **PO-3 one in place**: of the drivers on one thread, one looks again in place. The others look
-//!   once in each turn of the runtime, so that such a turn is not longer for each of them that
-//!   spins.
+//! A driver spins until `spin` after the step that last found that messages had been carried, and
+//! then arms and sleeps as if it had not spun (PV-8, DR-3). Probes and returned credits are no
+//! messages, so a link on which nothing is sent does not spin. A step that received messages is
+//! followed by a turn of the runtime's other tasks, which it may have woken; so is each
+//! [`IN_PLACE`] of looking again.
+//!
+//! Of the drivers on one thread, one looks again in place. The others look once in each turn of the
+//! runtime, so that each of them makes such a turn no longer.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Spin {
     }
 }
 
-/// Which driver of a thread looks again in place, and until when it may (PO-3).
+/// Which driver of a thread looks again in place, and until when it may.
 #[derive(Default)]
 pub(super) struct Seat(Cell<Option<(usize, Instant)>>);
 

@@ -78,7 +78,7 @@ impl Driver {
         while steps < STEPS_MAX {
             match self.step(&mut pipe, cx) {
                 Ok(None) => steps += 1,
-                // Senders that wait to post do so meanwhile (PI-1).
+                // Senders only try the lock: here they find it free.
                 Ok(Some(Next::Again)) => MutexGuard::unlocked_fair(&mut pipe, hint::spin_loop),
                 Ok(Some(Next::Yield)) => return Poll::Ready(Turn::Yield),
                 Ok(Some(Next::Sleep)) => {
@@ -170,7 +170,7 @@ impl Driver {
         for completion in completions.drain(..) {
             match &mut result {
                 Ok(_) => result = self.complete(pipe, completion).map(|()| count),
-                // The link ends; the rest of the batch is part of its drain (DR-4).
+                // The link ends; the rest of the batch is part of its drain.
                 Err(cause) => {
                     self.reclaim(pipe, completion, cause);
                 }
@@ -242,7 +242,7 @@ impl Driver {
         result
     }
 
-    /// Posts fresh slots; only then are the frames they replace counted as consumed (DR-1).
+    /// Posts fresh slots; only then are the frames they replace counted as consumed (LK-2).
     fn refill(pipe: &mut Pipe) -> Result<(), LinkCause> {
         if pipe.slots.refill.is_empty() {
             return Ok(());

@@ -1,6 +1,6 @@
-//! LN-4 under loom: the orders in which two takers and a driver can run, with the code of the link
-//! itself: it looks only where it was woken since (DR-5). A wake-up that is lost leaves the driver
-//! asleep for ever, which loom finds.
+//! No signal is lost, under loom: the orders in which two takers and a driver can run, with the
+//! code of the link itself: it looks only where it was woken since (DR-5). A wake-up that is lost
+//! leaves the driver asleep for ever, which loom finds.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -1,10 +1,9 @@
 //! The asker's end of an ask.
 //!
-//! - **AW-1 one asker**: a reply slot belongs to one asker from its ask's commit until the asker
-//!   has taken the answer or has gone; an answer that comes later meets no other asker.
-//! - **AW-2 reused**: slots are used again, so an ask allocates nothing once as many were pending.
-//! - **AW-3 all answered**: when the link ends, every slot whose asker waits gets an answer, even
-//!   if the answer of the peer was read and could not be dispatched any more.
+//! A reply slot belongs to one asker from its ask's commit until the asker has taken the answer or
+//! has gone; an answer that comes later meets no other asker. Slots are used again, so an ask
+//! allocates nothing once as many were pending. When the link ends, every slot whose asker waits
+//! gets an answer, even if the answer of the peer was read and could not be dispatched any more.
 
 use std::fmt;
 use std::future::Future;
@@ -92,7 +91,7 @@ impl ReplySlots {
         }
     }
 
-    /// Answers all that still wait with `loss` (AW-3). Returns their wakers.
+    /// Answers all that still wait with `loss`. Returns their wakers.
     fn end(&mut self, loss: &ReplyLoss) -> Vec<Waker> {
         let waiting = |slot: &mut ReplySlot| match &mut slot.state {
             SlotState::Waiting(waker) => {
@@ -120,7 +119,7 @@ impl ReplySlots {
         }
     }
 
-    /// Frees the slot (AW-1). Returns its state, to be dropped without the lock.
+    /// Frees the slot. Returns its state, to be dropped without the lock.
     pub(super) fn remove(&mut self, asker: Asker) -> Option<SlotState> {
         let slot = self.find(asker)?;
         slot.generation = slot.generation.wrapping_add(1);
@@ -145,7 +144,7 @@ impl LinkHandle {
         }
     }
 
-    /// Answers all askers that still wait, because the link has ended (AW-3).
+    /// Answers all askers that still wait, because the link has ended.
     pub(super) fn answer_all(&self, loss: &ReplyLoss) {
         let wakers = self.replies.lock().end(loss);
         wakers.into_iter().for_each(Waker::wake);
@@ -250,7 +249,6 @@ mod tests {
         }
     }
 
-    /// AW-1, AW-2.
     #[test]
     fn a_late_answer_meets_no_other_asker() {
         let mut slots = ReplySlots::default();

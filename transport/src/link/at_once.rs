@@ -22,7 +22,7 @@ impl LinkHandle {
         let mut state = self.state.lock();
         let rests = state.rests();
         let State { send_queue, waiting, for_link, .. } = &mut *state;
-        // While others wait for the link's window, it takes its turn among them (LN-2).
+        // While others wait for the link's window, it takes its turn among them.
         if self.has_ended()
             || send_queue.is_leaving()
             || rests

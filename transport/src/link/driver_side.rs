@@ -295,7 +295,7 @@ impl LinkHandle {
         }
     }
 
-    /// Ends the link (LN-3): asks fail, waiters wake, and committed messages are given back.
+    /// Ends the link: asks fail, waiters wake, and committed messages are given back.
     pub(crate) fn end(
         &self,
         proto: &mut proto::link::LinkProtocol,

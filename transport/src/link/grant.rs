@@ -30,7 +30,7 @@ impl State {
     }
 
     /// Returns whether a message may be committed to a mailbox now. While others wait for the
-    /// link's window, a mailbox at which something is outstanding takes its turn among them (LN-2).
+    /// link's window, a mailbox at which something is outstanding takes its turn among them.
     pub(super) fn room(&self, mailbox: u32, bytes: u32) -> Room {
         match self.send_queue.room(mailbox, bytes) {
             Room::Yes if self.waits_its_turn(mailbox) => Room::NotInLink,
@@ -126,7 +126,7 @@ impl State {
     }
 
     /// Grants the room at a mailbox, in parts (WQ-4); while others wait for the link's window, one
-    /// message of a mailbox at which nothing is outstanding, and the rest in turn (LN-2).
+    /// message of a mailbox at which nothing is outstanding, and the rest in turn.
     fn grant_in_turn(&mut self, mailbox: u32, part: u32, now: Instant) {
         if self.for_link.is_empty() {
             let most = match self.send_queue.messages_left(mailbox) {
@@ -147,8 +147,8 @@ impl State {
         }
     }
 
-    /// Grants room at a mailbox to at most `most` senders, in the order of the line (LN-2, WQ-2,
-    /// WQ-3). Returns how many it granted room.
+    /// Grants room at a mailbox to at most `most` senders, in the order of the line. Returns how
+    /// many it granted room.
     fn grant(&mut self, mailbox: u32, most: usize, now: Instant) -> usize {
         let mut granted = 0;
         if planted!(WakeAll) {

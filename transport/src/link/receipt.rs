@@ -1,5 +1,4 @@
-//! Guards of a delivered message and of an opened mailbox: dropping one is news for the driver
-//! (LN-4).
+//! Guards of a delivered message and of an opened mailbox: dropping one is news for the driver.
 
 use std::fmt;
 use std::sync::{Arc, Weak};

@@ -16,7 +16,7 @@ use crate::proto::send_queue::Room;
 impl LinkHandle {
     /// Takes one step of a reservation of room for a message of `bytes` bytes: committed says that
     /// `place` has the room, until it is given to [`commit_reserved`](Self::commit_reserved) or
-    /// [`forget`](Self::forget) (WQ-3). Waits as [`attempt`](Self::attempt) does.
+    /// [`forget`](Self::forget). Waits as [`attempt`](Self::attempt) does.
     pub(crate) fn reserve(
         &self,
         (request, hint): (&Arc<OpenRequest>, &mut Hint),
@@ -95,7 +95,7 @@ impl LinkHandle {
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
         let mut want =
             Want { message: *message, ordinal: hint.ordinal, kind: SendKind::Tell, bytes };
-        // OU-2: nothing is sent to a mailbox before it is known which messages it accepts.
+        // Nothing is sent to a mailbox before it is known which messages it accepts.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
             let line = Line::Opening(outlet);
             *place = Some(state.waiting.join(line, waker.clone(), want, Some(WaitsFor::Opening)));

@@ -21,7 +21,7 @@ use crate::open_request::{MessageForms, OpenRequest};
 impl LinkHandle {
     /// Puts the link to rest, if nothing uses it. Returns true if it rests.
     pub(crate) fn rest(&self) -> bool {
-        // Not under the state's lock: the reach's is held for as long as a device takes (LN-1).
+        // Not under the state's lock: the reach's is held for as long as a device takes.
         let reach_rests = self.reach.rest();
         let mut state = self.state.lock();
         state.resting |= !self.has_ended() && state.is_unused() && reach_rests;

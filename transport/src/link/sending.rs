@@ -141,7 +141,7 @@ impl LinkHandle {
             return wait(state, Line::Opening(look_up), hint.ordinal, WaitsFor::Opening);
         }
         let outlet = state.send_queue.outlet(request, &mut hint.outlet);
-        // OU-2: nothing is sent to a mailbox before it is known which messages it accepts.
+        // Nothing is sent to a mailbox before it is known which messages it accepts.
         let Some((mailbox, opened)) = state.send_queue.mailbox(outlet) else {
             // It waits with its newest form, than which no earlier one is larger: so the room that
             // it will be granted is enough for each.

@@ -149,7 +149,7 @@ fn refuse(link: &LinkHandle, refusal: OpenRefusal) {
     link.finish(state);
 }
 
-/// LN-2, WQ-1: both names lead to one mailbox.
+/// Both names lead to one mailbox.
 #[test]
 fn senders_by_two_references_stand_in_one_line() {
     let link = opened(&[("one", 0), ("other", 0)]);
@@ -161,7 +161,7 @@ fn senders_by_two_references_stand_in_one_line() {
     assert_eq!(link.view().waiting.iter().map(|line| line.senders).collect::<Vec<_>>(), [2]);
 }
 
-/// LN-2: the next sender in line may need less room than the sender that left.
+/// The next sender in line may need less room than the sender that left.
 #[test]
 fn the_next_in_line_goes_on_when_the_first_one_leaves() {
     let link = opened(&[("one", 0)]);
@@ -173,7 +173,7 @@ fn the_next_in_line_goes_on_when_the_first_one_leaves() {
     assert!(small.commits(&link));
 }
 
-/// WQ-3: room that was granted and not used goes to the next sender.
+/// Room that was granted and not used goes to the next sender.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn room_that_was_granted_and_not_used_goes_to_the_next() {
@@ -232,8 +232,8 @@ async fn a_burst_is_a_few_messages_and_tasks_that_do_not_run_hold_up_no_other() 
     assert!(Sender::new("one", 1).commits_at_once(&link));
 }
 
-/// WQ-1, WQ-4: a line whose room is granted in parts grows by senders that waited for another name
-/// to be opened. The oracle is the number of senders that are granted room.
+/// WQ-4: a line whose room is granted in parts grows by senders that waited for another name to be
+/// opened. The oracle is the number of senders that are granted room.
 #[test]
 fn senders_by_a_second_name_join_a_line_of_which_a_part_was_granted() {
     let window = WindowSize { messages: 128, bytes: 1000 };
@@ -275,7 +275,7 @@ fn an_archive_may_be_so_much_longer_than_the_limit_and_no_more() {
     assert_eq!((bytes, limit), (most + 1, 1 << 20));
 }
 
-/// AS-1: and the room reserved for it is free again.
+/// The room that was reserved for it is free again.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn one_ask_too_many_fails_and_leaves_its_room_to_others() {
@@ -323,7 +323,7 @@ fn a_task_that_waits_for_room_for_answers_is_kept_once() {
     assert_eq!(link.state.lock().for_replies.len(), 3);
 }
 
-/// WQ-1: before its mailbox is open, too.
+/// They wait in one line before their mailbox is open, too.
 #[test]
 fn senders_by_one_name_share_a_line_before_it_is_open() {
     let link = opened(&[]);
@@ -354,7 +354,7 @@ fn so_many_messages_wait_in_all_mailboxes_and_one_in_each() {
     assert!(third.waits(&link), "one does now");
 }
 
-/// LN-2: room in the link's window wakes the senders that have room, and no others.
+/// Room in the link's window wakes the senders that have room, and no others.
 #[test]
 fn room_in_the_links_window_wakes_only_those_it_is_for() {
     let link = opened(&[("one", 0), ("other", 1)]);
@@ -373,7 +373,7 @@ fn room_in_the_links_window_wakes_only_those_it_is_for() {
     assert!(first.commits(&link));
 }
 
-/// LN-2: the link's window goes round, whichever mailbox is taken from.
+/// The link's window goes round, whichever mailbox is taken from.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_mailbox_that_is_taken_from_leaves_the_link_window_to_others() {
@@ -423,7 +423,7 @@ fn a_try_that_finds_no_room_has_the_peer_report_what_was_taken() {
     assert!(link.state.lock().send_queue.has_urgent(), "the peer is told");
 }
 
-/// OU-4: it does not wait, and no other sender does that would be told.
+/// It does not wait, and no other sender does that would be told.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn tries_after_a_refused_opening_say_so_until_one_succeeds() {
@@ -447,7 +447,6 @@ fn tries_after_a_refused_opening_say_so_until_one_succeeds() {
     assert!(link.state.lock().send_queue.forgot_refusals(), "for the next time that it is gone");
 }
 
-/// OU-4.
 #[test]
 fn as_many_refusals_are_kept_as_may_be_opened_at_once_and_only_of_tries() {
     let link = opened(&[]);
@@ -473,7 +472,6 @@ fn as_many_refusals_are_kept_as_may_be_opened_at_once_and_only_of_tries() {
     assert_eq!(tried, Err(Unsent::Opening));
 }
 
-/// LN-3.
 #[test]
 fn nothing_is_committed_to_a_link_that_is_left() {
     let link = opened(&[("one", 0)]);

@@ -1,12 +1,11 @@
 //! Senders that wait at a link, in lines. Created with the link; under its lock.
 //!
-//! - **WQ-1 one line for each mailbox**: references that lead to one mailbox wait in one line, in
-//!   the order they came; until the mailbox is open, there is one line for each request (name or
-//!   identity, and expected type).
-//! - **WQ-2 constant work**: joining, leaving and being granted room cost the same however many
-//!   others wait.
-//! - **WQ-3 granted is reserved**: an entry that was granted room has it, wherever its task is; the
-//!   task commits when it runs, or gives the room back when it is dropped.
+//! References that lead to one mailbox wait in one line, in the order they came; until the mailbox
+//! is open, there is one line for each request (name or identity, and expected type). An entry that
+//! was granted room has it, wherever its task is: the task commits when it runs, or gives the room
+//! back when it is dropped. Joining, leaving and being granted room cost the same however many
+//! others wait.
+//!
 //! - **WQ-4 bursts**: a task that commits a tell it was granted room for may commit
 //!   [`BURST_MESSAGES`] tells in all before the senders that wait, as long as there is room that no
 //!   sender was granted. So that there is some, room is granted in parts: a sixteenth of it, an
@@ -47,7 +46,7 @@ pub(super) struct WaitQueue {
     mailboxes: Vec<Ends>,
     closings: Vec<Ends>,
     /// Wakers that are no longer needed. Dropping one may run code of its executor, so it is done
-    /// without the lock (LN-1).
+    /// without the lock.
     retired: Vec<Waker>,
     /// Wakers to be woken without the lock.
     woken: Vec<Waker>,

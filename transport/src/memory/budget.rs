@@ -1,11 +1,10 @@
 //! The memory that a node's links may take beyond what each starts with.
 //!
-//! - **ME-7 shared growth**: of a [`Budget`] a link takes at most as much as it leaves to others.
-//!   Each of eight links with rings of the largest size finds enough, and each later one half of
-//!   the rest, however greedy the earlier ones are. Bytes come back when their memory is freed,
-//!   which leased slots delay beyond the end of their link. If each peer has an [`Account`] of a
-//!   budget, a peer that has nothing may take all that is left, and its bytes count for it
-//!   whichever of its links took them.
+//! Of a [`Budget`] a link takes at most as much as it leaves to others. Each of eight links with
+//! rings of the largest size finds enough, and each later one half of the rest, however greedy the
+//! earlier ones are. Bytes come back when their memory is freed, which leased slots delay beyond
+//! the end of their link. If each peer has an [`Account`] of a budget, a peer that has nothing may
+//! take all that is left, and its bytes count for it whichever of its links took them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +36,7 @@ impl Budget {
     }
 
     /// Takes `bytes` bytes for a link that took `earlier` before, if at least as much as it then
-    /// has is left (ME-7). Relaxed: the number stands for nothing but itself.
+    /// has is left. Relaxed: the number stands for nothing but itself.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, earlier: u64) -> Option<BudgetShare> {
         let own = earlier.checked_add(bytes)?;
         self.take_or_note(bytes, |left| left >= own)
@@ -94,8 +93,8 @@ impl Account {
         &self.budget
     }
 
-    /// Takes `bytes` bytes as [`Budget::take`] does; a peer that has none may take all that is left
-    /// (ME-7).
+    /// Takes `bytes` bytes as [`Budget::take`] does; a peer that has none may take all that is
+    /// left.
     pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare> {
         self.take_beside(bytes, 0)
     }
@@ -110,8 +109,8 @@ impl Account {
         share.map(|share| self.note(share))
     }
 
-    /// Takes `bytes` bytes if as much as the peer then has is left to others (ME-7). A refusal is
-    /// not counted: no memory is freed for it.
+    /// Takes `bytes` bytes if as much as the peer then has is left to others. A refusal is not
+    /// counted: no memory is freed for it.
     pub(crate) fn take_spare(&self, bytes: u64) -> Option<BudgetShare> {
         let own = self.taken().checked_add(bytes)?;
         self.budget.take_if(bytes, |left| left >= own).map(|share| self.note(share))
@@ -150,8 +149,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// ME-7: whatever links take and give back, the sum is exact and within the budget, none
-        /// takes more than it leaves, and a link that has nothing finds half of the rest.
+        /// Whatever links take and give back, the sum is exact and within the budget, none takes
+        /// more than it leaves, and a link that has nothing finds half of the rest.
         #[test]
         fn a_link_leaves_others_as_much_as_it_takes(
             bytes in 0u64..10_000,
@@ -173,7 +172,7 @@ mod tests {
             }
         }
 
-        /// ME-7, of accounts: whatever peers take and give back, each account has the bytes of its
+        /// Accounts: whatever peers take and give back, each account has the bytes of its
         /// shares, and an account that has some leaves as much to the others.
         #[test]
         fn an_account_leaves_others_as_much_as_it_has(

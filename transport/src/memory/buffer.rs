@@ -4,10 +4,9 @@
 //! zeros page by page; on the machines measured that took longer than the copy over loopback, and
 //! for messages of 64 MiB five times as long.
 //!
-//! - **ME-6 kept**: buffers that large messages needed are kept for later ones while a node
-//!   runs, at most [`limits::SPARE_BYTES_MAX`] of them in a process. A buffer is freed when
-//!   nothing has used it for [`limits::SPARE_KEPT`], or when it was unused for longest and
-//!   others need its place.
+//! Buffers that large messages needed are kept for later ones while a node runs, at most
+//! [`limits::SPARE_BYTES_MAX`] of them in a process. A buffer is freed when nothing has used it for
+//! [`limits::SPARE_KEPT`], or when it was unused for longest and others need its place.
 
 use std::fmt;
 use std::ops::Deref;
@@ -111,8 +110,8 @@ pub fn give(buffer: AlignedVec<16>) {
     }
 }
 
-/// Stands for a node that runs: while there is one, buffers are kept (ME-6). The last one frees
-/// them when it is dropped.
+/// Stands for a node that runs: while there is one, buffers are kept. The last one frees them when
+/// it is dropped.
 pub(crate) struct Keeper(());
 
 impl Keeper {
@@ -223,7 +222,6 @@ impl fmt::Debug for Buffer {
 mod tests {
     use super::*;
 
-    /// ME-6.
     #[test]
     fn so_many_bytes_are_kept_and_no_more() {
         let mut spare = Spare { buffers: Vec::new(), bytes: 0, keepers: 1 };
@@ -253,8 +251,8 @@ mod tests {
         assert_eq!(spare.give(used(SMALLEST), later).len(), 1, "no node needs it");
     }
 
-    /// ME-6: a buffer of a smaller message can double to the size of kept ones, and no such message
-    /// takes it again: each process that sent messages of 33 to 64 KiB kept 160 MiB.
+    /// A buffer of a smaller message can double to the size of kept ones, and no such message takes
+    /// it again: each process that sent messages of 33 to 64 KiB kept 160 MiB.
     #[test]
     fn what_is_kept_is_what_a_message_needed() {
         let _node = Keeper::new();
@@ -281,7 +279,7 @@ mod tests {
         }
     }
 
-    /// FR-2: the memory set aside doubles, up to the total size.
+    /// The memory set aside doubles, up to the total size.
     #[test]
     fn no_more_is_set_aside_than_there_will_be() {
         let total = 4 * COPIED_MAX + 16;

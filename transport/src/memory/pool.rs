@@ -1,9 +1,9 @@
 //! A link's pool of receive slots and the leases on filled ones. Safe code: it hands out owned
 //! slots (ME-1).
 //!
-//! - **ME-8 shells**: the shell that counts the holders of a leased slot is kept with the pool when
-//!   its last holder has gone, so that a lease allocates nothing. (Two holders that go at the same
-//!   moment may both leave it to the other; then it is freed, and the slot still comes back.)
+//! The shell that counts the holders of a leased slot is kept with the pool when its last holder
+//! has gone, so that a lease allocates nothing. (Two holders that go at the same moment may both
+//! leave it to the other; then it is freed, and the slot still comes back.)
 
 use std::fmt;
 use std::ops::Deref;
@@ -25,7 +25,7 @@ pub struct Pool {
 /// The slots that are not leased, and the shells of leases that ended.
 struct Home {
     spare: Vec<Slot>,
-    /// Empty; at most as many as there were leases at once (ME-8).
+    /// Empty; at most as many as there were leases at once.
     shells: Vec<Arc<Filled>>,
 }
 
@@ -186,7 +186,6 @@ mod tests {
         assert!(late.is_empty());
     }
 
-    /// ME-8.
     #[test]
     fn the_shell_of_a_lease_is_used_again() {
         let pool = Pool::new(Region::heap(4096 * 2).into_slots(4096));

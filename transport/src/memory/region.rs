@@ -64,7 +64,7 @@ impl Region {
         Region { backing: Box::new(backing), owner: None, taken: OnceLock::new() }
     }
 
-    /// Attaches a share of a budget, which is given back when the region is freed (ME-7).
+    /// Attaches a share of a budget, which is given back when the region is freed.
     pub(crate) fn with_taken(self, taken: BudgetShare) -> Self {
         self.keep_taken(taken);
         self

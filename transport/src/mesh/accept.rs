@@ -1,10 +1,10 @@
 //! The listener: accepts connections; bad input closes only the connection it came on.
 //!
-//! - **MS-6 bounded**: at most `UNPROVEN_CONNECTIONS_MAX` connections are between their first byte
-//!   and their proof (or token). Of more, the source with the most of them gives up one, so that a
-//!   host that opens thousands closes its own. Each has `HANDSHAKE_TIMEOUT`. Which one is drawn by
-//!   lot: if it were the oldest, a crowd of nodes that dial at once over a long path would keep
-//!   each other from ever proving themselves.
+//! At most `UNPROVEN_CONNECTIONS_MAX` connections are between their first byte and their proof (or
+//! token). Of more, the source with the most of them gives up one, so that a host that opens
+//! thousands closes its own. Each has `HANDSHAKE_TIMEOUT`. The one to give up is drawn by lot: if
+//! it were the oldest, a crowd of nodes that dial at once over a long path would keep each other
+//! from ever proving themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ fn count(
     }
 }
 
-/// The connections that have not proven themselves yet, by age (MS-6).
+/// The connections that have not proven themselves yet, by age.
 #[derive(Default)]
 struct Unproven(Mutex<Pending>);
 
@@ -290,7 +290,6 @@ mod tests {
 
     use super::*;
 
-    /// MS-6
     #[test]
     fn the_source_with_the_most_connections_gives_up_one() {
         let (unproven, entropy) = (Arc::new(Unproven::default()), Entropy::seeded(1));
@@ -317,7 +316,7 @@ mod tests {
         assert!(unproven.0.lock().connections.is_empty());
     }
 
-    /// MS-6: a new one has the same chance as an old one, at any time.
+    /// A new one has the same chance as an old one, at any time.
     #[test]
     fn of_many_sources_the_lot_decides_who_gives_way() {
         let (unproven, entropy) = (Arc::new(Unproven::default()), Entropy::seeded(1));

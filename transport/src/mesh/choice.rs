@@ -1,13 +1,14 @@
 //! The choice of the fabric that carries a link, and of its way to the peer.
 //!
-//! - **MS-3 same choice**: both sides go through the fabrics that both have, in the order of the
-//!   lower-named one, and through the ways of each, best first; they leave each candidate together:
-//!   the side that gives one up says whether there is another way to try the fabric. A link is used
-//!   when both said READY. All ways of a fabric together have half of the silence that finds a node
-//!   down, unless no other fabric is left. Each side remembers the ways that failed for a while and
-//!   names them in its next offer, so that both try them last.
-//! - **MS-8 no frame too early**: a frame is sent when the peer said CONNECTED. An adapter that has
-//!   to send again, because the peer's queue pair is not ready, soon takes it for gone.
+//! Both sides go through the fabrics that both have, in the order of the lower-named one, and
+//! through the ways of each, best first; they leave each candidate together: the side that gives
+//! one up says whether there is another way to try the fabric. A link is used when both said READY.
+//! All ways of a fabric together have half of the silence that finds a node down, unless no other
+//! fabric is left. Each side remembers the ways that failed for a while and names them in its next
+//! offer, so that both try them last.
+//!
+//! A frame is sent when the peer said CONNECTED, and not earlier: an adapter that has to send
+//! again, because the peer's queue pair is not ready, soon takes it for gone.
 
 #[cfg(test)]
 mod tests;
@@ -91,7 +92,7 @@ impl From<Failure> for Unmade {
     }
 }
 
-/// Connects the best fabric that both nodes can use, by the best of its ways (MS-3).
+/// Connects the best fabric that both nodes can use, by the best of its ways.
 ///
 /// # Errors
 /// [`Failure`]: nothing could be connected, or the peer is gone or does not keep to the rules.

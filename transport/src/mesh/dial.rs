@@ -11,9 +11,6 @@
 //!   sends fail at once until there is a link; each send has the node dialled for another
 //!   `down_after`. Only patient senders wait on. Time in which this node itself stood still is not
 //!   counted.
-//! - **MS-14 healed**: a node that was linked and is silent is dialled for `RELINK_FOR`, even if no
-//!   sender wants it, so that links come back when a network partition heals. At most `RELINKS_MAX`
-//!   nodes are dialled for this cause at once.
 //! - **MS-15 asked for**: linked peers are asked where a node is after each round of dials that
 //!   failed, and every `LINKED_ASKED_INTERVAL` during a round if a sender wants the node. All
 //!   linked peers are asked while a sender wants a node that is not down, otherwise
@@ -27,6 +24,10 @@
 //!   second, for at most `LINKED_QUESTIONS_MAX` nodes in that time, and not while it owes the
 //!   answer (unless that question had to make room for others). An answer without a question on the
 //!   same connection is ignored.
+//!
+//! A node that was linked and is silent is dialled for `RELINK_FOR`, even if no sender wants it, so
+//! that links come back when a network partition heals. At most `RELINKS_MAX` nodes are dialled for
+//! this cause at once.
 
 mod attempt;
 mod connect;

@@ -35,13 +35,13 @@ pub(super) struct EventQueue {
     wants: mpsc::UnboundedSender<NodeName>,
     seeds: Seeds,
     down_after: Duration,
-    /// How many more lost nodes may be dialled without being wanted (MS-14).
+    /// How many more lost nodes may be dialled without being wanted.
     relinks: Arc<Semaphore>,
     /// How many more lost nodes may be waited for longer than this node's own `down_after`.
     patience: Arc<Semaphore>,
     metrics_by_peer: bool,
     /// The lines of links and nodes that come and go, or are not reached: a thousand at once do not
-    /// fill the log (MS-13).
+    /// fill the log.
     lines: LogLimiter,
 }
 

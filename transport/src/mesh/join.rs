@@ -3,11 +3,13 @@
 //! - **MS-1 one link per pair**: of two nodes the lower-named one decides. It sends COMMIT on the
 //!   first connection whose handshake completes, whichever node dialled it, and refuses the others
 //!   with `DialRace`. Nothing is allocated for a link before COMMIT.
-//! - **MS-2 newcomers**: a newcomer that claims to be a node that is linked makes this node ask the
-//!   old connection for a sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer
-//!   is refused, otherwise the old link is closed and makes way.
-//! - **MS-7 report first**: after COMMIT each side reports how much it consumed of the last link
-//!   (PA-2), and offers no fabric before it has heard the other's report: an OFFER says so.
+//!
+//! A newcomer that claims to be a node that is linked makes this node ask the old connection for a
+//! sign of life. If one comes within `DUPLICATE_PROBE_TIMEOUT` the newcomer is refused, otherwise
+//! the old link is closed and makes way.
+//!
+//! After COMMIT each side reports how much it consumed of the last link, and offers no fabric
+//! before it has heard the other's report (PA-2): an OFFER says so.
 
 use std::mem;
 use std::sync::Arc;
@@ -125,7 +127,7 @@ async fn soon(channel: &mut Channel) -> Result<Message, Failure> {
         .map_err(|_| Failure::Rejected(Rejection::TooSlow))?
 }
 
-/// Takes the guard of the peer, from an older connection if that does not live (MS-2).
+/// Takes the guard of the peer, from an older connection if that does not live.
 async fn seat(
     peer: &Arc<Peer>,
     hello: &Hello,

@@ -292,7 +292,7 @@ impl Peer {
 
     /// Returns how many complaints of this cause went without a warning since the last one, if this
     /// one is to be a warning: if it differs from the last one about this peer, for it is met again
-    /// at each dial, and if the log takes one (MS-13).
+    /// at each dial, and if the log takes one.
     pub(super) fn admit_complaint(
         &self,
         complaint: &str,
@@ -349,7 +349,7 @@ impl Peer {
         self.state.lock().reach.addresses.teller(target)
     }
 
-    /// Records that it was reached by this name or address (AB-1).
+    /// Records that it was reached by this name or address.
     pub(super) fn reached_at(&self, target: &str) {
         self.state.lock().reach.addresses.good(target);
     }

@@ -1,20 +1,21 @@
 //! The life of a link beside its driver: heartbeats, questions, and how it ends.
 //!
-//! - **MS-5 one owner**: one task owns the bootstrap connection of a link. The link ends when its
-//!   driver says so, and for no other reason: what this task finds out it tells the driver.
 //! - **MS-18 idle**: a side whose link has carried nothing for its `idle_close`, and
 //!   [rests](crate::link) when it is told to, says IDLE. If the same holds for the other side, it
 //!   agrees by a goodbye; otherwise it says BUSY, and the link goes on. Each side then waits for
 //!   the other's BYE: if that says so, the link has ended as idle. The node is then not down and
 //!   not missed, and is dialled when a sender wants it. A node that is leaving does not agree, and
 //!   says in its BYE that it left, even if it had asked. If the peer does not answer for as long as
-//!   silence is borne, the link ends as silent. Links to seeds that do not lead to this node, too
-//!   (MS-12), and links to nodes that could not be dialled again are kept.
-//! - **MS-19 back to the best**: a side whose link could not have the best fabric of both tries it
-//!   again when the fabric reports a change, and otherwise after ever longer times. As for MS-18
-//!   the link [rests](crate::link), so that no message is on its way, and the other side agrees to
-//!   its end if its side rests, too; then the nodes dial again. A side that never rests keeps its
-//!   link.
+//!   silence is borne, the link ends as silent. Links to seeds that do not lead to this node, too,
+//!   and links to nodes that could not be dialled again are kept.
+//!
+//! One task owns the bootstrap connection of a link. The link ends only when its driver says so:
+//! this task tells the driver what it finds out.
+//!
+//! A side whose link could not have the best fabric of both tries it again when the fabric reports
+//! a change, and otherwise after ever longer times. As for MS-18 the link [rests](crate::link), so
+//! that no message is on its way, and the other side agrees to its end if its side rests, too; then
+//! the nodes dial again. A side that never rests keeps its link.
 
 mod pace;
 mod stalls;
@@ -179,8 +180,8 @@ impl Session {
         }
     }
 
-    /// Warns of bytes that the peer did not send (MS-13: an attacker that can change traffic can do
-    /// so with each new link).
+    /// Warns of bytes that the peer did not send (with a limit: an attacker that can change traffic
+    /// can do so with each new link).
     fn warn_of_corruption(&self) {
         if let Some(suppressed) = self.table.peer_warnings.admit("corrupt", Instant::now()) {
             let (peer, link) = (self.guard.peer().name(), &self.carrier.running.link);

@@ -1,9 +1,8 @@
 //! The place that a connection comes from, by which strangers are counted, and links.
 //!
-//! - **MS-17 links by source**: the nodes at one address have at most
-//!   `Profile::links_per_source_max` links at a time that they dialled. So a holder of the secret
-//!   that comes under ever new names from one address takes a bounded part of this node's
-//!   resources. From many addresses, it gets as many links for each.
+//! The nodes at one address have at most `Profile::links_per_source_max` links at a time that they
+//! dialled. So a holder of the secret that comes under ever new names from one address takes a
+//! bounded part of this node's resources. From many addresses, it gets as many links for each.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -77,7 +76,6 @@ impl Drop for Counted {
 mod tests {
     use super::*;
 
-    /// MS-17
     #[test]
     fn links_are_counted_while_they_last() {
         let sources = Arc::new(Sources::default());

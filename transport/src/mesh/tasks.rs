@@ -1,11 +1,11 @@
 //! The tasks of a node's mesh: where they run, and that none outlives it.
 //!
-//! - **MS-10 own thread**: what a node is known to live by (it listens, dials, proves itself and
-//!   sends heartbeats) runs on a thread of its own, on which nothing of its user's runs. So it
-//!   lives for its peers as long as its process does, whatever blocks the runtime that it was
-//!   started on. The drivers of links, and their sockets, stay on that runtime, beside the tasks
-//!   that send and receive: no message changes threads for this. Where the profile asks for it
-//!   (`pinned_to`) they run on a thread of theirs instead. A simulated network stays on one thread.
+//! A node listens, dials, proves itself and sends heartbeats on a thread of its own, on which
+//! nothing of its user's runs. So it lives for its peers as long as its process does, whatever
+//! blocks the runtime that it was started on. The drivers of links, and their sockets, stay on that
+//! runtime, beside the tasks that send and receive: no message changes threads for this. Where the
+//! profile asks for it (`pinned_to`) they run on a thread of theirs instead. A simulated network
+//! stays on one thread.
 
 use std::io;
 use std::sync::mpsc;

@@ -1,11 +1,10 @@
 //! Asks that have no answer yet: at the asker, and at the node that answers.
 //!
-//! - **AS-1 one slot**: an ask holds one slot at its asker from its commit until its answer
-//!   arrives, even if the asker has given up, and one at the other node from its arrival until its
-//!   answer is written. So an asker that counts its own slots never exceeds the other node's bound.
-//! - **AS-2 always answered**: each ask that arrives is answered once, if only by a code; a CANCEL
-//!   changes what the answer is, not that there is one.
-//! - **AS-3 begun or not**: an ask that was cancelled before its handler began is never handled.
+//! An ask holds one slot at its asker from its commit until its answer arrives, even if the asker
+//! has given up, and one at the other node from its arrival until its answer is written. So an
+//! asker that counts its own slots never exceeds the other node's bound. Each ask that arrives is
+//! answered once, if only by a code; a CANCEL changes the answer, not that there is one. An ask
+//! that was cancelled before its handler began is never handled.
 
 use std::time::Instant;
 
@@ -49,7 +48,7 @@ impl<W> Default for PendingAsks<W> {
 }
 
 impl<W> PendingAsks<W> {
-    /// Takes a slot; gives the waiter back when there is none (AS-1).
+    /// Takes a slot; gives the waiter back when there is none.
     pub(crate) fn insert(&mut self, waiter: W) -> Result<u64, W> {
         let key = match self.free.pop() {
             Some(key) => key as usize,
@@ -164,8 +163,7 @@ impl OpenAsks {
     /// Records an ask that arrived.
     ///
     /// # Errors
-    /// [`Violation::Flood`] when the peer has more open than it may, or two under one number
-    /// (AS-1).
+    /// [`Violation::Flood`] when the peer has more open than it may, or two under one number.
     pub(crate) fn open(
         &mut self,
         correlation: u64,
@@ -212,7 +210,7 @@ impl OpenAsks {
         std::mem::take(&mut self.gone)
     }
 
-    /// Returns true if the asker still waits at this time, as far as this side knows (AS-3).
+    /// Returns true if the asker still waits at this time, as far as this side knows.
     pub(crate) fn is_wanted(&mut self, correlation: u64, now: Instant) -> bool {
         let wanted = |open: &mut Open| !open.cancelled && open.deadline.is_none_or(|end| end > now);
         self.find(correlation).is_none_or(wanted) || planted!(HandledAbandoned)
@@ -265,7 +263,6 @@ mod tests {
 
     use super::*;
 
-    /// AS-1.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_slot_is_held_until_the_answer_whoever_gives_up() {
@@ -307,7 +304,6 @@ mod tests {
         assert_eq!(open.len(), limits::PENDING_ASKS_MAX);
     }
 
-    /// AS-3.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_cancelled_ask_is_not_wanted_and_still_closed_once() {

@@ -6,14 +6,14 @@
 //! - **CR-1 conservation**: credits + frames not yet reported consumed = the peer's ring.
 //! - **CR-2 reserve**: a frame of each class leaves enough credits for the classes that need fewer:
 //!   data needs `R + 1`, replies `min(3, R + 1)`, control 2, a credit-only frame 1.
-//! - **CR-3 last credit**: a credit-only frame returns at least one credit; so the two sides can
-//!   never both be without.
-//! - **CR-4 no storm**: no side answers a lone credit-only frame, because one unreported frame is
-//!   below the threshold and only data, probes and goodbyes ask for an answer.
-//! - **CR-5 monotone**: a peer's count never goes back and never passes the frames sent to it.
 //! - **CR-6 growing**: a ring only grows; its owner posts and counts the slots before it says so.
 //!
-//! `2 <= threshold <= ring - R` and `R >= 1` make CR-2 to CR-4 hold together; other settings are
+//! A credit-only frame returns at least one credit, so the two sides can never both be without. No
+//! side answers a lone credit-only frame, because one unreported frame is below the threshold and
+//! only data, probes and goodbyes ask for an answer. A peer's count never goes back and never
+//! passes the frames sent to it.
+//!
+//! `2 <= threshold <= ring - R` and `R >= 1` make these rules hold together; other settings are
 //! refused. The model in `credit/model.rs` explores all interleavings on this very type.
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ impl Ledger {
         if self.received.wrapping_sub(self.reported) >= self.settings.ring {
             return Err(Violation::CreditOverrun);
         }
-        // CR-5: neither back nor past the frames sent.
+        // Neither back nor past the frames sent.
         let news = peer_count.wrapping_sub(self.acknowledged);
         if news > self.in_flight() {
             return Err(Violation::Count);
@@ -161,7 +161,7 @@ impl Ledger {
         self.settings.peer_ring - self.in_flight()
     }
 
-    /// Returns true if a frame of this class may be sent (CR-2, CR-3).
+    /// Returns true if a frame of this class may be sent (CR-2).
     pub(crate) fn may_send(&self, class: Class) -> bool {
         let reserve = if planted!(NoReserve) { 0 } else { self.settings.reserve };
         match class {

@@ -1,11 +1,11 @@
 //! Fates of messages that were put into frames.
 //!
-//! - **FA-1 one fate**: each message that was sent is refused, acknowledged, or still in flight
-//!   when the link ends; the last are in doubt until the peer says how much it [`Consumed`].
 //! - **FA-2 refusals first**: a peer counts a frame as consumed only when every refusal it caused
 //!   is in the same or an earlier frame; so an acknowledged message without a refusal was queued.
-//! - **FA-3 final report**: a side reports how much it consumed of a link after its last frame was
-//!   dispatched, with every refusal that the other side may not have read.
+//!
+//! Each message that was sent is refused, acknowledged, or still in flight when the link ends; the
+//! last are in doubt until the peer says how much it [`Consumed`]. A side reports that after its
+//! last frame was dispatched, with every refusal that the other side may not have read.
 
 use std::collections::VecDeque;
 
@@ -61,7 +61,7 @@ pub(crate) struct Refused {
     pub(crate) refusal: Refusal,
 }
 
-/// The frames that one side consumed of a link that ended, and its refusals (FA-3).
+/// The frames that one side consumed of a link that ended, and its refusals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Consumed {
     /// Frames that were dispatched, as the wrapping count.
@@ -148,7 +148,6 @@ mod tests {
         assert_eq!(acknowledged, [(u32::MAX - 1, 0), (u32::MAX, 0), (u32::MAX, 3)]);
         assert_eq!(flight.end().count(), 1);
     }
-    /// FA-1.
     #[test]
     fn one_of_several_alike_is_refused_once() {
         let what = What::Tell { message: 1, confirm: 0 };

@@ -1,10 +1,9 @@
 //! Fetches: messages that the peer has lent, as the fetching side sees them;
 //! [`loans`](super::loans) is the other side.
 //!
-//! - **FE-1 one answer**: each LEND is answered by one FETCHED, unless this side has said goodbye
-//!   before. Fetched bytes are kept until their message comes, or UNLENT.
-//! - **FE-2 bounded**: a peer has as many loans open as LO-2 allows, of messages that this side
-//!   takes.
+//! Each LEND is answered by one FETCHED, unless this side has said goodbye before. Fetched bytes
+//! are kept until their message comes, or UNLENT. A peer has at most `LOANS_MAX` loans open, of
+//! `LENT_BYTES_MAX` bytes, of messages that this side takes.
 
 use super::error::Violation;
 use super::header::{RecordHeader, RecordKind};
@@ -51,7 +50,6 @@ impl Fetches {
     ) -> Result<Lent, Violation> {
         let &RecordHeader { ordinal: number, total: bytes, mailbox: pair, .. } = header;
         let open: usize = self.open.iter().map(|fetch| fetch.bytes as usize).sum();
-        // FE-2.
         let fits = self.open.len() < LOANS_MAX && open + bytes as usize <= LENT_BYTES_MAX;
         let is_new = self.open.iter().all(|fetch| fetch.number != number);
         if !fits || !is_new || !(1..=bytes_max).contains(&bytes) {

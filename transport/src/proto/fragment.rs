@@ -1,10 +1,9 @@
 //! Putting a fragmented message together again.
 //!
-//! - **FR-1 one at a time**: a link carries one fragmented message and one fragmented answer at a
-//!   time; the parts of each come in order, other records in between.
-//! - **FR-2 bounded**: never more bytes than its first record announced, never more than the
-//!   receiver's limit. Memory is taken as parts arrive, not as much as was announced, unless a
-//!   buffer of that size was kept.
+//! A link carries one fragmented message and one fragmented answer at a time; the parts of each
+//! come in order, other records in between. A message has never more bytes than its first record
+//! announced, and never more than the receiver's limit. Memory is taken as parts arrive, not as
+//! much as was announced, unless a buffer of that size was kept.
 
 use std::mem;
 use std::time::Instant;
@@ -41,7 +40,6 @@ impl Assembly {
         part: &[u8],
         bytes_max: u32,
     ) -> Result<Self, Violation> {
-        // FR-2.
         if first.total > bytes_max || part.len() >= first.total as usize {
             return Err(Violation::Fragment);
         }

@@ -1,9 +1,8 @@
 //! The fixed headers, byte by byte; `docs/WIRE.md` has the same tables for people.
 //!
-//! - **HD-1 sizes**: a frame header is 16 bytes, a record header 32 (asserted below); all numbers
-//!   are little-endian; reserved bytes are zero when sent and ignored when received.
-//! - **HD-2 skippable**: a record says how long its header is, so that a reader skips optional
-//!   fields it does not know.
+//! A frame header is 16 bytes, a record header 32 (asserted below); all numbers are little-endian;
+//! reserved bytes are zero when sent and ignored when received. A record says how long its header
+//! is, so that a reader skips optional fields it does not know.
 
 use std::ops::Range;
 
@@ -283,7 +282,7 @@ impl RecordHeader {
         head
     }
 
-    /// Reads a header and says how long it is (HD-2).
+    /// Reads a header and says how long it is.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, usize), Violation> {
         let (head, rest) = bytes.split_first_chunk::<RECORD_HEADER>().ok_or(Violation::Record)?;
         let len = u16_at(head, 2) as usize;
@@ -370,7 +369,6 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     array
 }
 
-// HD-1.
 const _: () = assert!(RECORD_HEADER.is_multiple_of(16) && RECORD_HEADER_MAX.is_multiple_of(16));
 const _: () = assert!(RECORD_HEADER_TIMED.is_multiple_of(16) && NOTE_AT >= RECORD_HEADER + 8);
 const _: () = assert!(FRAME_HEADER.is_multiple_of(16));

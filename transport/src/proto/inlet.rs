@@ -2,8 +2,9 @@
 //!
 //! - **IN-1 no confusion**: a message names index and generation; it reaches the mailbox that was
 //!   opened under both, or none. A generation never comes back on one link.
-//! - **IN-2 late is not wrong**: a message for a mailbox that has closed is refused; one for a
-//!   place that was never given out breaks the protocol.
+//!
+//! A message for a mailbox that has closed is refused; a message for a place that was never given
+//! out breaks the protocol.
 
 use crate::mutants::planted;
 use crate::proto::error::Violation;
@@ -39,7 +40,7 @@ impl<T> Inlets<T> {
         (index, 1)
     }
 
-    /// Returns the mailbox of a message; `None` when it has closed since (IN-2).
+    /// Returns the mailbox of a message; `None` when it has closed since.
     pub(crate) fn find(&self, index: u32, generation: u32) -> Result<Option<&T>, Violation> {
         let place = self.places.get(index as usize).ok_or(Violation::Unknown)?;
         let meant = place.is_meant(generation)?;
@@ -119,7 +120,7 @@ impl<T> Place<T> {
 mod tests {
     use super::*;
 
-    /// IN-1 and IN-2.
+    /// IN-1.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_reused_place_refuses_the_messages_of_its_last_mailbox() {

@@ -3,12 +3,13 @@
 //! - **LA-1 order**: messages of one mailbox leave in commit order, sizes mixed: while a mailbox
 //!   has messages in the bulk queue, its small ones queue there too; and a bulk message starts only
 //!   when everything that was in the eager queue before it has left.
-//! - **LA-2 no allocation**: small messages lie behind each other in one buffer per lane, reused,
-//!   as the records that they will be in a frame. Memory beyond [`KEPT`] that a burst took is given
-//!   back when the lane is empty.
-//! - **LA-3 runs**: tells that follow each other and differ only in their bytes share one entry, so
-//!   that they move into a frame in one piece, and so does the record of their fates. A tell whose
-//!   sender waits for its fate, and everything that is not a tell, has an entry of its own.
+//!
+//! Small messages lie behind each other in one buffer per lane, reused, as the records that they
+//! will be in a frame. Memory beyond [`KEPT`] that a burst took is given back when the lane is
+//! empty. Tells that follow each other and differ only in their bytes are a *run*: they share one
+//! entry, so that they move into a frame in one piece, and so does the record of their fates. A
+//! tell whose sender waits for its fate, and everything that is not a tell, has an entry of its
+//! own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,7 +78,7 @@ impl Entry {
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Lane {
     runs: VecDeque<Run>,
-    /// The records of the runs (LA-2): grows to what once waited, and is used again.
+    /// The records of the runs: grows to what once waited, and is used again.
     bytes: Vec<u8>,
     /// The place in `bytes` at which the first run's records begin.
     start: usize,
@@ -87,7 +88,7 @@ pub(crate) struct Lane {
     next: u64,
 }
 
-/// Messages of a lane that share an entry (LA-3).
+/// Messages of a lane that share an entry.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 struct Run {
@@ -98,7 +99,7 @@ struct Run {
 }
 
 impl Run {
-    /// Returns true if a tell with just these properties may share the entry (LA-3).
+    /// Returns true if a tell with just these properties may share the entry.
     #[inline]
     fn is_of(&self, mailbox: u32, ordinal: u16, message: u128) -> bool {
         let Entry { kind, correlation, .. } = self.entry;
@@ -438,7 +439,6 @@ mod tests {
         }
     }
 
-    /// LA-2.
     #[test]
     fn an_empty_lane_has_given_back_what_a_burst_made_of_it() {
         let mut lane = Lane::default();
@@ -451,7 +451,7 @@ mod tests {
         assert!(lane.runs.capacity() * size_of::<Run>() <= KEPT);
     }
 
-    /// LA-3: what fits of a run is some of its records from the first, whole.
+    /// What fits of a run is some of its records from the first, whole.
     #[test]
     fn a_run_leaves_in_parts() {
         let mut lane = Lane::default();
@@ -483,7 +483,6 @@ mod tests {
         assert!(lane.is_empty() && lane.passed(mark));
     }
 
-    /// LA-3.
     #[test]
     fn whatever_has_a_fate_of_its_own_has_an_entry_of_its_own() {
         let mut lane = Lane::default();

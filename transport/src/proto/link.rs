@@ -3,8 +3,9 @@
 //! - **LK-1 confirm first**: the first frame of each side is a CONFIRM as long as a frame can be;
 //!   so a path that loses large frames is found before the link is used. Nothing else is sent
 //!   before the peer's has come.
-//! - **LK-2 counted when done**: a frame counts as consumed when it was dispatched, its slot posted
-//!   again, and every refusal it caused is written (FA-2).
+//! - **LK-2 counted when done**: a frame counts as consumed when it was dispatched, a slot posted
+//!   in its place, and every refusal it caused is written (FA-2). So a credit always stands for a
+//!   posted slot.
 //! - **LK-3 goodbye last**: GOODBYE is sent when nothing waits; after it a side sends only credit.
 //!   A side is done when its goodbye is acknowledged and the peer's is reported.
 
@@ -40,7 +41,7 @@ pub(crate) struct LinkProtocol {
     in_flight: InFlight,
     /// Refusals that are to be written.
     refusals: VecDeque<Refused>,
-    /// Refusals that were written, with the frame that carries them, until the peer has it (FA-3).
+    /// Refusals that were written, with the frame that carries them, until the peer has it.
     told: VecDeque<(u32, Refused)>,
     /// Frames dispatched whose slots are posted again.
     dispatched: u32,
@@ -65,7 +66,7 @@ pub(crate) struct LinkProtocol {
 struct Incoming {
     /// Time at which the peer was last to be told at once of a frame with a tail.
     told: Option<Instant>,
-    /// The fragmented message and the fragmented answer of which parts have come (FR-1).
+    /// The fragmented message and the fragmented answer of which parts have come.
     assemblies: [Option<Assembly>; 2],
     fetches: Fetches,
 }
@@ -331,8 +332,8 @@ impl LinkProtocol {
         self.distrusted
     }
 
-    /// Ends the protocol. Returns this side's messages in doubt (FA-1), and the report on the
-    /// peer's (FA-3), unless it broke the protocol.
+    /// Ends the protocol. Returns this side's messages in doubt, and the report on the peer's,
+    /// unless it broke the protocol.
     pub(crate) fn end(&mut self) -> (Vec<Sent>, Option<Consumed>) {
         let mut count = self.ledger.received();
         let told = self.told.drain(..).map(|(_, refused)| refused);

@@ -9,8 +9,6 @@
 //!
 //! - **LO-1 until answered**: memory is lent until the peer has answered, or the link ends, or the
 //!   queue pair by which the peer reads it has ended: an honest peer never reads memory taken back.
-//! - **LO-2 bounded**: [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes,
-//!   including loans that a device has yet to register. The peer needs that much memory for them.
 //! - **LO-3 parts carry on**: a message that is not fetched goes in parts, as it does without
 //!   loans; nothing waits for a queue pair that is not there: a message whose turn comes before
 //!   there is one goes in parts, and messages behind it may be lent. While all loans are out a
@@ -19,6 +17,9 @@
 //! - **LO-4 in time**: a loan that the peer leaves unanswered is [overdue](Loans::take_back): its
 //!   memory is not lent any more, and its message goes in parts. Its number stays taken until the
 //!   peer answers.
+//!
+//! At most [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes, including loans
+//! that a device has yet to register. The peer needs that much memory for them.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -174,7 +175,7 @@ impl Loans {
         self.pause = 1 << (2 * self.failures).min(PAUSE_BITS_MAX);
     }
 
-    /// Returns true if `bytes` more bytes may be lent now (LO-2).
+    /// Returns true if `bytes` more bytes may be lent now.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let lent: usize = self.open.iter().map(|loan| loan.bytes).sum();
         let fits = self.open.len() < self.most && lent + bytes <= LENT_BYTES_MAX;

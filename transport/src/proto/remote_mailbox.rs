@@ -4,13 +4,15 @@
 //! [`RemoteMailbox`] is a mailbox of the peer that is open. Two outlets that the peer answers with
 //! the same mailbox share one `RemoteMailbox`, and so its window and its order.
 //!
-//! - **OU-1 once**: while a request is being opened or is open, it is not sent again, except for a
-//!   look-up: its OPEN is written after it began, so that it finds the mailbox of that time.
-//! - **OU-2 known first**: it is known which messages a mailbox accepts before any is sent to it.
 //! - **OU-3 gone is gone**: after CLOSED a mailbox takes nothing more; what waited for it is told.
-//! - **OU-4 refused is told**: when a sender that waits for nothing tried an opening and it was
-//!   refused, each later try is told so until an opening succeeds. As many refusals are kept as
-//!   mailboxes may be opened at once; the oldest gives way.
+//!
+//! While a request is being opened or is open, it is not sent again, except for a look-up: its OPEN
+//! is written after it began, so that it finds the mailbox of that time. Nothing is sent to a
+//! mailbox before it is known which messages it accepts.
+//!
+//! When a sender that waits for nothing tried an opening and it was refused, each later try is told
+//! so until an opening succeeds. As many refusals are kept as mailboxes may be opened at once; the
+//! oldest gives way.
 
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ use crate::proto::error::Violation;
 pub(crate) struct Outlet {
     pub(crate) request: Arc<OpenRequest>,
     pub(crate) state: OpenState,
-    /// A sender that does not wait found it closed: it looks again (OU-4).
+    /// A sender that does not wait found it closed: it looks again.
     pub(crate) tried: bool,
     /// It is of look-ups alone, and gone when it is answered.
     pub(crate) is_look_up: bool,

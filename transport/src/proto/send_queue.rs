@@ -5,14 +5,15 @@
 //! [`LinkProtocol`](super::link::LinkProtocol), which only the driver has. It is locked by the code
 //! that shares it.
 //!
-//! - **OB-1 committed once**: a message is in exactly one lane from its commit until its last
-//!   record is written; then it is in flight. It leaves its lane unwritten when its mailbox closes
-//!   ([`take_unsendable`](SendQueue::take_unsendable)) or, an ask, when its asker gives up.
 //! - **OB-2 room first**: room for a message is reserved in its mailbox's window and in the link's
 //!   before it is committed, and given back when it is not committed after all.
-//! - **OB-3 bounded**: messages by the windows, answers by the asks that are open (their bytes by
-//!   the code that makes them, which asks [`takes_replies`](SendQueue::takes_replies) first),
-//!   cancellations by the asks that are pending, signals and openings by the mailboxes.
+//!
+//! A message is in exactly one lane from its commit until its last record is written; then it is in
+//! flight. It leaves its lane unwritten when its mailbox closes
+//! ([`take_unsendable`](SendQueue::take_unsendable)) or, an ask, when its asker gives up. The
+//! windows bound messages. The open asks bound answers, and the code that makes them bounds their
+//! bytes: it asks [`takes_replies`](SendQueue::takes_replies) first. The pending asks bound
+//! cancellations, and the mailboxes bound signals and openings.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -248,8 +249,8 @@ impl<W> SendQueue<W> {
         }
     }
 
-    /// Commits a message whose room [was reserved](Self::reserve) (OB-1). A large one takes the
-    /// memory of `archive`; a small one is copied. One with a note goes the way of large ones.
+    /// Commits a message whose room [was reserved](Self::reserve). A large one takes the memory of
+    /// `archive`; a small one is copied. One with a note goes the way of large ones.
     pub(crate) fn commit(
         &mut self,
         entry: Entry,
@@ -332,7 +333,7 @@ impl<W> SendQueue<W> {
         written == Some(Written::Nothing)
     }
 
-    /// Sends a signal ahead of messages; a signal that waits already is not sent twice (OB-3).
+    /// Sends a signal ahead of messages; a signal that waits already is not sent twice.
     pub(crate) fn signal(&mut self, mailbox: u32, signal: u16) {
         let urgent = &mut self.mailboxes[mailbox as usize].urgent;
         if !urgent.contains(&signal) {

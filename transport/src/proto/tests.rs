@@ -34,7 +34,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// The messages of each mailbox arrive in order, each once and whole, and so do answers (LA-1,
-    /// FR-1, WI-1, CR-2); then both sides say goodbye (LK-3).
+    /// WI-1, CR-2); then both sides say goodbye (LK-3).
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn messages_and_answers_arrive_once_whole_and_in_order(
@@ -112,7 +112,7 @@ proptest! {
         }
     }
 
-    /// FA-1: a message to a mailbox that closes is taken or refused, never both and never lost.
+    /// A message to a mailbox that closes is taken or refused, never both and never lost.
     #[test]
     fn a_closed_mailbox_refuses_exactly_what_it_did_not_take(
         sizes in sizes(), before in steps(), after in steps(), lends in any::<Option<u64>>(),
@@ -143,9 +143,8 @@ proptest! {
         prop_assert!(committed <= count);
     }
 
-    /// FA-3, PA-1: wherever a link is cut, whatever was on its way then, the peer's report gives
-    /// each message in doubt the fate that the peer's mailbox shows; none is left out or told of
-    /// twice.
+    /// Wherever a link is cut, whatever was on its way then, the peer's report gives each message
+    /// in doubt the fate that the peer's mailbox shows; none is left out or told of twice.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn after_a_cut_the_word_tells_every_fate_truly(

@@ -1,10 +1,9 @@
 //! Look-ups of names, by the system's resolver. Used by [`TcpWire`](super::TcpWire).
 //!
-//! - **WR-2 no pile of threads**: the system's resolver blocks a thread for as long as it likes. A
-//!   name has one look-up at a time, which all callers share, and at most `RESOLVE_THREADS_MAX` run
-//!   at once in a process; names that peers have told start one only while fewer than half of these
-//!   run, so that they cannot keep seeds from being looked up. A dial that is given up leaves its
-//!   look-up to the next one.
+//! The system's resolver blocks a thread for as long as it likes. A name has one look-up at a time,
+//! which all callers share, and at most `RESOLVE_THREADS_MAX` run at once in a process; names that
+//! peers have told start one only while fewer than half of these run, so that they cannot keep
+//! seeds from being looked up. A dial that is given up leaves its look-up to the next one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +25,7 @@ use crate::limits;
 ///
 /// # Errors
 /// The system's, with the name; [`TimedOut`](io::ErrorKind::TimedOut) after `RESOLVE_TIMEOUT`;
-/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) while too many look-ups run (WR-2).
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) while too many look-ups run.
 ///
 /// # Cancel safety
 /// Dropping the future leaves the look-up to the next caller.
@@ -142,7 +141,7 @@ mod tests {
         Ok(vec!["127.0.0.1:7".parse().unwrap()])
     }
 
-    /// WR-2: dials that are given up leave one thread for each name, and a bounded number of them.
+    /// Dials that are given up leave one thread for each name, and a bounded number of them.
     #[tokio::test(start_paused = true)]
     async fn slow_look_ups_pile_up_no_threads() {
         static SLOW: LazyLock<Lookups> = LazyLock::new(Lookups::default);

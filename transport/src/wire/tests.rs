@@ -1,4 +1,4 @@
-//! `docs/WIRE.md` agrees with the code: kinds, sizes, the preface, limits (HD-1).
+//! `docs/WIRE.md` agrees with the code: kinds, sizes, the preface, limits.
 
 use super::{PREFACE_BYTES, Preface};
 use crate::bootstrap::VERSIONS;

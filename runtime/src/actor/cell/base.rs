@@ -144,7 +144,7 @@ impl CellBase {
     }
 
     /// Clears the waits of a handler that has ended: a task may still hold its futures, but the
-    /// handler waits for none of them (CH-2).
+    /// handler waits for none of them.
     pub(crate) fn end_waits(&self) {
         let Some(rare) = self.rare.get() else { return };
         let ended = match &mut *rare.waits.lock() {
@@ -179,7 +179,7 @@ impl CellBase {
         Some((in_hand, spans::is_on().then(scope)))
     }
 
-    /// Creates the scope for handling a message that was sent in the scope `sent_in` (SP-2).
+    /// Creates the scope for handling a message that was sent in the scope `sent_in`.
     #[cold]
     pub(crate) fn scope(&self, label: &Label, is_ask: bool, sent_in: Option<&Scope>) -> Box<Scope> {
         let subject = SpanFields {

@@ -27,8 +27,8 @@ impl CellBase {
         }
     }
 
-    /// Takes out of `run` the asks of askers that this actor waits for, and refuses them (CH-1).
-    /// The actor would begin such an ask only after its asker's answer.
+    /// Takes out of `run` the asks of askers that this actor waits for, and refuses them. The actor
+    /// would begin such an ask only after its asker's answer.
     fn refuse_cycles(&self, run: &mut Vec<Deliveries>) {
         let residents = self.node.residents();
         let is_cycle = |item: &mut Deliveries| {

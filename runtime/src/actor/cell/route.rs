@@ -1,6 +1,6 @@
 //! The table of an actor's messages: how a message of this node, or the bytes of a message from
 //! another node, become the actor's envelope. The bytes may have an earlier layout of a message
-//! that has gained fields since (SH-4).
+//! that has gained fields since.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 //! actor's task takes it, or an asker that finds the actor idle.
 //!
 //! - **TN-1 one at a time**: only the thread that has taken the turn polls the life.
-//! - **TN-2 no wake-up lost**: a task that finds the turn taken is woken when the turn is given
-//!   back.
 //! - **TN-3 seated**: the task's future, and the life in it, stay in place while the turn is taken:
 //!   dropping the future waits until the turn is given back. A life that waits for messages stores
 //!   its address in the turn, and the address is cleared before the life is polled again.
+//!
+//! A task that finds the turn taken is woken when the turn is given back.
 #![allow(unsafe_code, reason = "polls a life that lies in the task of its actor")]
 
 use std::any::Any;
@@ -116,7 +116,7 @@ impl<W: Word> TurnLock<W> {
 
     /// Takes the turn for the actor's task; `seat` is the address of the [`ActorTask`] with the
     /// bits of its kind of life. Returns false if the turn is taken: its holder wakes the task when
-    /// it gives the turn back (TN-2).
+    /// it gives the turn back.
     fn take_or_want(&self, seat: usize) -> bool {
         loop {
             let now = self.word.load(Ordering::Relaxed);

@@ -1,12 +1,9 @@
 //! The registrations that make messages for an actor: timers, tasks, streams, watches.
 //!
-//! - **RL-1 ahead**: a due message of a registration is handled before the next message of the
-//!   mailbox. It needs no room there; the registrations of the actor bound the number of such
-//!   messages.
-//! - **RL-2 fair**: after [`limits::BATCH_MESSAGES_MAX`] of these messages in a row the mailbox has
-//!   its turn.
-//! - **RL-3 one incarnation**: a registration ends with the incarnation that made it, before the
-//!   next one begins.
+//! A due message of a registration is handled before the next message of the mailbox, and needs no
+//! room there: the registrations of the actor bound the number of such messages. After
+//! [`limits::BATCH_MESSAGES_MAX`] of them in a row the mailbox has its turn. A registration ends
+//! with the incarnation that made it, before the next one begins.
 
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -121,8 +118,8 @@ impl<A: Handlers> EventSources<A> {
         task
     }
 
-    /// Takes the next due message (RL-1), unless it is the mailbox's turn (RL-2). Timers do not
-    /// wake the task: see [`wait`](Self::wait).
+    /// Takes the next due message, unless it is the mailbox's turn. Timers do not wake the task:
+    /// see [`wait`](Self::wait).
     pub(crate) fn take(
         &mut self,
         cell: &ActorCell<A>,
@@ -160,7 +157,7 @@ impl<A: Handlers> EventSources<A> {
         None
     }
 
-    /// Updates the counts of registrations (TA-1).
+    /// Updates the counts of registrations.
     pub(crate) fn count(&self) {
         self.tally.set(RegistrationKind::Timers, self.timers.len());
         self.tally.set(RegistrationKind::Tasks, self.tasks.len());
@@ -177,8 +174,8 @@ impl<A: Handlers> EventSources<A> {
         self.timers.wait(cx);
     }
 
-    /// Records that the mailbox had its turn (RL-2). Returns true if [`take`](Self::take) returned
-    /// nothing before, because it was the mailbox's turn.
+    /// Records that the mailbox had its turn. Returns true if [`take`](Self::take) returned nothing
+    /// before, because it was the mailbox's turn.
     pub(crate) fn rest(&mut self) -> bool {
         std::mem::take(&mut self.row) >= limits::BATCH_MESSAGES_MAX
     }
@@ -229,7 +226,7 @@ impl<A: Handlers> EventSources<A> {
 }
 
 impl<A: Handlers> Drop for EventSources<A> {
-    /// Resets the counts of registrations (TA-2).
+    /// Resets the counts of registrations.
     fn drop(&mut self) {
         for what in [RegistrationKind::Timers, RegistrationKind::Tasks, RegistrationKind::Streams] {
             self.tally.set(what, 0);

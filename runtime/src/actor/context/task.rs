@@ -251,7 +251,7 @@ pub(super) struct RegistrationStore<A: Handlers> {
 }
 
 impl<A: Handlers> RegistrationStore<A> {
-    /// Updates the count of stashed messages (TA-1).
+    /// Updates the count of stashed messages.
     pub(super) fn count(&self) {
         self.tally.set(tally::RegistrationKind::Stashed, self.stash.len() + self.unstashed.len());
     }
@@ -412,8 +412,8 @@ pub(crate) async fn end_children(me: &dyn ErasedCell, held: Option<&mut dyn Eras
     }
 }
 
-/// Ends all registrations of the incarnation of `me` (RL-3), and takes all messages out of the
-/// stash. Returns the number of asks that were left unanswered by this while their askers waited.
+/// Ends all registrations of the incarnation of `me`, and takes all messages out of the stash.
+/// Returns the number of asks that were left unanswered by this while their askers waited.
 pub(crate) async fn clear(me: &dyn ErasedCell, held: Option<&mut dyn ErasedStore>) -> usize {
     let Some(held) = held else { return 0 };
     // First, because dropping this future may wake actors that the children wait for.

@@ -1,9 +1,8 @@
 //! The timers of one actor.
 //!
-//! - **TM-1 never stale**: a timer that was cancelled or replaced, or whose actor was restarted,
-//!   sends nothing any more: timers are kept with the actor, which checks them itself.
-//! - **TM-2 at most once at a time**: at most one message of a periodic timer waits; firings that
-//!   were missed meanwhile are skipped.
+//! Timers are kept with the actor, which checks them itself, so a timer that was cancelled or
+//! replaced, or whose actor was restarted, sends nothing. At most one message of a periodic timer
+//! waits; firings that were missed meanwhile are skipped.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -113,7 +112,7 @@ impl<A: Handlers> Timers<A> {
         self.insert(now + after, Timer { key, what });
     }
 
-    /// Removes a timer (TM-1). Returns true if there was one.
+    /// Removes a timer. Returns true if there was one.
     pub(crate) fn cancel(&mut self, key: &TimerKey) -> bool {
         let due = self.by_key.remove(key);
         due.and_then(|due| self.by_time.remove(&due)).is_some()
@@ -194,7 +193,7 @@ impl<A: Handlers> Timers<A> {
     }
 }
 
-/// Returns the first time after `now` that is a whole number of periods after `due` (TM-2).
+/// Returns the first time after `now` that is a whole number of periods after `due`.
 fn after_missed(due: Instant, period: Duration, now: Instant) -> Instant {
     let next = due + period;
     if next > now {

@@ -1,9 +1,7 @@
 //! Monitors: an actor is told when another actor has ended, and a program can wait for that.
 //!
-//! - **WA-1 once**: a watch tells once, however the watched actor ends, and nothing after
-//!   `unwatch`.
-//! - **WA-2 after its last message**: messages that the watched actor sent to the watcher before it
-//!   ended are handled before its [`Down`].
+//! A watch tells once, however the watched actor ends, and nothing after `unwatch`. Messages that
+//! the watched actor sent to the watcher before it ended are handled before its [`Down`].
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -193,8 +191,8 @@ pub(crate) struct Watches {
     ends: FuturesUnordered<Abortable<BoxFuture<'static, (Down, Origin)>>>,
     by_address: HashMap<Address, AbortHandle>,
     /// The `Down`s that are not delivered yet, by the node of the watched actor, each with the
-    /// number of messages that had arrived from that node before (WA-2). These numbers grow, so
-    /// only the first `Down` of each node is checked.
+    /// number of messages that had arrived from that node before. These numbers grow, so only the
+    /// first `Down` of each node is checked.
     downs: BTreeMap<Origin, VecDeque<(u64, Down)>>,
 }
 
@@ -219,8 +217,7 @@ impl Watches {
         self.by_address.insert(address, handle);
     }
 
-    /// Stops watching an actor. Returns true if it was watched, and its `Down` was not delivered
-    /// (WA-1).
+    /// Stops watching an actor. Returns true if it was watched, and its `Down` was not delivered.
     pub(crate) fn unwatch(&mut self, actor: &Address) -> bool {
         let mut was_waiting = false;
         self.downs.retain(|_, downs| {
@@ -233,7 +230,7 @@ impl Watches {
         handle.inspect(AbortHandle::abort).is_some() || was_waiting
     }
 
-    /// Waits until a watched actor has ended, and all its earlier messages were begun (WA-2).
+    /// Waits until a watched actor has ended, and all its earlier messages were begun.
     pub(crate) fn poll<L: Send + 'static, R: RemoteItem + Send + 'static>(
         &mut self,
         mailbox: &Mailbox<L, R>,

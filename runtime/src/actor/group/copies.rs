@@ -1,6 +1,6 @@
 //! The copies of a message that goes to many members: clones on this node, and one archive for all
-//! other nodes. A message that gained fields has an archive for each of its versions (SH-4), for
-//! members on nodes of earlier builds.
+//! other nodes. A message that gained fields has an archive for each of its versions, for members
+//! on nodes of earlier builds.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::schema::no_such_form;
 /// A message that goes to many members.
 pub(super) struct Copies<M> {
     message: M,
-    /// Archived for the first member on another node (GR-5).
+    /// Archived for the first member on another node.
     packed: Option<Result<MessageArchives<M>, Cause>>,
 }
 

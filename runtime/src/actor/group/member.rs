@@ -40,7 +40,7 @@ pub(super) enum OverflowPolicy {
     Waits,
 }
 
-/// The queue of one member: a task of the group tells the member these messages in order (GR-1).
+/// The queue of one member: a task of the group tells the member these messages in order.
 struct MemberQueue<M: Message + Wire> {
     queue: mpsc::Sender<QueuedMessage<M>>,
     /// Cloned by each waiting message, including the message that is being sent.
@@ -178,7 +178,7 @@ impl<M: Message + Wire + Clone> MemberQueue<M> {
         MemberQueue { queue, waiting: Arc::new(()), task }
     }
 
-    /// Queues a message (GR-3). Returns the [`DeliveryAck`] if the queue is full.
+    /// Queues a message. Returns the [`DeliveryAck`] if the queue is full.
     fn put(&self, copy: OneCopy<M>, slip: DeliveryAck<M>) -> Result<(), DeliveryAck<M>> {
         let (scope, waits) = (Scope::here(), self.waiting.clone());
         let parcel = QueuedMessage { copy, slip, scope, waits };
@@ -188,7 +188,7 @@ impl<M: Message + Wire + Clone> MemberQueue<M> {
 
 impl<M: Message + Wire> Drop for MemberQueue<M> {
     fn drop(&mut self) {
-        // The waiting messages are dropped with the task, and count as missed (GR-4).
+        // The waiting messages are dropped with the task, and count as missed.
         self.task.abort();
     }
 }

@@ -1,8 +1,7 @@
 //! `Membership`: keeps an actor in a group, whatever happens to the group's state and its node.
 //!
-//! - **GM-1 no late join**: a member whose membership was dropped leaves, and does not join after
-//!   that: the steps of a membership run under a lock, and the drop first ends them under this
-//!   lock.
+//! A member whose membership was dropped leaves, and does not join after that: the steps of a
+//! membership run under a lock, and the drop first ends them under this lock.
 
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -94,7 +93,7 @@ pub struct Membership<M: Message + Wire + Clone> {
 /// the membership is over.
 type MembershipState = Option<Result<(), MembershipEnded>>;
 
-/// The future of the task, until the membership is over or dropped (GM-1).
+/// The future of the task, until the membership is over or dropped.
 struct MembershipFuture(Mutex<Option<BoxFuture<'static, ()>>>);
 
 /// The reason why a [`Membership`] is over.

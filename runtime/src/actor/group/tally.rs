@@ -1,4 +1,4 @@
-//! The outcome of a message to a group: how many were told it, and who missed it (GR-4).
+//! The outcome of a message to a group: how many were told it, and who missed it.
 
 use std::fmt;
 use std::sync::Arc;

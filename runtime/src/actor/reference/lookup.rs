@@ -272,8 +272,8 @@ fn recipient_of<M: Message, R: Send + 'static>(
     found.destination(node, address).map(Recipient::new)
 }
 
-/// Returns a reference to the actor that was looked up at an address, if it serves the protocol `P`
-/// (PT-1).
+/// Returns a reference to the actor that was looked up at an address, if it serves the protocol
+/// `P`.
 fn served_by<P: Protocol>(
     node: &Node,
     address: &Address,

@@ -99,7 +99,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for ActorPort<A> {
         if !A::Input::IS_MESSAGE || message.is_none() {
             return false;
         }
-        // Before the mailbox's lock is taken (SP-3).
+        // A subscriber runs here, so not under the lock of the mailbox.
         let scope = Scope::here();
         let mailbox = self.cell().mailbox();
         let vacancy = match *turn {
@@ -124,7 +124,7 @@ impl<A: Accepts<M>, M: Message> Port<M> for ActorPort<A> {
         if !A::Input::IS_MESSAGE {
             return false;
         }
-        // Not within the turn (SP-3).
+        // A subscriber runs here, so not within the turn.
         let (cell, scope) = (self.cell(), Scope::here());
         let Some(turn) = in_place::turn_of(cell.base(), cell.mailbox()) else { return false };
         let Some(input) = A::Input::take_at_once(message) else { return false };

@@ -1,11 +1,10 @@
 //! `Ref`: an actor known only by a protocol that it serves, so that its users need not know its
 //! type.
 //!
-//! - **PT-1 whole**: a reference that was made of an actor, or looked up, leads to an actor that
-//!   accepted every message of its protocol at that time, with the protocol's replies. If a
-//!   reference follows a name, each send checks this.
-//! - **PT-2 by itself**: there is no protocol on the wire. The actor lists each message in its own
-//!   table, so that a server may serve more than its clients know.
+//! A reference that was made of an actor, or looked up, leads to an actor that accepted every
+//! message of its protocol at that time, with the protocol's replies. If a reference follows a
+//! name, each send checks this. The protocol itself is not on the wire: the actor lists each
+//! message in its own table, so a server may serve more than its clients know.
 
 mod archived;
 mod signature;
@@ -157,7 +156,7 @@ impl<A: Handlers> ActorRef<A> {
             Destination::Local(near) => {
                 let actor: Arc<dyn LocalActor> = near.shared();
                 let address = actor.address().clone();
-                // PT-1: the actor's table has all messages of the protocol.
+                // The actor's table has all messages of the protocol.
                 ProtocolPort::of_all(actor).map_or_else(
                     |_| Destination::dead(address, Cause::NotAccepted),
                     Destination::Local,
@@ -288,8 +287,8 @@ impl<P: Protocol> ProtocolPort<P> {
 }
 
 /// Returns the first message of a protocol that an actor of another node does not accept in a
-/// version that this node knows (PT-2), and the cause; `None` if the actor serves the protocol.
-/// `all` has the messages that the actor accepts.
+/// version that this node knows, and the cause; `None` if the actor serves the protocol. `all` has
+/// the messages that the actor accepts.
 pub(crate) fn missing<P: Protocol>(all: &[Accepted]) -> Option<(&'static str, Cause)> {
     P::CALLS.iter().find_map(|call| {
         if all.iter().any(|row| call.forms.has(row)) {

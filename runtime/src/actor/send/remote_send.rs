@@ -328,7 +328,7 @@ impl<'a> MessageWriter<'a> {
         if let Some(asker) = self.asks {
             wire::append(asker, out);
         }
-        // SP-2: one span stands for the message, however often it is archived.
+        // One span stands for the message, however often it is archived.
         if self.note.is_none() {
             let (node, is_ask) = (self.node, self.asks.is_some());
             self.note = spans::send(|| {

@@ -35,7 +35,7 @@ impl WaitGuard {
     ///
     /// # Errors
     /// [`Cause::Cycle`] if `whom` waits for the answer of the calling handler, directly or through
-    /// others (CH-1).
+    /// others.
     pub(crate) fn begin_ask(whom: &dyn LocalActor) -> Result<Option<Self>, Cause> {
         let wait = match AskChain::handed_on() {
             Some(asker) => asker.map(WaitGuard::handed_on),

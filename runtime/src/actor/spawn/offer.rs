@@ -1,14 +1,15 @@
 //! Types that a node offers: other nodes may have actors of these types spawned on it.
 //!
-//! - **OF-1 offered only**: a node makes an actor for another node only of a type that it offers.
-//!   Each such type has an actor of its own on the node, the [`Spawner`], under a name that users
-//!   cannot give. The spawner's messages contain the arguments' type, so a link compares the
-//!   layouts of the arguments, and their archives are checked like those in any message.
-//! - **OF-2 bounded**: at most [`Offered::LIVING_MAX`] actors of the type that were spawned for
-//!   other nodes since the last offer live on the node, including those still starting or held.
-//! - **OF-3 watched first**: an actor that must be watched from its start is held until that watch
-//!   is in place, and begins when the watcher says so. A held actor ends without having run when
-//!   its watcher ends, when the spawn times out, or with the [`Spawner`].
+//! A node makes an actor for another node only of a type that it offers. Each such type has an
+//! actor of its own on the node, the [`Spawner`], under a name that users cannot give. The
+//! spawner's messages contain the arguments' type, so a link compares the layouts of the arguments,
+//! and their archives are checked as in any message. At most [`Offered::LIVING_MAX`] actors of the
+//! type that were spawned for other nodes since the last offer live on the node, including actors
+//! that are still starting or held.
+//!
+//! An actor that must be watched from its start is held until that watch is in place, and begins
+//! when the watcher says so. A held actor ends without having run when its watcher ends, when the
+//! spawn times out, or with the [`Spawner`].
 //!
 //! The [`Spawner`] never waits: a task answers the asker when the actor has started.
 
@@ -167,8 +168,8 @@ impl Node {
     }
 }
 
-/// Returns the name of the [`Spawner`] of an offered type (OF-1): the type's shortened name, for
-/// people, and the hash of its kind.
+/// Returns the name of the [`Spawner`] of an offered type: the type's shortened name, for people,
+/// and the hash of its kind.
 pub(crate) fn offer_name<A: Offered>() -> Arc<str> {
     let short: String = A::NAME.chars().take(64).collect();
     format!("{RESERVED}offer-{short}-{:032x}", kind_of::<A>().hash).into()
@@ -246,9 +247,9 @@ fn shortened(text: &str) -> String {
 
 /// The actor that spawns the actors of one type for other nodes.
 pub(crate) struct Spawner<A: Offered> {
-    /// The actors that it has spawned or holds, and that have not ended (OF-2).
+    /// The actors that it has spawned or holds, and that have not ended.
     living: HashSet<Address>,
-    /// The actors that were not told to begin yet (OF-3).
+    /// The actors that were not told to begin yet.
     held: HeldActors<A>,
 }
 
@@ -345,7 +346,7 @@ impl<A: Offered> Spawner<A> {
         Ok((actor.address().clone(), unborn))
     }
 
-    /// Holds an actor until it is told to begin, its watcher ends, or `until` has passed (OF-3).
+    /// Holds an actor until it is told to begin, its watcher ends, or `until` has passed.
     fn hold(
         &mut self,
         (actor, address): (UnstartedActor<A>, Address),

@@ -1,8 +1,7 @@
 //! Links: two actors, each of which fails when the other one fails.
 //!
-//! - **LI-1 both or none**: either both ends know a link, or both are told that there is none. If
-//!   both actors end at the same moment, each tells the other.
-//! - **LI-2 one incarnation**: a link ends when the linked incarnation of either actor ends.
+//! Either both ends know a link, or both are told that there is none. If both actors end at the
+//! same moment, each tells the other. A link ends when the linked incarnation of either actor ends.
 //!
 //! Two actors of one node refer to each other. For two actors of different nodes, each node has a
 //! [`Tie`], an actor that stands in for the remote actor. A tie that ends tells the other tie
@@ -82,7 +81,7 @@ impl<A: Handlers> Context<A> {
 
 /// Links two actors of one node. `to` is the address by which `me` knows `peer`.
 fn link_near(me: &Arc<dyn LocalActor>, peer: &Arc<dyn LocalActor>, to: &Address) {
-    // In this order: if the peer ends from now on, its end finds the link here (LI-1).
+    // In this order: if the peer ends from now on, its end finds the link here.
     me.ends().link(peer.token(), link_to(peer, to, me.token()));
     if !peer.ends().link(me.token(), link_to(me, me.address(), peer.token())) {
         me.unlink(peer.token(), Some(linked_to(peer.address(), &ActorExit::NoActor)));
@@ -103,7 +102,7 @@ fn link_far(node: &Node, me: &Arc<dyn LocalActor>, to: &Address, sender: RemoteS
     let Ok((cell, _)) = node.begin(Tie::options(), tie, None, None) else { return };
     let tie = ActorRef::local(cell.clone());
     me.ends().link(cell.resident().token(), link_by(&tie, to.clone()));
-    // Requested only now, so that the outcome finds the link (LI-1).
+    // Requested only now, so that the outcome finds the link.
     let tether = Tether { tie: tie.address().clone(), actor: me.address().clone() };
     let mut making: LinkFuture = Box::pin(make(sender, node.clone(), tether));
     // Polled once now, so that the request is sent before all that the actor sends there later.
@@ -281,8 +280,7 @@ impl Handler<Down> for Tie {
 }
 
 /// Tells the tie at the other end that the link has ended, until it certainly knows: by this
-/// message, or because it has ended itself (LI-1). An error means that the tie or its node has
-/// ended.
+/// message, or because it has ended itself. An error means that the tie or its node has ended.
 async fn untie(other: &ActorRef<Tie>, why: Option<&str>) {
     loop {
         let untied = Untied { why: why.map(str::to_owned) };

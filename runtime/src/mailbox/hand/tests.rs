@@ -173,7 +173,6 @@ impl MailboxFixture {
     }
 }
 
-/// MB-8.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_link_without_room_keeps_its_order_and_others_go_on() {
@@ -201,7 +200,7 @@ fn a_link_without_room_keeps_its_order_and_others_go_on() {
     assert!(!scene.hand.remote().is_some_and(RemotePrefetched::holds_back));
 }
 
-/// MB-8: messages of this node go on, too.
+/// Messages of this node go on, too.
 #[test]
 fn messages_of_this_node_go_on_while_a_link_has_no_room() {
     let mut scene = MailboxFixture::new();
@@ -213,8 +212,7 @@ fn messages_of_this_node_go_on_while_a_link_has_no_room() {
     assert_eq!(scene.begun(), (vec![100], Poll::Pending));
 }
 
-/// MB-5, MB-8: many released messages of one link take turns with messages of other links and of
-/// this node.
+/// Many released messages of one link take turns with messages of other links and of this node.
 #[test]
 fn what_was_held_back_goes_on_in_turn_with_all_else() {
     const OTHER: u32 = 1000;
@@ -237,8 +235,8 @@ fn what_was_held_back_goes_on_in_turn_with_all_else() {
     assert!(position(OTHER + 39) <= 4 * (32 + 2), "{begun:?}");
 }
 
-/// MB-8: released messages get their turn beside a node that keeps the remote queue full, even with
-/// the smallest batch.
+/// Released messages get their turn beside a node that keeps the remote queue full, even with the
+/// smallest batch.
 #[test]
 fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
     for capacity in [1, 32, 63, 64, 100, 1000] {
@@ -257,8 +255,8 @@ fn what_was_held_back_has_its_turn_in_the_smallest_mailbox() {
     }
 }
 
-/// For WA-2: held-back messages of one node do not delay the mark of another node, and messages
-/// after a mark do not delay it.
+/// For `Down` after the last message: held-back messages of one node do not delay the mark of
+/// another node, and messages after a mark do not delay it.
 #[test]
 fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
     let mut scene = MailboxFixture::new();
@@ -280,7 +278,7 @@ fn a_mark_of_one_node_passes_whatever_is_held_back_of_another() {
     assert!(scene.hand.remote().is_some_and(RemotePrefetched::holds_back));
 }
 
-/// MB-8: each of two links without room waits for its own room.
+/// Each of two links without room waits for its own room.
 #[test]
 fn each_link_waits_for_its_own_room() {
     let mut scene = MailboxFixture::new();
@@ -299,7 +297,7 @@ fn each_link_waits_for_its_own_room() {
     assert_eq!(begun, [1, 2, 12]);
 }
 
-/// MB-8: the wake-up is not lost, whether room comes before or after the actor waits.
+/// The wake-up is not lost, whether room comes before or after the actor waits.
 #[test]
 fn room_wakes_an_actor_that_waits_for_it() {
     let mut scene = MailboxFixture::new();
@@ -320,7 +318,7 @@ fn room_wakes_an_actor_that_waits_for_it() {
     assert_eq!(scene.begun(), (vec![2], Poll::Pending));
 }
 
-/// MB-8: an ask that is held back can expire.
+/// An ask that is held back can expire.
 #[test]
 fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
     let mut scene = MailboxFixture::new();
@@ -332,7 +330,7 @@ fn an_ask_that_is_held_back_goes_when_its_deadline_has_passed() {
     assert_eq!(scene.begun(), (vec![1, 11, 2], Poll::Pending), "in turn with another link's");
 }
 
-/// MB-6, MB-8: a drain handles messages that are held back, too.
+/// A drain handles messages that are held back, too.
 #[test]
 fn a_drain_waits_for_what_is_held_back() {
     let mut scene = MailboxFixture::new();
@@ -345,7 +343,7 @@ fn a_drain_waits_for_what_is_held_back() {
     assert_eq!(scene.begun(), (vec![1, 2], Poll::Ready(FillOutcome::End)));
 }
 
-/// MB-6, MB-8: a stop begins no more messages, and returns the held ones with the others.
+/// A stop begins no more messages, and returns the held ones with the others.
 #[test]
 fn what_is_held_back_comes_out_at_the_end() {
     let mut scene = MailboxFixture::new();
@@ -369,7 +367,7 @@ fn what_is_held_back_comes_out_at_the_end() {
     assert!(!scene.hand.remote().is_some_and(RemotePrefetched::holds_back));
 }
 
-/// MB-8: an actor needs no other event to see that an ask has expired.
+/// An actor needs no other event to see that an ask has expired.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() {
     let deadlines =
@@ -398,9 +396,9 @@ async fn the_deadline_of_an_ask_that_is_held_back_releases_what_came_after_it() 
 }
 
 proptest! {
-    /// MB-5, MB-6, MB-8: for any messages, together or single, from this node and from two links
-    /// with changing room for replies: all messages of each sender are begun once and in order, and
-    /// a mark passes when all before it are begun.
+    /// For any messages, together or single, from this node and from two links with changing room
+    /// for replies: all messages of each sender are begun once and in order, and a mark passes when
+    /// all before it are begun.
     #[test]
     fn of_each_sender_everything_is_begun_once_and_in_order(
         steps in proptest::collection::vec((0usize..8, 0usize..2, 1u32..200), 1..60),

@@ -307,7 +307,7 @@ impl Stage {
         }
     }
 
-    /// The group waits for no member (GR-2), so it answers at once.
+    /// The group waits for no member, so it answers at once.
     async fn size(&self) {
         let (Some(group), begin) = (self.group(0), self.scene.cluster.now()) else { return };
         if group.size().await.is_ok() {

@@ -1,11 +1,11 @@
 //! The rules of a pool, apart from its code:
 //!
-//! - **Once** (PL-1): a job is begun at most once, by one worker. A job that was refused, or whose
-//!   tell was dropped before it was ready, is never begun; an answered job was begun once.
-//! - **Kept** (PL-4): jobs that a worker has accepted are begun, even if it is removed or fails or
-//!   its pool is drained, unless workers were stopped or not restarted: then each job that was told
-//!   and is not begun is a dead letter. Jobs of the router are begun, unless the router was ended,
-//!   a link was lost or all workers were closed.
+//! - **Once**: a job is begun at most once, by one worker. A job that was refused, or whose tell
+//!   was dropped before it was ready, is never begun; an answered job was begun once.
+//! - **Kept**: jobs that a worker has accepted are begun, even if it is removed or fails or its
+//!   pool is drained, unless workers were stopped or not restarted: then each job that was told and
+//!   is not begun is a dead letter. Jobs of the router are begun, unless the router was ended, a
+//!   link was lost or all workers were closed.
 //! - **Order**: of one sender, the jobs that a worker begins are in the order in which they were
 //!   sent.
 //! - **Keys**: jobs of one key go to one worker while the size stays; when workers are added, a key

@@ -44,7 +44,7 @@ fn records_out_of_place_are_named() {
     assert_eq!(fail(&[1, 0, 0xff, 0xff]), Malformed::RecordTooLong(0xffff));
 }
 
-/// BS-2: an endless stream of nothing ends when it is too long for a proof.
+/// An endless stream of nothing ends when it is too long for a proof.
 #[test]
 fn nothing_is_taken_in_beyond_the_limit() {
     let alpha = identity("alpha", 1);
@@ -123,8 +123,8 @@ fn one_byte_at_a_time_is_as_good_as_all_at_once() {
     assert_eq!(acceptor.poll_established().unwrap().1.node, alpha.node);
 }
 
-/// BS-6: a replayed recording leads to no agreement on a key, and only this side can tell it from a
-/// wrong secret.
+/// A replayed recording leads to no agreement on a key, and only this side can tell it from a wrong
+/// secret.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_replayed_dialler_proves_nothing() {

@@ -127,7 +127,7 @@ fn sharing() -> impl Strategy<Value = Sharing> {
 }
 
 proptest! {
-    /// BS-3: one encoding, and no prefix or extension of it is one.
+    /// One encoding, and no prefix or extension of it is one.
     #[test]
     fn messages_are_read_back_and_nothing_else_is(message in message()) {
         let bytes = message.encode();

@@ -46,7 +46,7 @@ fn a_wrong_secret_is_named_on_both_sides() {
     }
 }
 
-/// BS-5: while a secret is changed, nodes of neighbouring rounds meet, whichever dials.
+/// While a secret is changed, nodes of neighbouring rounds meet, whichever dials.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn nodes_meet_while_their_secret_is_changed() {
@@ -67,8 +67,8 @@ fn nodes_meet_while_their_secret_is_changed() {
     }
 }
 
-/// BS-5: of the largest number of secrets, the last works as well as the first; and if none fits,
-/// the answer is the same as with a single secret.
+/// Of the largest number of secrets, the last works as well as the first; and if none fits, the
+/// answer is the same as with a single secret.
 #[test]
 fn every_secret_is_tried_and_none_is_told_apart() {
     let key = |number| Secret::key(Some(&Secret::numbered(number)));
@@ -110,7 +110,7 @@ fn versions_without_overlap_are_named_on_both_sides() {
     }
 }
 
-/// BS-4: a change of the range on the way makes the two sides strangers.
+/// A change of the range on the way makes the two sides strangers.
 #[test]
 fn a_changed_version_range_is_found_out() {
     let wide = Identity { versions: Versions { min: 1, max: 3 }, ..identity("alpha", 1) };

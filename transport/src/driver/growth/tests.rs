@@ -226,7 +226,7 @@ fn a_ring_does_not_grow_after_its_sides_goodbye() {
     assert_eq!((rig.ring(), rig.granted, rig.counted()), (RING, 0, [0; 3]));
 }
 
-/// Two links of a node share its budget; what a link took comes back when it ends (ME-7).
+/// Two links of a node share its budget; what a link took comes back when it ends.
 #[test]
 fn what_the_budget_refuses_stays_as_it_is() {
     let budget = Arc::new(Budget::new(2 * DOUBLED));
@@ -244,7 +244,7 @@ fn what_the_budget_refuses_stays_as_it_is() {
     assert_eq!(budget.taken(), 0);
 }
 
-/// A peer that is always short, under however many names, leaves others something (ME-7).
+/// A peer that is always short, under however many names, leaves others something.
 #[test]
 fn greedy_links_leave_a_later_one_half_of_what_is_left() {
     // The largest ring is 64 slots, for which it grows by 7 times what the first doubling takes.

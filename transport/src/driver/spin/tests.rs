@@ -73,7 +73,7 @@ fn run(fabric: Spins, steps: &[Step], mut check: impl FnMut(&[Driver; 2], Step, 
 }
 
 proptest! {
-    /// PO-1: it spins as long after messages as it may, and neither longer nor at another time.
+    /// It spins as long after messages as it may, and neither longer nor at another time.
     #[test]
     fn a_driver_spins_for_its_time_after_messages_and_then_sleeps(steps in steps()) {
         for fabric in [Spins::ByTurns, Spins::InPlace] {
@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// PO-2: other tasks run after messages were received, and after each stretch in place.
+    /// Other tasks run after messages were received, and after each stretch in place.
     #[test]
     fn a_driver_yields_after_what_it_received_and_after_two_microseconds(steps in steps()) {
         run(Spins::InPlace, &steps, |drivers, step, now, next| {
@@ -99,7 +99,7 @@ proptest! {
         run(Spins::ByTurns, &steps, |_, step, _, next| assert!(next != Next::Again, "{step:?}"));
     }
 
-    /// PO-3: none looks again in place before the other's time is over, or the other sleeps.
+    /// None looks again in place before the other's time is over, or the other sleeps.
     #[test]
     fn of_two_drivers_of_a_thread_one_spins_in_place(steps in steps()) {
         run(Spins::InPlace, &steps, |drivers, step, now, next| {
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// PO-2, PO-3 in a row: a message received, a stretch in place, turns, and the end.
+/// In a row: a message received, a stretch in place, turns, and the end.
 #[test]
 fn a_spin_from_its_message_to_its_sleep() {
     let (seat, start) = (Seat::default(), Instant::now());

@@ -354,8 +354,8 @@ fn what_is_taken_while_an_open_is_answered_is_reported_before_the_driver_sleeps(
     assert_eq!(rig.said, [RecordKind::Opened, RecordKind::Window]);
 }
 
-/// DR-4: a device refuses a frame. The link ends with the system's reason, and its drain does not
-/// wait for frames that were never posted.
+/// A device refuses a frame. The link ends with the system's reason, and its drain does not wait
+/// for frames that were never posted.
 #[tokio::test]
 async fn a_refused_frame_is_the_cause_and_holds_up_no_end() {
     let mut rig = Rig::new();
@@ -381,8 +381,7 @@ fn a_mailbox_that_is_blocked_again_and_again_is_looked_at_once() {
     assert_eq!(rig.driver.mailboxes.take_wanted().len(), 1);
 }
 
-/// PI-2: a sender that finds the pipe in use, or no slot, wakes the driver; a sender that posts
-/// does not.
+/// A sender that finds the pipe in use, or no slot, wakes the driver; a sender that posts does not.
 #[test]
 fn a_sender_posts_in_the_drivers_place_or_wakes_it() {
     let mut rig = Rig::new();
@@ -406,8 +405,8 @@ fn answer(correlation: u64) -> (RecordHeader, Vec<u8>) {
     (RecordHeader { correlation, ..RecordHeader::new(RecordKind::Reply) }, Vec::new())
 }
 
-/// AW-3: an answer that was read ahead of a protocol violation, or that is behind a message that
-/// cannot be delivered, is not dispatched; its asker is told nevertheless.
+/// An answer that was read ahead of a protocol violation, or that is behind a message that cannot
+/// be delivered, is not dispatched; its asker is told nevertheless.
 #[test]
 fn an_answer_in_the_frame_of_a_breach_leaves_no_asker_waiting() {
     let breach = (RecordHeader::new(RecordKind::Confirm), Vec::new());
@@ -435,8 +434,8 @@ fn an_answer_in_the_frame_of_a_breach_leaves_no_asker_waiting() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// AW-3: whatever a peer says, in however many frames, and wherever it breaks the protocol,
-    /// each asker is told something when the link has ended: its answer, if that came before.
+    /// Whatever a peer says, in however many frames, and wherever it breaks the protocol, each
+    /// asker is told something when the link has ended: its answer, if that came before.
     #[test]
     fn each_asker_is_told_whatever_the_peer_says_and_wherever_it_breaks_the_protocol(
         asks in 1usize..5,

@@ -43,8 +43,8 @@ fn exactly(id: u64) -> Target {
     Target::Identity { incarnation: Incarnation(1), id }
 }
 
-/// OU-1: a look-up finds the mailbox that is there when its OPEN arrives, which is written after
-/// the look-up began. That mailbox counts as opened, and nothing else is left of the look-up.
+/// A look-up finds the mailbox that is there when its OPEN arrives, which is written after the
+/// look-up began. That mailbox counts as opened, and nothing else is left of the look-up.
 #[test]
 fn a_look_up_finds_what_has_the_name_after_it_began() {
     let link = opened(&[("one", 0)]);
@@ -101,7 +101,7 @@ fn a_look_up_that_is_refused_or_given_up_leaves_nothing() {
     assert_eq!(link.state.lock().send_queue.outlet_count(), 0);
 }
 
-/// LN-3: a wait for a later link is woken at the end of a link that is left, and not before.
+/// A wait for a later link is woken at the end of a link that is left, and not before.
 #[test]
 fn the_end_of_a_link_that_is_left_can_be_waited_for() {
     let link = opened(&[]);

@@ -41,7 +41,7 @@ async fn who_stands_in_line_has_no_burst_any_more() {
 }
 
 proptest! {
-    /// WQ-1. The oracle is a vector for each line.
+    /// The oracle is a vector for each line.
     // Promised in docs/SEMANTICS.md.
     #[test]
     fn lines_are_first_in_first_out_whoever_leaves(

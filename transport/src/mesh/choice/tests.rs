@@ -66,8 +66,8 @@ impl Fabric for Stuck {
     }
 }
 
-/// MS-3: a device that does not come back costs a link its patience, and one thread, however often
-/// the link is tried; once it comes back a queue pair is made, or refused. Drawn: when it goes on.
+/// A device that does not come back costs a link its patience, and one thread, however often the
+/// link is tried; once it comes back a queue pair is made, or refused. Drawn: when it goes on.
 /// Before, a link waited for such a device for ever.
 #[tokio::test]
 async fn a_device_that_does_not_come_back_is_waited_for_for_a_while() {

@@ -1,11 +1,10 @@
 //! One round of dials: every address of a want, until all have answered or failed. Owned by its
 //! [`Dialler`](super::Dialler); dropping it gives up the attempts that have not met a node.
 //!
-//! - **WR-1 every address**: a name is looked up in each round, so that a change is followed, and
-//!   each of its addresses is tried. An attempt begins when the one before has failed, or was
-//!   silent for `DIAL_STAGGER`, so that addresses that answer nothing hide no other. The dial
-//!   of an address that a peer has told needs a permit, for which one at a time waits: no peer can
-//!   use up the node's sockets.
+//! A name is looked up in each round, so that a change is followed, and each of its addresses is
+//! tried. An attempt begins when the one before has failed, or was silent for `DIAL_STAGGER`, so
+//! that addresses that answer nothing hide no other. The dial of an address that a peer has told
+//! needs a permit, for which one at a time waits: no peer can use up the node's sockets.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;

@@ -1,16 +1,18 @@
 //! Seeds: addresses that are dialled for as long as the node lives.
 //!
-//! - **MS-12 seeds are kept**: each address of a seed is dialled, with pauses, until a node proves
-//!   itself there, and again whenever that run of the node has no link and is not idle, or is idle
-//!   and could not be linked to be asked (MS-15). The task that reaches for the node dials it, or
-//!   the seed's own task if there is none. A link to a seed that leads to others only is never idle
-//!   (MS-18): others find this node by it. A name is looked up again in each round, and every
-//!   `SEED_LOOKUP_INTERVAL` when all is well. So a node that left, that started again elsewhere, or
-//!   that had to wait for its name is found again, whether or not another node knows of it. An
-//!   address of this node itself is skipped; a seed that is an address, not a name, and leads to
-//!   this node is not dialled again, unless another node was met there before. A look-up may return
-//!   only some of the addresses of a name, so at most `SEED_ADDRESSES_MAX` other addresses are kept
-//!   whose nodes are linked or idle: these nodes are not met again and again.
+//! Each address of a seed is dialled, with pauses, until a node proves itself there, and again
+//! whenever that run of the node has no link and is not idle, or is idle and could not be linked to
+//! be asked (MS-15). The task that reaches for the node dials it, or the seed's own task if there
+//! is none. A link to a seed that leads to others only is never idle (MS-18): others find this node
+//! by it.
+//!
+//! A name is looked up again in each round, and every `SEED_LOOKUP_INTERVAL` when all is well. So a
+//! node that left, that started again elsewhere, or that had to wait for its name is found again,
+//! whether or not another node knows of it. An address of this node itself is skipped; a seed that
+//! is an address, not a name, and leads to this node is not dialled again, unless another node was
+//! met there before. A look-up may return only some of the addresses of a name, so at most
+//! `SEED_ADDRESSES_MAX` other addresses are kept whose nodes are linked or idle: these nodes are
+//! not met again and again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

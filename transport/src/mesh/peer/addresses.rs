@@ -1,11 +1,11 @@
 //! The addresses of one node that are known, and where it was reached last. Part of the state of
 //! its [`Peer`](super::Peer).
 //!
-//! - **AB-1 order**: the address or seed where it was reached last comes first; then the other
-//!   addresses from newest to oldest, addresses that failed since they were told, and seeds. Beyond
-//!   `ADDRESSES_KNOWN_MAX`, the last addresses told by other nodes are dropped. So addresses that
-//!   fail make way for others, and a peer cannot crowd out the address where the node was reached,
-//!   or the addresses that the node told itself.
+//! The address or seed where it was reached last comes first; then the other addresses from newest
+//! to oldest, addresses that failed since they were told, and seeds. Beyond `ADDRESSES_KNOWN_MAX`,
+//! the last addresses told by other nodes are dropped. So addresses that fail make way for others,
+//! and a peer cannot crowd out the address where the node was reached, or the addresses that the
+//! node told itself.
 
 use crate::limits;
 
@@ -152,7 +152,6 @@ mod tests {
         addresses.iter().map(|&address| address.to_owned()).collect()
     }
 
-    /// AB-1
     #[test]
     fn the_last_good_is_first_then_the_newest_and_failures_last() {
         let mut known = Addresses::default();
@@ -179,7 +178,7 @@ mod tests {
         assert_eq!(list(&known), ["e"]);
     }
 
-    /// AB-1: where only a seed leads to it, as behind a gateway.
+    /// Where only a seed leads to it, as behind a gateway.
     #[test]
     fn a_seed_where_it_was_reached_is_first() {
         let mut known = Addresses::default();
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!(names(&known), all([("a", true), ("b", false), ("seed", false)]));
     }
 
-    /// AB-1: failing addresses make way, and good ones are not crowded out.
+    /// Failing addresses make way, and good ones are not crowded out.
     #[test]
     fn addresses_are_bounded_and_those_that_fail_go_first() {
         let mut known = Addresses::default();

@@ -1,11 +1,11 @@
 //! Pauses between rounds of dials: doubling, bounded, with full jitter.
 //!
-//! - **BO-1 no storm**: the n-th pause in a row is drawn evenly from nothing to
-//!   `REDIAL_BACKOFF_MIN * 2^n`, at most `REDIAL_BACKOFF_MAX` ("full jitter" in "Exponential
-//!   Backoff And Jitter", AWS Architecture Blog, 2015), so that nodes that lost the same peer do
-//!   not come back at once. A new row begins only after a link that lived for `LINK_SETTLED` or
-//!   that both sides closed as idle or for a better fabric, and when an idle node is wanted. So a
-//!   node whose links fail soon is linked ever more rarely, like a node that is not reached.
+//! The n-th pause in a row is drawn evenly from nothing to `REDIAL_BACKOFF_MIN * 2^n`, at most
+//! `REDIAL_BACKOFF_MAX` ("full jitter" in "Exponential Backoff And Jitter", AWS Architecture Blog,
+//! 2015), so that nodes that lost the same peer do not come back at once. A new row begins only
+//! after a link that lived for `LINK_SETTLED` or that both sides closed as idle or for a better
+//! fabric, and when an idle node is wanted. So a node whose links fail soon is linked ever more
+//! rarely, like a node that is not reached.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    /// BO-1: the bounds and the mean match an even draw.
+    /// The bounds and the mean match an even draw.
     #[test]
     fn pauses_double_to_their_bound_with_full_jitter() {
         let entropy = Entropy::seeded(1);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     // Promised in docs/SEMANTICS.md.
-    /// BO-1: neither failed dials nor links that were brief are forgotten before a link lived.
+    /// Neither failed dials nor links that were brief are forgotten before a link lived.
     #[test]
     fn only_a_link_that_lived_begins_the_pauses_anew() {
         let entropy = Entropy::seeded(1);

@@ -68,7 +68,7 @@ impl ConnectionGuard {
             // Senders wait for the link of the new run, which has its whole time to come up.
             state.presence = Presence::Unknown;
             state.reach.wanted = state.reach.wanted.map(|_| peer.events.now());
-            // If this connection comes to nothing, the new run is still dialled (MS-14).
+            // If this connection comes to nothing, the new run is still dialled.
             state.relink(peer);
             if !planted!(StaleRun) {
                 state.report_down(peer, earlier, NodeDownCause::Restarted);

@@ -1,4 +1,4 @@
-//! The ways of fabrics to one peer that failed lately (MS-3).
+//! The ways of fabrics to one peer that failed lately.
 
 use std::collections::VecDeque;
 

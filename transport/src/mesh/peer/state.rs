@@ -88,7 +88,7 @@ pub(in crate::mesh) struct Reach {
     pub(super) doubted: Option<Instant>,
     /// Time at which idle peers were asked last where it is.
     pub(super) asked_idle: Option<Instant>,
-    /// Addresses at which it was met last, each with the seed that leads there (MS-12).
+    /// Addresses at which it was met last, each with the seed that leads there.
     pub(super) seeds: BTreeMap<(String, String), SeedKind>,
     /// A task reaches for it.
     pub(super) running: bool,
@@ -98,7 +98,7 @@ pub(in crate::mesh) struct Reach {
     pub(in crate::mesh) news: bool,
     /// The pauses between rounds.
     pub(super) backoff: Backoff,
-    /// It was linked, is silent, and is dialled until then (MS-14).
+    /// It was linked, is silent, and is dialled until then.
     pub(in crate::mesh) relink: Option<(Instant, OwnedSemaphorePermit)>,
     /// The outcome of the last attempts, in words.
     pub(in crate::mesh) last: String,
@@ -272,7 +272,7 @@ impl State {
         [silent, asked, relink].into_iter().flatten().min()
     }
 
-    /// Marks it to be dialled for `RELINK_FOR` even if it is not wanted (MS-14).
+    /// Marks it to be dialled for `RELINK_FOR` even if it is not wanted.
     pub(in crate::mesh) fn relink(&mut self, of: &Peer) {
         let until = of.events.now() + limits::RELINK_FOR;
         // A node without a known address takes no permit from a node that can be dialled.
@@ -338,8 +338,8 @@ impl State {
         self.lose(of, cause, of.events.now())
     }
 
-    /// Records that it is down, and has it dialled for a while (MS-14). Returns the wakers of those
-    /// whose wait failed.
+    /// Records that it is down, and has it dialled for a while. Returns the wakers of those whose
+    /// wait failed.
     fn lose(&mut self, of: &Peer, cause: NodeDownCause, now: Instant) -> Vec<Waker> {
         self.reach.wanted = None;
         if matches!(self.presence, Presence::Down(..)) {
@@ -415,7 +415,7 @@ impl Presence {
 }
 
 impl Reach {
-    /// Returns where to dial it (AB-1), the seeds where it was met last.
+    /// Returns where to dial it, the seeds where it was met last.
     pub(super) fn targets(&self) -> Vec<Target> {
         self.addresses.targets(self.seeds.keys().map(|(address, _)| address))
     }

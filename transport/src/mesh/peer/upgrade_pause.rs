@@ -1,4 +1,4 @@
-//! The time from one try of the best fabric to the next, of links that could not have it (MS-19).
+//! The time from one try of the best fabric to the next, of links that could not have it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The return of a link to the best fabric of its two nodes (MS-19).
+//! The return of a link to the best fabric of its two nodes.
 
 use std::time::Duration;
 
@@ -98,8 +98,8 @@ impl Session {
 mod tests {
     use super::*;
 
-    /// MS-19: a peer that goes on using the link is asked again after a longer while each time,
-    /// whatever the pause before the first time.
+    /// A peer that goes on using the link is asked again after a longer while each time, whatever
+    /// the pause before the first time.
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_refuses_is_asked_ever_more_rarely() {
         for pause in [limits::BETTER_FABRIC_AFTER, limits::BETTER_FABRIC_PAUSE_MIN] {

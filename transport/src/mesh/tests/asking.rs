@@ -35,7 +35,7 @@ async fn kill(world: &World, node: &Node) {
     node.mesh.abort(LinkCause::Shutdown);
 }
 
-/// MS-15, BO-1: after many questions that came to nothing, as in a long partition.
+/// MS-15: after many questions that came to nothing, as in a long partition.
 #[test]
 fn a_question_and_a_send_are_dialled_afresh_however_many_questions_came_to_nothing() {
     for (seed, asks) in (0..20).flat_map(|seed| [(seed, true), (seed, false)]) {
@@ -172,7 +172,7 @@ fn an_idle_node_that_did_not_answer_is_left_alone_for_a_while() {
     }
 }
 
-/// MS-12: a seed is not content with a node of which it is not known that it lives.
+/// A seed is not content with a node of which it is not known that it lives.
 #[test]
 fn another_node_where_an_idle_one_died_is_met_by_the_seed() {
     for seed in 0..5 {

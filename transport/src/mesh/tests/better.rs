@@ -1,4 +1,4 @@
-//! MS-19: links that could not have the best fabric go back to it.
+//! Links that could not have the best fabric go back to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

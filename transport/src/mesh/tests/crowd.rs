@@ -27,7 +27,7 @@ fn lines_of_alpha(lines: &[String]) -> usize {
     lines.iter().filter(of_alpha).count()
 }
 
-/// MS-6, MS-13: with long paths many more than have a place are under way at once.
+/// With long paths many more than have a place are under way at once.
 #[test]
 fn a_thousand_nodes_that_dial_one_at_once_are_linked_and_fill_no_log() {
     let log = Recorder::new(Level::INFO);

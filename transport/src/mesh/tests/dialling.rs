@@ -1,5 +1,5 @@
 //! Names with several addresses, nodes that move, addresses that are dead, partitions that heal and
-//! links that fail at once, over the simulator: WR-1, MS-12, MS-14, MS-15, BO-1.
+//! links that fail at once, over the simulator.
 
 use tracing::Level;
 
@@ -177,7 +177,7 @@ fn a_node_that_moved_is_found_by_senders_that_wait_no_longer_than_a_round_lasts(
     }
 }
 
-/// MS-14: a node that cannot be dialled takes no place of nodes that can be.
+/// A node that cannot be dialled takes no place of nodes that can be.
 #[test]
 fn a_lost_node_without_an_address_is_not_dialled_again() {
     sim::run(1, |world| async move {
@@ -227,7 +227,7 @@ fn a_namesake_that_was_refused_is_not_what_the_last_dial_met() {
     });
 }
 
-/// MS-14: a node whose only address is another node's by now is asked for.
+/// A node whose only address is another node's by now is asked for.
 #[test]
 fn a_lost_node_whose_address_is_taken_is_found_where_it_moved_to() {
     for seed in 0..3 {
@@ -251,7 +251,7 @@ fn a_lost_node_whose_address_is_taken_is_found_where_it_moved_to() {
     }
 }
 
-/// BO-1: an address learned during a link does not cut short the pause after the link is lost.
+/// An address learned during a link does not cut short the pause after the link is lost.
 #[test]
 fn an_address_that_is_learned_while_there_is_a_link_is_no_news_after_it() {
     sim::run(1, |world| async move {
@@ -293,7 +293,7 @@ fn dead_addresses_do_not_hide_a_live_one() {
     }
 }
 
-/// MS-14: no seed, no traffic.
+/// No seed, no traffic.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_partition_that_heals_has_its_links_again_without_traffic() {
@@ -316,7 +316,7 @@ fn a_partition_that_heals_has_its_links_again_without_traffic() {
     }
 }
 
-/// MS-14: a node that left, or that stays away, is not dialled for ever.
+/// A node that left, or that stays away, is not dialled for ever.
 #[test]
 fn what_is_gone_is_not_dialled_for_ever() {
     for left in [true, false] {
@@ -347,8 +347,8 @@ fn what_is_gone_is_not_dialled_for_ever() {
     }
 }
 
-/// BO-1: what fails right after it was linked is linked ever more rarely, and again at once after
-/// a link that lived.
+/// What fails right after it was linked is linked ever more rarely, and again at once after a link
+/// that lived.
 #[test]
 fn links_that_fail_at_once_make_no_storm() {
     for seed in 0..10 {

@@ -76,8 +76,8 @@ async fn start_with(config: Config) -> (Arc<Mesh>, Arc<Keeper>) {
     (mesh, keeper)
 }
 
-/// MS-19: while tells are sent, one after the other and some without a pause, the link gives way to
-/// one by a better fabric. Each is delivered, once, and in order.
+/// While tells are sent, one after the other and some without a pause, the link gives way to one by
+/// a better fabric. Each is delivered, once, and in order.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn no_tell_suffers_when_a_link_gives_way_to_a_better_fabric() {
@@ -160,8 +160,8 @@ fn a_waiter_serves_one_send_after_the_other() {
     });
 }
 
-/// PA-1, MS-7: whatever was on its way when a link was lost, the next link tells its fate: the
-/// tells reported as delivered are exactly the delivered ones.
+/// Whatever was on its way when a link was lost, the next link tells its fate: the tells reported
+/// as delivered are exactly the delivered ones.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn a_confirmed_tell_learns_its_fate_on_the_next_link() {
@@ -206,7 +206,7 @@ fn a_confirmed_tell_learns_its_fate_on_the_next_link() {
     assert!(delivered > 500 && not_sent > 200, "{delivered} delivered, {not_sent} not sent");
 }
 
-/// PA-1: without another meeting the fate stays unknown, and is told before the node's end.
+/// Without another meeting the fate stays unknown, and is told before the node's end.
 #[test]
 fn what_is_in_doubt_when_a_node_is_down_stays_unknown() {
     let mut unknown = 0;

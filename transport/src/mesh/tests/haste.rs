@@ -1,5 +1,4 @@
-//! Dials that senders wait for, beside many that no sender wants, over the simulator: BO-1, MS-4,
-//! WR-1.
+//! Dials that senders wait for, beside many that no sender wants, over the simulator (MS-4).
 
 use futures::FutureExt;
 use tokio::task::coop::unconstrained;
@@ -89,7 +88,7 @@ fn a_sender_cuts_a_long_pause_short() {
     }
 }
 
-/// BO-1: alpha and beta are cut off from each other for long, and their next link is cut at once.
+/// Alpha and beta are cut off from each other for long, and their next link is cut at once.
 #[test]
 fn failed_dials_count_on_after_a_brief_link() {
     let took: Duration = (0..10)

@@ -306,7 +306,7 @@ fn a_node_that_moved_is_found_by_asking_idle_ones_for_those_that_send_again() {
     }
 }
 
-/// MS-12: a name that leads to more than one answer holds, or is answered in parts.
+/// A name that leads to more than one answer holds, or is answered in parts.
 #[test]
 fn idle_nodes_are_not_linked_again_when_an_answer_leaves_them_out() {
     sim::run(1, |world| async move {

@@ -29,7 +29,7 @@ async fn node(name: &str, seeds: &[String]) -> Node {
     Node::start(config(name, Network::tcp(), seeds)).await.unwrap()
 }
 
-/// MS-10: a shutdown waits for the thread; after a drop, even inside a task, it ends on its own.
+/// A shutdown waits for the thread; after a drop, even inside a task, it ends on its own.
 #[tokio::test]
 async fn a_node_has_one_thread_of_its_own_until_it_ends() {
     let first = node("once", &[]).await;
@@ -61,7 +61,7 @@ fn cores(name: &str) -> Vec<String> {
     statuses.map(line).collect()
 }
 
-/// MS-10: drivers that are pinned run on a thread of theirs until the node ends.
+/// Drivers that are pinned run on a thread of theirs until the node ends.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_drivers_of_links_run_on_the_core_that_the_profile_names() {
@@ -96,7 +96,7 @@ async fn the_drivers_of_links_run_on_the_core_that_the_profile_names() {
     assert!(error.starts_with(&text), "{error}");
 }
 
-/// MS-10: without the runtime that its links run on a node is of no use, and says so by its end.
+/// Without the runtime that its links run on a node is of no use, and says so by its end.
 #[tokio::test]
 async fn a_node_whose_runtime_is_gone_is_gone() {
     let alpha = node("alpha", &[]).await;

@@ -1,4 +1,4 @@
-//! MS-12: seeds are dialled for as long as their node has no link, over the simulator.
+//! Seeds are dialled for as long as their node has no link, over the simulator.
 
 use super::simulated::sim_config;
 use super::*;

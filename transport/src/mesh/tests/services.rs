@@ -62,7 +62,7 @@ async fn join(server: &NameServer, name: &str) -> Node {
     node
 }
 
-/// MS-12: a service that is not known yet is looked up again, and so is a changed one.
+/// A service that is not known yet is looked up again, and so is a changed one.
 // Promised in docs/SEMANTICS.md.
 #[tokio::test]
 async fn nodes_of_one_service_find_each_other_and_one_that_moved() {

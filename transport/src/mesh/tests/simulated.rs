@@ -334,7 +334,7 @@ fn frames_that_do_not_pass_are_no_link() {
     });
 }
 
-/// MS-8: nothing is sent to a queue pair that takes longer to connect than its peer would try.
+/// Nothing is sent to a queue pair that takes longer to connect than its peer would try.
 #[test]
 fn a_side_that_connects_late_is_waited_for() {
     for late in ["alpha", "beta"] {
@@ -376,7 +376,6 @@ impl Alteration for Late {
     }
 }
 
-/// MS-2
 #[test]
 fn a_restarted_node_replaces_what_does_not_answer() {
     for name in ["aa", "zz"] {

@@ -62,7 +62,7 @@ async fn recorded(world: &World) -> Vec<u8> {
     handshake.poll_output().unwrap()
 }
 
-/// MS-13: of each cause one line in 10 s, whichever level.
+/// Of each cause one line in 10 s, whichever level.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn thousands_of_strangers_of_each_kind_fill_no_log_and_end_no_link() {

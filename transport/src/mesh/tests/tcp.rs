@@ -261,7 +261,6 @@ async fn strangers_end_only_their_own_connection() {
     assert_eq!(beta.linked(), ["alpha"]);
 }
 
-/// MS-6
 #[tokio::test]
 async fn of_too_many_silent_connections_one_gives_way() {
     let alpha = node("alpha", &[]).await;
@@ -283,8 +282,8 @@ async fn closed(streams: &mut [TcpStream], count: usize) {
     assert_eq!(ends.take(count).collect::<Vec<_>>().await, vec![0; count]);
 }
 
-/// MS-6: a host that opens connections without end closes its own, and not the only one of another
-/// host; even if they are data connections that never send a token.
+/// A host that opens connections without end closes its own, and not the only one of another host;
+/// even if they are data connections that never send a token.
 #[tokio::test]
 async fn a_host_that_opens_many_connections_gives_up_its_own() {
     for says in [Vec::new(), Preface::Data.encode().to_vec()] {

@@ -79,7 +79,6 @@ fn the_same_cause_is_warned_about_once_and_another_one_again() {
 /// Strangers that come in one virtual second.
 const STRANGERS: u64 = 2_000;
 
-/// MS-13
 #[test]
 fn thousands_of_strangers_are_one_line_of_the_log_and_one_more_after_a_while() {
     let warnings = Recorder::new(Level::WARN);
@@ -121,7 +120,7 @@ async fn knock(world: &World, stranger: &Identity) {
 /// Names that one holder of the secret comes under.
 const NAMES: usize = 50;
 
-/// MS-13: a peer that knows the secret has no more warnings written, whatever it calls itself.
+/// A peer that knows the secret has no more warnings written, whatever it calls itself.
 #[test]
 fn a_peer_that_comes_under_ever_new_names_is_one_line_of_the_log_for_each_cause() {
     let warnings = Recorder::new(Level::WARN);
@@ -151,7 +150,7 @@ fn a_peer_that_comes_under_ever_new_names_is_one_line_of_the_log_for_each_cause(
 /// Nodes that cannot be reached, more than have a line of the log each.
 const UNREACHED: usize = 1_000;
 
-/// MS-13: the dials of many peers fail, again and again.
+/// The dials of many peers fail, again and again.
 #[test]
 fn a_thousand_nodes_that_are_not_reached_fill_no_log() {
     let log = Recorder::new(Level::INFO);
@@ -177,7 +176,7 @@ fn a_thousand_nodes_that_are_not_reached_fill_no_log() {
     });
 }
 
-/// MS-13: more than have a line each in one period, for longer.
+/// More than have a line each in one period, for longer.
 #[test]
 fn a_node_whose_line_was_left_out_is_named_later() {
     const NODES: usize = 2 * limits::PEER_LINES_MAX as usize + 20;
@@ -208,7 +207,7 @@ fn a_node_whose_line_was_left_out_is_named_later() {
     });
 }
 
-/// MS-17: a node above the bound is refused by name, and linked when another one has left.
+/// A node above the bound is refused by name, and linked when another one has left.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn nodes_at_one_address_have_no_more_links_than_it_may_have() {

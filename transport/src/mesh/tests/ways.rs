@@ -1,4 +1,4 @@
-//! MS-3: the ways of a fabric are tried in turn, by both sides.
+//! The ways of a fabric are tried in turn, by both sides.
 
 use futures::FutureExt;
 use zeroize::Zeroizing;
@@ -138,8 +138,8 @@ fn a_node_is_not_down_while_a_fabric_is_tried_for_longer_than_a_silence_may_last
     }
 }
 
-/// MS-3: all ways of a fabric together take half of the silence that finds a node down, at most,
-/// however they hang.
+/// All ways of a fabric together take half of the silence that finds a node down, at most, however
+/// they hang.
 #[test]
 fn a_fabric_that_hangs_is_left_before_a_silence_would_be_over() {
     for down_after in [limits::DOWN_AFTER_MIN, limits::DOWN_AFTER] {
@@ -151,7 +151,7 @@ fn a_fabric_that_hangs_is_left_before_a_silence_would_be_over() {
     }
 }
 
-/// MS-3: a way that failed is tried last on the next link, until it has been forgotten.
+/// A way that failed is tried last on the next link, until it has been forgotten.
 #[test]
 fn a_way_that_failed_is_not_tried_first_again() {
     sim::run(7, |world| async move {

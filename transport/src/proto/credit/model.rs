@@ -216,7 +216,8 @@ fn refuse(rings: [u32; 2], reserve: u32, thresholds: [u32; 2]) -> Explored {
     found
 }
 
-/// CR-1 to CR-4, for every accepted setting of small rings; and the refused ones stall or storm.
+/// CR-1, CR-2, and nothing stalls or storms, for every accepted setting of small rings; and the
+/// refused ones stall or storm.
 #[test]
 fn model_of_the_credit_ledger() {
     let (mut settings, mut states) = (0, 0);

@@ -191,7 +191,7 @@ impl LinkProtocol {
         match header.kind {
             RecordKind::Fetched => out.handle_fetched(header.ordinal, header.total)?,
             RecordKind::Unlent => drop(fetches.take(header.ordinal.into())?),
-            // The peer finds out by the goodbye that no answer comes (FE-1).
+            // The peer finds out by the goodbye that no answer comes.
             _ if self.handshake.goodbye_sent.is_some() => {}
             _ => events.push(Event::Lent(fetches.begin(header, self.sizes.message_max)?)),
         }
@@ -234,7 +234,6 @@ impl LinkProtocol {
             let body = Body::Part(payload.clone());
             return arrived.whole(place, (&header, deadline), body, out, events);
         }
-        // FR-1.
         let assembly = &mut self.incoming.assemblies[stream_of(header.kind) as usize];
         if assembly.is_some() {
             return Err(Violation::Fragment);
@@ -322,7 +321,7 @@ impl Arrived {
             return Err(Violation::Record);
         }
         if ask {
-            // From now on it is to be answered (AS-2).
+            // From now on it is to be answered.
             out.open_asks.open(correlation, deadline)?;
         }
         events.push(Event::Deliver(Arrival {

@@ -24,7 +24,7 @@ pub(super) struct ByRequest {
     look_ups: HashMap<Arc<OpenRequest>, u32>,
 }
 
-/// Refused openings that a sender tried, until they are answered otherwise (OU-4).
+/// Refused openings that a sender tried, until they are answered otherwise.
 #[derive(Default)]
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct Refused {
@@ -43,8 +43,8 @@ impl ByRequest {
 }
 
 impl<W> SendQueue<W> {
-    /// Returns the outlet of a request; opening begins when it is new (OU-1). `hint` is where the
-    /// caller found it the last time.
+    /// Returns the outlet of a request; opening begins when it is new. `hint` is where the caller
+    /// found it the last time.
     pub(crate) fn outlet(&mut self, request: &Arc<OpenRequest>, hint: &mut u32) -> u32 {
         if self.hinted(request, *hint).is_none() {
             *hint = self.find_outlet(request);
@@ -67,7 +67,7 @@ impl<W> SendQueue<W> {
         key
     }
 
-    /// Returns the outlet of a look-up that begins now: its OPEN is not written yet (OU-1).
+    /// Returns the outlet of a look-up that begins now: its OPEN is not written yet.
     pub(crate) fn look_up(&mut self, request: &Arc<OpenRequest>) -> u32 {
         let youngest = self.by_request.look_ups.get(request).copied();
         let outlet = youngest.and_then(|key| Some((key, self.outlets.get(key as usize)?)));
@@ -145,8 +145,8 @@ impl<W> SendQueue<W> {
     }
 
     /// Returns the mailbox of a request for a sender that does not wait: none while it is being
-    /// opened, and where the last opening that was tried was refused, why; another one is under
-    /// way then (OU-4).
+    /// opened, and where the last opening that was tried was refused, why; another one is under way
+    /// then.
     pub(crate) fn try_mailbox(
         &mut self,
         request: &Arc<OpenRequest>,

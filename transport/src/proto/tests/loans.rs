@@ -43,7 +43,7 @@ impl Seen {
     }
 }
 
-/// LO-1 (which the pair checks at each fetch), LO-3, LO-4, FE-1: wherever asks are given up,
+/// LO-1 (which the pair checks at each fetch), LO-3, LO-4: wherever asks are given up,
 /// mailboxes close, loans are taken back and sides leave while messages are lent, each message has
 /// its fate, and nothing is lent in the end.
 #[test]
@@ -149,7 +149,6 @@ fn a_small_message_waits_behind_one_that_is_lent() {
     assert_eq!(pair.fetched(), [1, 0]);
 }
 
-/// LO-2.
 #[test]
 fn as_much_is_lent_as_the_limits_say() {
     use crate::limits::{LENT_BYTES_MAX, LOANS_MAX};

@@ -63,7 +63,7 @@ fn of_three_frames_small_messages_a_large_one_and_a_large_answer_go_first_in_one
     assert_eq!(first, ["small", "message", "answer"].repeat(ROUNDS));
 }
 
-/// OB-3: signals and BLOCKED records for a peer that takes nothing wait once, however often sent.
+/// Signals and BLOCKED records for a peer that takes nothing wait once, however often sent.
 #[test]
 fn signals_and_blocked_mailboxes_wait_once_however_often_they_are_said() {
     let mut pair = Pair::confirmed();
@@ -140,7 +140,7 @@ fn a_message_waits_behind_any_number_of_control_records() {
     assert_eq!(pair.sides[1].boxes[0].waiting.len(), 1);
 }
 
-/// OB-3: a peer that gives the sender too few credits for messages cannot make it keep messages to
+/// A peer that gives the sender too few credits for messages cannot make it keep messages to
 /// mailboxes that the peer closes; each message has its fate at once.
 #[test]
 fn what_waits_for_mailboxes_that_close_leaves_the_queue() {

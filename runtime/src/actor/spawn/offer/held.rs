@@ -1,4 +1,4 @@
-//! The actors that are held until their watchers tell them to begin (OF-3).
+//! The actors that are held until their watchers tell them to begin.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

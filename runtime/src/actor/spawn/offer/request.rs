@@ -2,7 +2,7 @@
 //!
 //! Within the message the arguments are an archive of their own, in one of the versions of their
 //! type. So a node can spawn actors on a node of an earlier or later build even if the arguments
-//! gained fields (SH-4).
+//! gained fields.
 
 use ringpost_transport::memory::{InvalidArchive, Payload, buffer};
 use rkyv::rancor::Error;

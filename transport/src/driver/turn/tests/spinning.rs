@@ -42,7 +42,7 @@ impl Rig {
     }
 }
 
-/// PO-1, PO-2: in a runtime with one thread.
+/// In a runtime with one thread.
 #[tokio::test]
 async fn others_have_turns_while_a_link_spins_and_it_ends_when_it_is_quiet() {
     let (looks, turns) = Rig::spinning(LONG).looks_and_turns().await;
@@ -50,7 +50,7 @@ async fn others_have_turns_while_a_link_spins_and_it_ends_when_it_is_quiet() {
     assert!(looks >= 2 * turns, "{looks} looks in {turns} turns: none of them in place");
 }
 
-/// PO-3: while another driver spins in place.
+/// While another driver spins in place.
 #[tokio::test]
 async fn a_link_beside_one_that_spins_in_place_looks_once_a_turn() {
     let (other, now) = (usize::MAX, Instant::now());
@@ -79,7 +79,7 @@ fn a_frame_that_comes_when_a_spin_ends_is_not_lost() {
     assert_eq!(rig.host.0.lock()[0].1.waiting.lock().len(), 2);
 }
 
-/// PO-1: what a link says of itself keeps no driver awake.
+/// What a link says of itself keeps no driver awake.
 #[test]
 fn a_probe_and_a_notice_start_no_spin() {
     let mut rig = Rig::spinning(Duration::from_secs(3600));

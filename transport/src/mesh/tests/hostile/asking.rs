@@ -84,7 +84,7 @@ async fn a_linked_peer_that_never_answers_is_asked_for_so_many_nodes_in_a_second
     scene.end().await;
 }
 
-/// MS-5: however much this node has to say to it.
+/// The session answers its peer, however much it has to send.
 #[tokio::test]
 async fn a_peer_is_heard_while_commands_never_cease() {
     /// Bounds the messages that the peer hears meanwhile.

@@ -53,7 +53,7 @@ fn offer_with(change: impl FnOnce(&mut OfferMade)) -> Message {
     Message::Offer(made)
 }
 
-/// MS-1, MS-7: messages out of turn.
+/// MS-1: messages out of turn.
 #[tokio::test]
 async fn a_message_out_of_turn_is_garbage() {
     let scene = Scene::new().await;
@@ -84,7 +84,7 @@ async fn a_message_out_of_turn_is_garbage() {
     scene.end().await;
 }
 
-/// MS-7: a report about another link, or about messages never sent, changes nothing.
+/// A report about another link, or about messages never sent, changes nothing.
 #[tokio::test]
 async fn a_lie_about_the_last_link_changes_nothing() {
     let mut scene = Scene::new().await;
@@ -206,7 +206,7 @@ async fn nobody_is_asked_for_a_node_that_is_linked() {
     scene.end().await;
 }
 
-/// MS-3: other ways are tried as often as the limit allows, whatever the peer says.
+/// Other ways are tried as often as the limit allows, whatever the peer says.
 #[tokio::test]
 async fn a_peer_that_always_knows_another_way_is_left_at_last() {
     let scene = Scene::new().await;

@@ -26,7 +26,7 @@ const GROWTH_KIB_MAX: u64 = 256 * 1024;
 const TOGETHER: usize = 64;
 
 /// A layer above whose mailboxes answer an ask with the number of bytes it asks for. They answer
-/// the asks of one peer one after the other, and none before there is room (MB-8).
+/// the asks of one peer one after the other, and none before there is room.
 struct Answering {
     events: UnboundedSender<PeerEvent>,
     /// Bytes of large answers that were made.
@@ -205,7 +205,7 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// AS-1, MB-8: with a credit the node can only give credits back, with two it can report windows.
+/// With a credit the node can only give credits back, with two it can report windows.
 // Promised in docs/SEMANTICS.md.
 #[test]
 fn answers_that_a_peer_does_not_take_are_bounded_and_others_go_on() {

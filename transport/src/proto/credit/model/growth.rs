@@ -79,7 +79,7 @@ const SETTINGS: [Setting; 9] = [
     },
 ];
 
-/// CR-1 to CR-4 and CR-6, LK-3: wherever rings grow and sides leave, no frame comes without a
+/// CR-1, CR-2, CR-6, LK-3: wherever rings grow and sides leave, no frame comes without a
 /// receive, nothing waits for ever, and what a side is told of is what its peer has. Each fault
 /// breaks one of them.
 #[test]
