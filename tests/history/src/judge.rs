@@ -1,22 +1,5 @@
-//! The rules. Each looks at one stream: the messages that a run of a node sent to a mailbox.
-//!
-//! - **HI-1 tried**: a handled message was tried, by the stream's run, and for this mailbox.
-//! - **HI-2 once**: no message is handled twice, not even by two runs of the receiver.
-//! - **HI-3 order**: the messages of a stream are handled in the order of their numbers, over all
-//!   runs of the receiver.
-//! - **HI-4 whole**: a handled message has the bytes that were sent.
-//! - **HI-5 given back**: a message that a failed send gave back is not handled.
-//! - **HI-6 not sent**: a message is not handled if its sender was told that it was not sent, or
-//!   that it was refused.
-//! - **HI-7 delivered**: a message that was reported as delivered is handled, or was lost in the
-//!   mailbox.
-//! - **HI-8 answered**: an ask that was answered was handled.
-//! - **HI-9 one end**: a send ends once.
-//! - **HI-10 accounted**: a message that was committed is handled, or its sender was told a fate,
-//!   or it was lost in the mailbox, or its sender was killed.
-//! - **HI-11 counted**: at least as many tells are missing as were reported lost without a number.
-//! - **HI-12 ended**: when the sender ends in order, every tell has returned and every ask has been
-//!   answered or has failed.
+//! The rules, which `docs/HISTORY.md` states. Each looks at one stream: the messages that a run of
+//! a node sent to a mailbox.
 //!
 //! A message was *lost in the mailbox* only if it comes after every message that a life of the
 //! mailbox handled, and before every message that a later life handled (see [`Losses`]).

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The rules, which `docs/HISTORY.md` states.
+/// The rules, which `docs/HISTORY.md` states by these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// HI-1.

@@ -21,7 +21,7 @@ use super::shared::{AskId, Shared, State};
 const NAMES: [&str; 2] = ["a", "b"];
 /// Actors of each node.
 const ACTORS: usize = 2;
-/// SC-3: virtual time a dialogue may take.
+/// Virtual time a dialogue may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than anything lasts here.
 const LONG: Duration = Duration::from_secs(60);

@@ -26,7 +26,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Members that a node has at the same time.
 const MEMBERS: usize = 5;
 const DOWN_AFTER: Duration = Duration::from_secs(3);
-/// SC-3: virtual time that a scenario may take.
+/// Virtual time that a scenario may take.
 const LIMIT: Duration = Duration::from_secs(600);
 /// Longer than anything takes when the faults are over.
 const SETTLED: Duration = Duration::from_secs(30);

@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::reached::Reached;
 use super::shared::{Setting, Shared, State};
 
-/// SC-3: virtual time a scenario may take: several times what the longest takes that does not
+/// Virtual time a scenario may take: several times what the longest takes that does not
 /// stall.
 const LIMIT: Duration = Duration::from_secs(60);
 

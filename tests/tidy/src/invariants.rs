@@ -1,4 +1,4 @@
-//! Each invariant has a tag, is stated once, and is cited by what relies on it or checks it.
+//! An invariant that other code relies on has a tag, is stated once, and is cited there.
 //!
 //! A tag is two or three capital letters, a hyphen and a number. It is stated in bold, with the
 //! name of the invariant, in the opening comment of a module, and cited anywhere.

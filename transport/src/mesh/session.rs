@@ -9,8 +9,8 @@
 //!   silence is borne, the link ends as silent. Links to seeds that do not lead to this node, too,
 //!   and links to nodes that could not be dialled again are kept.
 //!
-//! One task owns the bootstrap connection of a link. The link ends only when its driver says so:
-//! this task tells the driver what it finds out.
+//! One task owns the bootstrap connection of a link. The link ends only when its driver says so,
+//! which this task tells of silence and of errors.
 //!
 //! A side whose link could not have the best fabric of both tries it again when the fabric reports
 //! a change, and otherwise after ever longer times. As for MS-18 the link [rests](crate::link), so

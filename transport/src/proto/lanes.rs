@@ -451,7 +451,7 @@ mod tests {
         assert!(lane.runs.capacity() * size_of::<Run>() <= KEPT);
     }
 
-    /// What fits of a run is some of its records from the first, whole.
+    /// If a run fits in part, its first records fit, whole.
     #[test]
     fn a_run_leaves_in_parts() {
         let mut lane = Lane::default();

@@ -338,8 +338,8 @@ impl State {
         self.lose(of, cause, of.events.now())
     }
 
-    /// Records that it is down, and has it dialled for a while. Returns the wakers of those whose
-    /// wait failed.
+    /// Records that it is down, and has it dialled for a while. Returns the wakers of the waits
+    /// that failed.
     fn lose(&mut self, of: &Peer, cause: NodeDownCause, now: Instant) -> Vec<Waker> {
         self.reach.wanted = None;
         if matches!(self.presence, Presence::Down(..)) {

@@ -347,8 +347,8 @@ fn what_is_gone_is_not_dialled_for_ever() {
     }
 }
 
-/// What fails right after it was linked is linked ever more rarely, and again at once after a link
-/// that lived.
+/// A node whose links fail at once is linked ever more rarely, and again at once after a link that
+/// lived.
 #[test]
 fn links_that_fail_at_once_make_no_storm() {
     for seed in 0..10 {

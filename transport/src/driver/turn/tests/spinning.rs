@@ -79,7 +79,7 @@ fn a_frame_that_comes_when_a_spin_ends_is_not_lost() {
     assert_eq!(rig.host.0.lock()[0].1.waiting.lock().len(), 2);
 }
 
-/// What a link says of itself keeps no driver awake.
+/// Frames without messages keep no driver awake.
 #[test]
 fn a_probe_and_a_notice_start_no_spin() {
     let mut rig = Rig::spinning(Duration::from_secs(3600));
