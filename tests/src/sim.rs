@@ -20,7 +20,7 @@
 //! - SC-8: the waiting messages of one run of a node, over all its links, are more than the
 //!   mailbox's window and one message in a mailbox, or the link's window and one each in all.
 //! - SC-9: in a run without faults, a node that leaves does not say goodbye in bounded virtual
-//!   time, or loses a committed message, however much of it waits then.
+//!   time, or loses a committed message, however many wait then.
 //! - SC-10: a wake-up of a driver is lost. In some runs drivers are woken for nothing whenever
 //!   nothing else can run, and then send nothing. Half of the runs without faults have no
 //!   heartbeats, which would make up for a lost wake-up: there, too, every sender ends, and

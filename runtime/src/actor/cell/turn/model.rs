@@ -74,7 +74,8 @@ impl Actor {
     }
 }
 
-/// TN-1. One asker sends to the mailbox; the other one asks in place if it can.
+/// TN-1, and no wake-up is lost. One asker sends to the mailbox; the other one asks in place if it
+/// can.
 #[test]
 fn model_of_turns_handles_each_message() {
     let mut model = Builder::new();
