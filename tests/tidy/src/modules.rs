@@ -1,9 +1,8 @@
 //! The modules of every crate, and what module a path means.
 //!
-//! - **MO-1 by file**: a crate is read from its root along its `mod` items; a module in braces is a
-//!   module like one in a file.
-//! - **MO-2 by origin**: a name that a module re-exports means the module that defines it, so that
-//!   re-exports hide no dependency.
+//! A crate is read from its root along its `mod` items; a module in braces is a module like one in
+//! a file. A name that a module re-exports means the module that defines it, so that re-exports
+//! hide no dependency.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +80,7 @@ impl Crate {
                 Some(next) => next,
                 None if at.items.contains(segment) => return Some(at),
                 None => {
-                    // MO-2: follows the re-export, with the rest of the path.
+                    // Follows the re-export, with the rest of the path.
                     let origin = self.origin(at, segment, &segments[i + 1..], depth + 1);
                     return Some(origin.unwrap_or(at));
                 }
@@ -115,7 +114,7 @@ impl Crate {
     }
 }
 
-/// Reads the module `path`, whose items are `items`, and all below it (MO-1).
+/// Reads the module `path`, whose items are `items`, and all below it.
 fn read(
     tree: &Tree,
     path: Vec<String>,
