@@ -382,6 +382,7 @@ mod tests {
         receiver.doublings
     }
 
+    // Promised in docs/SEMANTICS.md.
     #[test]
     fn a_window_is_doubled_where_the_way_fills_it_and_not_the_program() {
         assert_eq!((doublings(0), doublings(1)), (limits::WINDOW_DOUBLINGS_MAX, 0));
