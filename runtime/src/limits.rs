@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-pub use ringpost_transport::limits::{LEND_FROM, LINGER, REVOKE_PATIENCE};
+pub use ringpost_transport::limits::{LEASES_REVOKED_KEPT, LEND_FROM, LINGER, REVOKE_PATIENCE};
 
 /// Number of messages that may wait in a mailbox, unless the node or the spawner sets another one.
 pub const MAILBOX_CAPACITY: usize = 1024;

@@ -20,7 +20,7 @@ mod writer;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::node::Node;
-use crate::remote::{OutOfRange, Share, ShareId, Words};
+use crate::remote::{OutOfRange, Share, ShareId, Term, Words};
 use crate::shared::CountedShare;
 
 pub use crate::error::{
@@ -217,13 +217,22 @@ impl<T: Pod> Region<T> {
         range: impl RangeBounds<usize>,
         access: Access,
     ) -> Result<RemoteRegion<T>, RegionError> {
-        let range = range::elements(range, self.len);
+        self.share_for(range::elements(range, self.len), access, None)
+    }
+
+    /// Shares these elements, for a term if there is one.
+    fn share_for(
+        &self,
+        range: Range<usize>,
+        access: Access,
+        term: Option<Term>,
+    ) -> Result<RemoteRegion<T>, RegionError> {
         let at = place::<T>(&range, self.len)?;
         if !at.is_multiple_of(8) {
             return Err(RegionError::Unaligned { element: range.start });
         }
         let bytes = range.len() as u64 * size_of::<T>() as u64;
-        let shared = self.node.share(&self.memory, at..at + bytes, access);
+        let shared = self.node.shares().share(&self.memory, (at, bytes), access, term);
         let share = shared.map_err(|OutOfRange { .. }| out_of_range(range.clone(), self.len))?;
         let id = self.node.id();
         let place = RegionAddress {

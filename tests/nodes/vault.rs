@@ -197,7 +197,7 @@ async fn owner_killed(scene: &mut Scene) -> Process {
     let turns = scene.begin_endless(&vault, &region).await;
     first.kill().await;
     let next = Process::start("owner2", &seeds).await;
-    let why = "the node owner2 is down";
+    let why = "the node owner2";
     for account in ended(turns, why).await {
         assert!(account.done.iter().sum::<u64>() > 0, "it was at work: {account:?}");
     }

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use bytemuck::Pod;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, select};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
+use super::range::elements;
 use super::{Region, RegionShare, RemoteRegion};
 use crate::actor::{Context, Handlers};
 use crate::error::RegionError;
-use crate::remote::{Access, ShareId};
+use crate::remote::{Access, ShareId, Term};
 
 /// A share of a [`Region`] with a limited lifetime. Created by [`Region::lease`].
 #[must_use = "nothing is shared until `share` is called"]
@@ -66,15 +66,12 @@ impl<'a, T: Pod> Lease<'a, T> {
         self,
         range: impl RangeBounds<usize>,
     ) -> Result<RemoteRegion<T>, RegionError> {
-        let shared = self.region.share_range(range, self.access)?;
+        let term = self.at_most.map(|time| Term { time, is_renewable: false });
+        let range = elements(range, self.region.len);
+        let shared = self.region.share_for(range, self.access, term)?;
         let id = ShareId(shared.share());
-        if let Some(time) = self.at_most {
-            let (ending, ended) = self.region.ending(id);
-            self.region.node.runtime().spawn(async move {
-                if timeout(time, ended).await.is_err() {
-                    ending.end();
-                }
-            });
+        if term.is_some() {
+            self.region.expire(id);
         }
         if let Some(until) = self.until {
             let (ending, ended) = self.region.ending(id);
@@ -138,6 +135,19 @@ pub(super) fn end(
 }
 
 impl<T> Region<T> {
+    /// Spawns a task that ends this lease after its time.
+    fn expire(&self, id: ShareId) {
+        let shares = self.shares.lock();
+        let Some(kept) = shares.iter().find(|kept| kept.share.id() == id) else { return };
+        let over = Box::pin(kept.share.expire());
+        drop(shares);
+        let (ending, ended) = self.ending(id);
+        self.node.runtime().spawn(async move {
+            select(over, ended).await;
+            ending.end();
+        });
+    }
+
     /// Returns a value that can end this share, and a receiver that is ready when the share has
     /// ended.
     fn ending(&self, id: ShareId) -> (ShareRevoker, oneshot::Receiver<()>) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use futures::future::try_join_all;
-use ringpost_transport::cause::{NodeDown, NodeDownCause};
+use ringpost_transport::cause::{NodeDown, NodeDownCause, NotShared};
 use ringpost_transport::id::{Incarnation, NodeId, NodeName};
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -142,7 +142,10 @@ impl<T> RemoteRegion<T> {
         let node = || self.place.node.as_str().into();
         match error {
             AccessError::NoAccess(what) => RegionError::NoAccess(what),
-            AccessError::NotShared => RegionError::Revoked,
+            AccessError::NotShared(NotShared::Unknown) => RegionError::NeverShared(node()),
+            AccessError::NotShared(NotShared::Revoked) => RegionError::Revoked,
+            AccessError::NotShared(NotShared::Expired) => RegionError::Expired,
+            AccessError::OtherRun => RegionError::OtherRun(node()),
             AccessError::NodeDown(NodeDown {
                 cause: NodeDownCause::Shutdown | NodeDownCause::Failed,
                 ..
