@@ -104,6 +104,8 @@ pub const POOL_WORKERS_MAX: usize = 4096;
 pub const OFFERED_LIVING_MAX: usize = 65_536;
 /// Maximum mailbox capacity of an actor that another node has spawned.
 pub const OFFERED_MAILBOX_CAPACITY_MAX: usize = 65_536;
+/// Maximum number of ranges that one call reads from or writes to a region.
+pub const REGION_RANGES_MAX: usize = 1024;
 /// Maximum bytes of the text why an actor was not spawned for another node.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 /// Time for which a shutdown waits for killed actors to leave their running handlers.

@@ -18,6 +18,7 @@ mod leases;
 mod lending;
 mod naming;
 mod protocols;
+mod ranges;
 mod regions;
 mod sending;
 mod spawning;
@@ -84,6 +85,7 @@ macro_rules! for_each_case {
             naming: references_that_follow_a_name_outlast_a_restart_of_its_node;
             protocols: a_client_knows_the_protocol_and_not_the_actor;
             protocols: a_lookup_names_the_first_message_that_is_not_served;
+            ranges: many_ranges_are_written_before_one_message;
             regions: a_region_is_read_and_written_by_another_node;
             regions: a_part_of_a_region_is_shared_alone;
             regions: a_region_goes_on_from_node_to_node;

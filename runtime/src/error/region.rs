@@ -19,9 +19,11 @@ use super::TellError;
 /// | [`Region::share`], [`Lease::share`] | none at present |
 /// | [`Region::share_range`], [`Lease::share_range`] | `OutOfRange`, `Unaligned` |
 /// | [`RemoteRegion::slice`] | `OutOfRange` |
-/// | [`RemoteRegion`]: `get`, `read`, `read_many`, `view` | *read errors*, see below |
+/// | [`RemoteRegion`]: `get`, `read`, `view` | *read errors*, see below |
 /// | its `read_into` | read errors, `LengthMismatch` |
+/// | its `read_many` | read errors, `TooManyRanges` |
 /// | its `set`, `write`, and `write_and_tell` in [`NotWritten`] | read errors, `Unknown` |
+/// | its `write_many`, and `write_many_and_tell` | as for `write`, `TooManyRanges` |
 /// | [`RegionWriter`]: `write`, `write_draft` | read errors, `Unknown` |
 /// | its `draft` | read errors |
 /// | its `flush` | `Unknown` |
@@ -75,6 +77,14 @@ pub enum RegionError {
     /// The region was not shared for this operation.
     #[error("the region was not shared to {0}: share it with more `Access`")]
     NoAccess(&'static str),
+    /// There are more ranges than one call can read or write.
+    #[error("{ranges} ranges are more than one call takes, which is {max}: make several calls")]
+    TooManyRanges {
+        /// The number of ranges.
+        ranges: usize,
+        /// The maximum, [`REGION_RANGES_MAX`](crate::limits::REGION_RANGES_MAX).
+        max: usize,
+    },
     /// Its node has never shared it in this run: its owner has not made this reference.
     #[error("the node {0} has never shared this region: use a reference that its owner has made")]
     NeverShared(Arc<str>),
@@ -173,6 +183,7 @@ impl RegionError {
             | RegionError::LengthMismatch { .. }
             | RegionError::Unaligned { .. }
             | RegionError::NoAccess(_)
+            | RegionError::TooManyRanges { .. }
             | RegionError::NeverShared(_)
             | RegionError::Revoked
             | RegionError::Expired

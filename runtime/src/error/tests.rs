@@ -135,6 +135,7 @@ fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
         (RegionError::LengthMismatch { wanted: 1, room: 2 }, false, false),
         (RegionError::Unaligned { element: 1 }, false, false),
         (RegionError::NoAccess("read"), false, false),
+        (RegionError::TooManyRanges { ranges: 2, max: 1 }, false, false),
         (RegionError::NeverShared(node()), false, false),
         (RegionError::Revoked, false, false),
         (RegionError::Expired, false, false),
