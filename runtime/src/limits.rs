@@ -106,6 +106,8 @@ pub const OFFERED_LIVING_MAX: usize = 65_536;
 pub const OFFERED_MAILBOX_CAPACITY_MAX: usize = 65_536;
 /// Maximum number of ranges that one call reads from or writes to a region.
 pub const REGION_RANGES_MAX: usize = 1024;
+/// Maximum number of leases that one message renews, so that no message occupies its node for long.
+pub const LEASES_RENEWED_MAX: usize = 1024;
 /// Maximum bytes of the text why an actor was not spawned for another node.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 /// Time for which a shutdown waits for killed actors to leave their running handlers.

@@ -39,7 +39,7 @@ pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
     AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, Draft, Fetched,
-    LocalShares, PendingReply, Replier, ReplyLoss, SendKind, Share, ShareId,
+    LocalShares, PendingReply, Replier, ReplyLoss, SendKind, Share, ShareHolder, ShareId,
     SharedMemory, SharedWriter, Term, Unsent, Waiter,
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};

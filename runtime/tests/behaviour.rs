@@ -75,6 +75,8 @@ macro_rules! for_each_case {
             handing: a_region_that_is_not_shared_is_borrowed;
             leases: a_revocation_waits_for_one_that_is_under_way;
             leases: a_lease_ends_with_its_time_or_its_actor;
+            leases: leases_are_renewed_together_and_end_apart;
+            leases: the_holders_of_a_region_are_known;
             leases: a_node_gives_another_one_memory;
             leases: a_node_that_asks_for_too_much_takes_it_from_no_other;
             lending: messages_that_are_lent_arrive_whole_and_in_order;

@@ -24,6 +24,7 @@ use super::TellError;
 /// | its `read_many` | read errors, `TooManyRanges` |
 /// | its `set`, `write`, and `write_and_tell` in [`NotWritten`] | read errors, `Unknown` |
 /// | its `write_many`, and `write_many_and_tell` | as for `write`, `TooManyRanges` |
+/// | [`Node::renew`] | read errors |
 /// | [`RegionWriter`]: `write`, `write_draft` | read errors, `Unknown` |
 /// | its `draft` | read errors |
 /// | its `flush` | `Unknown` |
@@ -38,6 +39,7 @@ use super::TellError;
 /// [`AllocateError`]: super::AllocateError
 /// [`Lease::share`]: crate::region::Lease::share
 /// [`Lease::share_range`]: crate::region::Lease::share_range
+/// [`Node::renew`]: crate::Node::renew
 /// [`NotWritten`]: WriteAndTellError::NotWritten
 /// [`Region`]: crate::region::Region
 /// [`Region::share`]: crate::region::Region::share

@@ -177,6 +177,7 @@ async fn each_reason_why_a_region_is_gone_is_an_error_of_its_own() {
             is(region.write(at, &[1, 2]).await.unwrap_err());
             is(region.writer().write(at, &[1, 2]).await.unwrap_err());
             if nth > 0 {
+                is(user.renew([&region]).await.remove(0).unwrap_err());
                 is(region.fetch_add(at, 1).await.unwrap_err());
                 is(region.view(..).await.map(drop).unwrap_err());
             }
