@@ -78,6 +78,7 @@ impl Worker {
     /// Works until all is done.
     #[handler]
     async fn work(&self, cx: &mut Context<Self>) -> Result<(), String> {
+        use RegionError::{NodeDown, OtherRun, Revoked};
         for _ in 0..20 {
             // By its name: also after a restart of its node, and when that is linked again.
             let board = self.node.when_named::<Board>("alpha/board").await;
@@ -86,7 +87,7 @@ impl Worker {
             if let Ok(desk) = board.join(cx.actor().clone()).await {
                 match do_all(desk).await {
                     Ok(()) => return Ok(()),
-                    Err(RegionError::Revoked | RegionError::NodeDown { .. }) => {}
+                    Err(Revoked | NodeDown { .. } | OtherRun(_)) => {}
                     Err(error) if error.may_be_done() || error.is_retryable() => {}
                     Err(error) => return Err(error.to_string()),
                 }

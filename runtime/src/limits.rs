@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-pub use ringpost_transport::limits::{LEND_FROM, LINGER, REVOKE_PATIENCE};
+pub use ringpost_transport::limits::{LEASES_REVOKED_KEPT, LEND_FROM, LINGER, REVOKE_PATIENCE};
 
 /// Number of messages that may wait in a mailbox, unless the node or the spawner sets another one.
 pub const MAILBOX_CAPACITY: usize = 1024;
@@ -104,6 +104,10 @@ pub const POOL_WORKERS_MAX: usize = 4096;
 pub const OFFERED_LIVING_MAX: usize = 65_536;
 /// Maximum mailbox capacity of an actor that another node has spawned.
 pub const OFFERED_MAILBOX_CAPACITY_MAX: usize = 65_536;
+/// Maximum number of ranges that one call reads from or writes to a region.
+pub const REGION_RANGES_MAX: usize = 1024;
+/// Maximum number of leases that one message renews, so that no message occupies its node for long.
+pub const LEASES_RENEWED_MAX: usize = 1024;
 /// Maximum bytes of the text why an actor was not spawned for another node.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 /// Time for which a shutdown waits for killed actors to leave their running handlers.

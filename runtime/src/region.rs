@@ -14,22 +14,24 @@ mod offered;
 mod ownership;
 mod range;
 mod remote;
+mod renewal;
 mod slice;
 mod view;
 mod writer;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::node::Node;
-use crate::remote::{OutOfRange, Share, ShareId, Words};
+use crate::remote::{OutOfRange, Share, ShareHolder, ShareId, Term, Words};
 use crate::shared::CountedShare;
 
 pub use crate::error::{
@@ -72,6 +74,7 @@ pub struct Region<T> {
 /// each revocation waits for that.
 struct RegionShare {
     share: Arc<Share>,
+    range: Range<usize>,
     /// `None` when the share has ended.
     shared: Option<ActiveShare>,
 }
@@ -81,6 +84,20 @@ struct ActiveShare {
     /// Dropping these senders stops the tasks that would end the share.
     tasks: Vec<oneshot::Sender<()>>,
     _counted: CountedShare,
+}
+
+/// A node that has access to elements of a [`Region`]. Returned by [`Region::holders`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RegionHolder {
+    /// The name of the node.
+    pub node: Arc<str>,
+    /// The access that it was granted.
+    pub access: Access,
+    /// The shared elements.
+    pub range: Range<usize>,
+    /// Time of the grant.
+    pub since: Instant,
 }
 
 impl Node {
@@ -217,13 +234,22 @@ impl<T: Pod> Region<T> {
         range: impl RangeBounds<usize>,
         access: Access,
     ) -> Result<RemoteRegion<T>, RegionError> {
-        let range = range::elements(range, self.len);
+        self.share_for(range::elements(range, self.len), access, None)
+    }
+
+    /// Shares these elements, for a term if there is one.
+    fn share_for(
+        &self,
+        range: Range<usize>,
+        access: Access,
+        term: Option<Term>,
+    ) -> Result<RemoteRegion<T>, RegionError> {
         let at = place::<T>(&range, self.len)?;
         if !at.is_multiple_of(8) {
             return Err(RegionError::Unaligned { element: range.start });
         }
         let bytes = range.len() as u64 * size_of::<T>() as u64;
-        let shared = self.node.share(&self.memory, at..at + bytes, access);
+        let shared = self.node.shares().share(&self.memory, (at, bytes), access, term);
         let share = shared.map_err(|OutOfRange { .. }| out_of_range(range.clone(), self.len))?;
         let id = self.node.id();
         let place = RegionAddress {
@@ -236,13 +262,29 @@ impl<T: Pod> Region<T> {
         // MR-2.
         let _counted = self.node.shared_totals().count(bytes);
         let (share, shared) = (Arc::new(share), Some(ActiveShare { tasks: Vec::new(), _counted }));
-        self.shares.lock().push(RegionShare { share, shared });
+        self.shares.lock().push(RegionShare { share, range, shared });
         Ok(RemoteRegion::bind(&self.node, place))
     }
 
     /// Prepares a share with a limited time, or for the life of an actor: see [`Lease`].
     pub fn lease(&self, access: Access) -> Lease<'_, T> {
         Lease::new(self, access)
+    }
+
+    /// Returns the other nodes that have access to the region now, one entry for each share that a
+    /// node has used. A node has access from its first use of a share until that ends, or the link
+    /// or its connection for shared memory does. Tasks of this node are not counted.
+    pub fn holders(&self) -> Vec<RegionHolder> {
+        let shares = self.shares.lock();
+        let shares: Vec<_> = shares.iter().map(|it| (it.share.clone(), it.range.clone())).collect();
+        let of_share = |(share, range): &(Arc<Share>, Range<usize>)| {
+            let holder = |of: ShareHolder| {
+                let (node, range) = (of.node.as_str().into(), range.clone());
+                RegionHolder { node, access: of.access, range, since: of.since }
+            };
+            share.holders().into_iter().map(holder).collect::<Vec<_>>()
+        };
+        shares.iter().flat_map(of_share).collect()
     }
 
     /// Revokes access given by [`share`](Region::share). The revocation takes effect at the call,

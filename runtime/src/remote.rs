@@ -39,8 +39,8 @@ pub(crate) use ringpost_transport::cause::LinkCause;
 pub(crate) use ringpost_transport::close_reason::CloseReason;
 pub(crate) use ringpost_transport::endpoint::{
     AccessError, ArchiveFailed, Archived, Awaited, CloseNotice, Confirmation, Draft, Fetched,
-    LocalShares, PendingReply, Replier, ReplyLoss, SendKind, Share, ShareId, SharedMemory,
-    SharedWriter, Unsent, Waiter,
+    LocalShares, PendingReply, Replier, ReplyLoss, SendKind, Share, ShareHolder, ShareId,
+    SharedMemory, SharedWriter, Term, Unsent, Waiter,
 };
 pub(crate) use ringpost_transport::endpoint::{Config, Secret, is_host_and_port, is_service};
 pub(crate) use ringpost_transport::host::{
@@ -137,14 +137,8 @@ impl NodeEndpoint {
         Box::pin(self.endpoint.changed(seen))
     }
 
-    pub(crate) fn share(
-        &self,
-        memory: &Arc<Words>,
-        at: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Share, OutOfRange> {
-        self.endpoint.share(memory, at, bytes, access)
+    pub(crate) fn shares(&self) -> LocalShares {
+        self.endpoint.shares()
     }
 
     pub(crate) fn shared_memory(&self, node: &NodeId, share: ShareId) -> SharedMemory {

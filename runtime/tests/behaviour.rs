@@ -18,6 +18,7 @@ mod leases;
 mod lending;
 mod naming;
 mod protocols;
+mod ranges;
 mod regions;
 mod sending;
 mod spawning;
@@ -74,6 +75,8 @@ macro_rules! for_each_case {
             handing: a_region_that_is_not_shared_is_borrowed;
             leases: a_revocation_waits_for_one_that_is_under_way;
             leases: a_lease_ends_with_its_time_or_its_actor;
+            leases: leases_are_renewed_together_and_end_apart;
+            leases: the_holders_of_a_region_are_known;
             leases: a_node_gives_another_one_memory;
             leases: a_node_that_asks_for_too_much_takes_it_from_no_other;
             lending: messages_that_are_lent_arrive_whole_and_in_order;
@@ -84,6 +87,7 @@ macro_rules! for_each_case {
             naming: references_that_follow_a_name_outlast_a_restart_of_its_node;
             protocols: a_client_knows_the_protocol_and_not_the_actor;
             protocols: a_lookup_names_the_first_message_that_is_not_served;
+            ranges: many_ranges_are_written_before_one_message;
             regions: a_region_is_read_and_written_by_another_node;
             regions: a_part_of_a_region_is_shared_alone;
             regions: a_region_goes_on_from_node_to_node;

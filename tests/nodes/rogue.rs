@@ -8,6 +8,7 @@ use ringpost::observe::NodeEvent;
 use ringpost::prelude::*;
 use ringpost::region::{AllocateError, RemoteRegion};
 use ringpost_tests::vault::{GIVEN_BYTES, Vault, WORDS};
+use ringpost_transport::cause::NotShared;
 use ringpost_transport::endpoint::{AccessError, Config, Encryption, Endpoint, Network, Profile};
 use ringpost_transport::entropy::Entropy;
 use ringpost_transport::host::{Host, Inbox, Lost, OpenRefusal, OpenRequest, PeerEvent};
@@ -20,7 +21,8 @@ use crate::process::{PATIENCE, Process, linked, within};
 const GUESSES: u64 = 1_000;
 /// Bytes of a vault.
 const BYTES: u64 = 8 * WORDS as u64;
-const NOT_SHARED: [AccessError; 4] = [const { AccessError::NotShared }; 4];
+const UNKNOWN: AccessError = AccessError::NotShared(NotShared::Unknown);
+const REVOKED: AccessError = AccessError::NotShared(NotShared::Revoked);
 
 /// A host without mailboxes: notes the events of its links.
 #[derive(Default)]
@@ -103,9 +105,9 @@ async fn a_rogue_reaches_nothing_that_it_was_not_given() {
         let near = whole_id.0 ^ 1 << (guess % 128);
         let share = if guess % 2 == 0 { near } else { fastrand::u128(..) };
         let memory = rogue.shared_memory(&run, ShareId(share));
-        assert_eq!(within(memory.write(0, &[0xff; 8])).await, Err(AccessError::NotShared));
+        assert_eq!(within(memory.write(0, &[0xff; 8])).await, Err(UNKNOWN));
     }
-    assert_eq!(attack(&rogue, &run, ShareId(fastrand::u128(..)), 0).await, NOT_SHARED);
+    assert_eq!(attack(&rogue, &run, ShareId(fastrand::u128(..)), 0).await, [const { UNKNOWN }; 4]);
     for at in [BYTES, u64::MAX - 7, 1 << 63] {
         for ended in attack(&rogue, &run, whole_id, at).await {
             assert!(matches!(ended, AccessError::OutOfRange(_)), "{at}: {ended}");
@@ -122,7 +124,7 @@ async fn a_rogue_reaches_nothing_that_it_was_not_given() {
 
     assert_eq!(within(async { vault.words().await }).await.unwrap(), vec![7; WORDS]);
     assert!(within(async { vault.revoke().await }).await.unwrap());
-    assert_eq!(attack(&rogue, &run, whole_id, 0).await, NOT_SHARED);
+    assert_eq!(attack(&rogue, &run, whole_id, 0).await, [const { REVOKED }; 4]);
     assert_eq!(within(async { vault.words().await }).await.unwrap(), vec![7; WORDS]);
 
     // All held at once.

@@ -197,7 +197,7 @@ async fn owner_killed(scene: &mut Scene) -> Process {
     let turns = scene.begin_endless(&vault, &region).await;
     first.kill().await;
     let next = Process::start("owner2", &seeds).await;
-    let why = "the node owner2 is down";
+    let why = "the node owner2";
     for account in ended(turns, why).await {
         assert!(account.done.iter().sum::<u64>() > 0, "it was at work: {account:?}");
     }
@@ -209,6 +209,63 @@ async fn owner_killed(scene: &mut Scene) -> Process {
     }
     assert_eq!(words(&vault).await, [0; WORDS]);
     next
+}
+
+/// Runs of an owner that is killed again and again, unless `RINGPOST_TEST_CASES` says how many, and
+/// the references to their memory that are kept.
+const RUNS: u64 = 10;
+const KEPT: usize = 32;
+
+/// Reads memory of a run until that fails: it has the number of that run in each word.
+async fn read_all(run: u64, region: RemoteRegion<u64>) -> (u64, RegionError) {
+    for count in 0.. {
+        match region.read(..).await {
+            Ok(words) => assert_eq!(words, [run; WORDS], "in run {run}"),
+            Err(error) => return (count, error),
+        }
+    }
+    unreachable!()
+}
+
+/// An owner is killed and started again under its name, over and over, while a reader has
+/// references to memory of its runs. A read by one of an earlier run fails, at the end as one of
+/// another run, and never brings the number that a later run has written there.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reference_never_reaches_the_memory_of_a_later_run() {
+    let cases = std::env::var("RINGPOST_TEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let runs = cases.unwrap_or(RUNS);
+    let judge = linked("judge", &[], Duration::from_secs(3)).await;
+    let (mut chance, mut references) = (fastrand::Rng::with_seed(5), Vec::new());
+    let (mut readers, mut met, mut reads) = (JoinSet::new(), [0, 0], 0);
+    for run in 1..=runs {
+        let owner = Process::start("owner", &judge.addresses()).await;
+        let scene = Scene { judge: judge.clone(), owner, users: Vec::new() };
+        let (_, region) = scene.vault("owner").await;
+        within(region.write(0, &[run; WORDS])).await.unwrap();
+        for old in &references {
+            let error = within(read_all(0, RemoteRegion::clone(old))).await;
+            assert_eq!(error, (0, RegionError::OtherRun("owner".into())), "in run {run}");
+        }
+        // They went on while their run was killed and this one started.
+        while let Some(ended) = within(readers.join_next()).await {
+            let (count, error) = ended.unwrap();
+            let is_other_run = matches!(error, RegionError::OtherRun(_));
+            assert!(is_other_run || matches!(error, RegionError::NodeDown { .. }), "{error}");
+            met[usize::from(is_other_run)] += 1;
+            reads += count;
+        }
+        references.push(region.clone());
+        if references.len() > KEPT {
+            references.swap_remove(chance.usize(..KEPT));
+        }
+        (0..4).for_each(|_| drop(readers.spawn(read_all(run, region.clone()))));
+        tokio::time::sleep(Duration::from_millis(chance.u64(..30))).await;
+        scene.owner.kill().await;
+    }
+    println!("{runs} runs, {reads} reads; readers found it down, and another run: {met:?}");
+    readers.shutdown().await;
+    judge.shutdown(Duration::from_secs(10)).await;
 }
 
 /// Memory is revoked while users are at work on it: operations under way end before the revocation

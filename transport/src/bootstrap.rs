@@ -44,5 +44,5 @@ pub(crate) use handshake::{Handshake, Identity};
 pub(crate) use message::{Beat, Hello, Message, OfferMade, Parting, Resync, Times, feature};
 pub(crate) use rejection::Rejection;
 pub use secret::{InvalidSecret, Secret};
-pub(crate) use sharing::{Question, Sharing};
+pub(crate) use sharing::{Denial, Question, Sharing};
 pub(crate) use version::VERSIONS;

@@ -125,7 +125,21 @@ pub struct NodeDown {
     pub down_ms: u64,
 }
 
-crate::debug_by_display!(LinkCause, NodeDownCause, NodeDown);
+/// The reason why memory is not shared, or not any more.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotShared {
+    /// This run of the node never gave the number of the share.
+    #[error("the memory was never shared by this number")]
+    Unknown,
+    /// The share was revoked, or its memory was dropped.
+    #[error("the share was revoked")]
+    Revoked,
+    /// The share was a lease, and its time is over.
+    #[error("the time of the lease is over")]
+    Expired,
+}
+
+crate::debug_by_display!(LinkCause, NodeDownCause, NodeDown, NotShared);
 
 /// Returns how long ago it was found to be down, for people.
 fn since(down_ms: u64) -> String {

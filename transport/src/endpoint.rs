@@ -13,10 +13,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::cause::LinkCause;
-use crate::fabric::one_sided::Access;
 use crate::host::Host;
 use crate::id::{NodeId, NodeName};
-use crate::memory::{OutOfRange, Words};
 use crate::mesh::Mesh;
 use crate::open_request::OpenRequest;
 
@@ -32,7 +30,7 @@ pub use crate::link::{
 };
 pub use crate::mesh::{PeerState, PeerStatus, PeerView, StartError, Unlinked, is_host_and_port};
 pub use crate::profile::{InvalidProfile, Lending, Profile, RingGrowth};
-pub use crate::shares::Share;
+pub use crate::shares::{Share, ShareHolder, Term};
 pub use crate::wire::is_service;
 pub use archive::{Archive, ArchiveFailed, Archived};
 pub use remote_sender::RemoteSender;
@@ -148,27 +146,16 @@ impl Endpoint {
         RemoteSender::new(self.mesh.peer(peer), request)
     }
 
-    /// Shares `bytes` bytes of `memory` from `at` on, a multiple of 8, with all peers that learn
-    /// the number of the share, until that is dropped.
-    ///
-    /// # Errors
-    /// [`OutOfRange`]: that does not lie in the memory.
-    pub fn share(
-        &self,
-        memory: &Arc<Words>,
-        at: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Share, OutOfRange> {
-        self.mesh.shares().share(memory, at, bytes, access)
+    /// Returns the shares of this node: its peers use them, too.
+    pub fn shares(&self) -> LocalShares {
+        LocalShares(self.mesh.shares().clone())
     }
 
     /// Returns memory that `node` shares; its own is used without a network. Costs nothing until it
     /// is used.
     pub fn shared_memory(&self, node: &NodeId, share: ShareId) -> SharedMemory {
-        // Of an earlier run of this node nothing is left, which is known here.
         if node.name == self.id().name {
-            return SharedMemory::here(self.mesh.shares().clone(), share);
+            return self.shares().memory(node == self.id(), share);
         }
         SharedMemory::there(self.mesh.peer(&node.name), node.incarnation, share)
     }

@@ -91,8 +91,8 @@ pub struct NodeId {
     pub incarnation: Incarnation,
 }
 
-/// The number of memory that a node shares: 128 random bits. A peer that knows it may use the
-/// memory.
+/// The number of memory that a node shares, of which no peer can guess 88 bits. A peer that knows
+/// it may use the memory. The other bits count the shares of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShareId(pub u128);
 

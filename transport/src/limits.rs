@@ -383,6 +383,10 @@ pub const ENDS_UNHEARD_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
 /// ended. An operation that the peer begins later ends the peer's own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Leases that were revoked before their time and that a node still knows as revoked. It says of
+/// earlier ones that their time is over.
+pub const LEASES_REVOKED_KEPT: usize = 1024;
+
 /// How long an executor keeps the atomic operations of a memory at least, even if another executor
 /// is asked for: two that count on it in turn do not take it from each other all the time.
 pub const EXECUTOR_KEPT: Duration = Duration::from_millis(500);

@@ -68,7 +68,7 @@ use std::mem::{replace, take};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::bootstrap::Sharing;
+use crate::bootstrap::{Denial, Sharing};
 use crate::fabric::one_sided::{Access, Executor, Key};
 use crate::fabric::{Fabric, Side};
 use crate::id::{NodeName, ShareId};
@@ -234,11 +234,7 @@ pub(crate) struct Terms {
 }
 
 /// Tasks that wait for a share.
-type Askers = Vec<oneshot::Sender<Result<(), Denied>>>;
-
-/// The peer does not share the memory (any more), or its fabric cannot grant it, for this reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Denied(String);
+type Askers = Vec<oneshot::Sender<Result<(), Denial>>>;
 
 /// The remains of a queue pair: dropped when the state's lock is free. The parts that a device is
 /// slow to give back are dropped by one thread that may block (RE-7).

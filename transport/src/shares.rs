@@ -1,7 +1,7 @@
 //! Memory that this node shares with its peers, and who was let in.
 //!
-//! - **SM-1 by its number**: memory is reached by the 128 random bits of its [`ShareId`] alone. A
-//!   peer that names a share that is none, or none any more, learns only that.
+//! - **SM-1 by its number**: memory is reached by its [`ShareId`] alone, of which no peer can guess
+//!   88 bits. A peer that names a share that never was one learns only that.
 //! - **SM-2 ended**: each queue pair that was granted a share is told of its end, and
 //!   [`Share::end`] returns when none of them reaches the memory any more. A share ends once, when
 //!   its [`Share`] is dropped at the latest.
@@ -17,6 +17,13 @@
 //!   [`EXECUTOR_KEPT`](limits::EXECUTOR_KEPT) of its beginning: executors that go on without a
 //!   pause do not get the atomics back before the others had their turns. This node's own
 //!   operations take their turn with the processor's.
+//! - **SM-4 told apart**: nothing is kept of a share that has ended, but its number says that this
+//!   run gave it, and if it was a lease. Only the last leases that were revoked before their time
+//!   are kept, [`LEASES_REVOKED_KEPT`](limits::LEASES_REVOKED_KEPT) of them.
+
+mod executor;
+mod lease;
+mod numbers;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -28,14 +35,18 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::cause::NotShared;
 use crate::entropy::Entropy;
 use crate::fabric::one_sided::{Access, Executor};
-use crate::id::ShareId;
+use crate::id::{NodeName, ShareId};
 #[cfg(doc)]
 use crate::limits;
-use crate::limits::{EXECUTOR_KEPT, EXECUTOR_RESERVED};
 use crate::memory::{OutOfRange, Words};
 use crate::mutants::planted;
+pub(crate) use executor::Asking;
+use executor::Bound;
+pub use lease::Term;
+use numbers::Numbers;
 
 /// Memory that this node shares until this is dropped (SM-2).
 pub struct Share {
@@ -55,12 +66,11 @@ struct Holders {
 /// The shares of a node.
 pub(crate) struct Shares {
     state: Mutex<State>,
-    entropy: Entropy,
 }
 
-#[derive(Default)]
 struct State {
     by_id: BTreeMap<ShareId, Shared>,
+    numbers: Numbers,
     /// Memory that is shared, or that queue pairs hold yet, by its number. (Both keep it.)
     memories: BTreeMap<u64, Memory>,
 }
@@ -71,93 +81,6 @@ struct Memory {
     shares: usize,
     /// The executor of its atomics (SM-3), by the last [`settle`](Bound::settle).
     bound: Option<Bound>,
-}
-
-/// The executor of atomic operations on a memory, and by which shares queue pairs have it.
-struct Bound {
-    executor: Executor,
-    /// How many queue pairs hold it by each share: those alone are recalled.
-    holders: BTreeMap<ShareId, usize>,
-    /// Time at which the first of them had it.
-    begun: Instant,
-    /// It is kept for the executor, though no queue pair has it.
-    kept: Option<Waiting>,
-    /// Executors that were refused it, each once, in the order of their turns. There are as many as
-    /// this node has devices, and its processor.
-    waiting: Vec<Waiting>,
-}
-
-/// An executor that waits for its turn, or whose turn it is and that waits for a queue pair.
-struct Waiting {
-    executor: Executor,
-    /// Time of its last refusal, or of the beginning of its turn.
-    since: Instant,
-    asking: Asking,
-}
-
-/// Stands for an ASK that has no answer yet: while it is kept, the executor that was refused, or
-/// whose turn it is, is waited for.
-#[derive(Clone)]
-pub(crate) struct Asking(Arc<()>);
-
-impl Waiting {
-    fn new(executor: &Executor) -> Self {
-        let (since, asking) = (Instant::now(), Asking(Arc::default()));
-        Waiting { executor: executor.clone(), since, asking }
-    }
-
-    /// Returns true if it has asked lately enough to be waited for, or has no answer.
-    fn asks_still(&self) -> bool {
-        Arc::strong_count(&self.asking.0) > 1 || self.since.elapsed() < EXECUTOR_RESERVED
-    }
-}
-
-impl Bound {
-    fn new(executor: Executor) -> Self {
-        let (begun, waiting) = (Instant::now(), Vec::new());
-        Bound { executor, holders: BTreeMap::new(), begun, kept: None, waiting }
-    }
-
-    /// Gives the atomics to the next waiting executor, if no queue pair has them and they are kept
-    /// for none. Returns false if no executor has them then.
-    fn settle(&mut self) -> bool {
-        if !self.holders.is_empty() || self.kept.as_ref().is_some_and(Waiting::asks_still) {
-            return true;
-        }
-        self.waiting.retain(Waiting::asks_still);
-        if self.waiting.is_empty() {
-            return false;
-        }
-        let next = self.waiting.remove(0);
-        self.executor = next.executor.clone();
-        self.kept = Some(Waiting { since: Instant::now(), ..next });
-        true
-    }
-
-    /// Returns true if one queue pair more may have it by this executor.
-    fn is_for(&self, executor: &Executor) -> bool {
-        let is_young = self.holders.is_empty() || self.begun.elapsed() < EXECUTOR_KEPT;
-        let other_waits =
-            || self.waiting.iter().any(|it| it.executor != *executor && it.asks_still());
-        self.executor == *executor && (is_young || !other_waits() || planted!(NoTurn))
-    }
-
-    /// Takes note that an executor was refused it, or asks again in its turn. Returns its place.
-    fn note_asked(&mut self, executor: &Executor) -> Option<&Waiting> {
-        if self.is_for(executor) {
-            let kept = self.kept.as_mut()?;
-            kept.since = Instant::now();
-            return Some(kept);
-        }
-        self.waiting.retain(Waiting::asks_still);
-        let known = self.waiting.iter().position(|it| it.executor == *executor);
-        let at = known.unwrap_or_else(|| {
-            self.waiting.push(Waiting::new(executor));
-            self.waiting.len() - 1
-        });
-        self.waiting[at].since = Instant::now();
-        self.waiting.get(at)
-    }
 }
 
 /// Memory that is shared.
@@ -178,8 +101,21 @@ impl Piece {
     }
 }
 
+/// A peer that has access to a share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareHolder {
+    /// Its name.
+    pub node: NodeName,
+    /// The access that it was granted.
+    pub access: Access,
+    /// Time at which it was granted that.
+    pub since: Instant,
+}
+
 struct Shared {
     piece: Piece,
+    /// The term of a lease, and when that ends.
+    lease: Option<(Term, Instant)>,
     /// The grantees that were granted it.
     granted: Vec<Weak<dyn Grantee>>,
     holders: Arc<Holders>,
@@ -193,6 +129,9 @@ pub(crate) trait Grantee: Send + Sync {
     /// Makes a peer that was granted atomics on it let go of it, unless `executor` does them for
     /// this peer, or it has had them for a short while only. It may ask for it again (SM-3).
     fn recall(&self, share: ShareId, executor: &Executor);
+
+    /// Returns the peer, if it has access to this share.
+    fn holder(&self, share: ShareId) -> Option<ShareHolder>;
 }
 
 /// Stands for one queue pair that reaches a share, in the share's count, and perhaps for its atomic
@@ -226,6 +165,10 @@ impl Drop for Holder {
 }
 
 impl State {
+    fn find(&self, id: ShareId) -> Result<&Shared, NotShared> {
+        self.by_id.get(&id).ok_or_else(|| self.numbers.ended(id))
+    }
+
     /// Returns the executor of the atomics on a memory, if there is one.
     fn bound(&mut self, number: u64) -> Option<&mut Bound> {
         let memory = self.memories.get_mut(&number)?;
@@ -279,26 +222,40 @@ impl State {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotDone {
     /// There is no such share.
-    NotShared,
+    NotShared(NotShared),
     /// A device does it for peers (SM-3).
     Elsewhere,
 }
 
 impl Shares {
     pub(crate) fn new(entropy: Entropy) -> Arc<Self> {
-        Arc::new(Shares { state: Mutex::default(), entropy })
+        let (by_id, numbers, memories) = (BTreeMap::new(), Numbers::new(entropy), BTreeMap::new());
+        Arc::new(Shares { state: Mutex::new(State { by_id, numbers, memories }) })
     }
 
-    /// Shares `bytes` bytes from the byte `at` on, a multiple of 8.
-    ///
-    /// # Errors
-    /// [`OutOfRange`].
+    /// Shares without a term.
+    #[cfg(test)]
     pub(crate) fn share(
         self: &Arc<Self>,
         memory: &Arc<Words>,
         at: u64,
         bytes: u64,
         access: Access,
+    ) -> Result<Share, OutOfRange> {
+        self.lease(memory, (at, bytes), access, None)
+    }
+
+    /// Shares `bytes` bytes from the byte `at` on, a multiple of 8. If there is a `term`,
+    /// [`Share::expire`] ends it then.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    pub(crate) fn lease(
+        self: &Arc<Self>,
+        memory: &Arc<Words>,
+        (at, bytes): (u64, u64),
+        access: Access,
+        term: Option<Term>,
     ) -> Result<Share, OutOfRange> {
         let has_place = at.checked_add(bytes).is_some_and(|end| end <= memory.bytes() as u64);
         if !has_place || !at.is_multiple_of(8) {
@@ -307,25 +264,29 @@ impl Shares {
         }
         let piece = Piece { memory: memory.clone(), at, bytes, access, is_elsewhere: false };
         let holders: Arc<Holders> = Arc::default();
-        let id = ShareId(self.entropy.u128());
-        let shared = Shared { piece, granted: Vec::new(), holders: holders.clone() };
+        let lease = term.map(|term| (term, term.end()));
+        let shared = Shared { piece, lease, granted: Vec::new(), holders: holders.clone() };
         let mut state = self.state.lock();
+        let id = state.numbers.give(term.is_some());
         state.by_id.insert(id, shared);
         state.memories.entry(memory.number()).or_default().shares += 1;
         drop(state);
         Ok(Share { id, shares: self.clone(), holders })
     }
 
-    /// Returns true if this is shared.
-    pub(crate) fn has(&self, id: ShareId) -> bool {
-        self.state.lock().by_id.contains_key(&id)
+    /// Returns the reason why there is no such share; `None` if there is.
+    pub(crate) fn not_shared(&self, id: ShareId) -> Option<NotShared> {
+        self.state.lock().find(id).err()
     }
 
     /// Returns shared memory for a use on this node, which holds the share as a peer's does.
-    pub(crate) fn open(&self, id: ShareId) -> Option<(Piece, Holder)> {
+    ///
+    /// # Errors
+    /// [`NotShared`].
+    pub(crate) fn open(&self, id: ShareId) -> Result<(Piece, Holder), NotShared> {
         let state = self.state.lock();
-        let shared = state.by_id.get(&id)?;
-        Some((shared.piece.clone(), Holder::new(&shared.holders)))
+        let shared = state.find(id)?;
+        Ok((shared.piece.clone(), Holder::new(&shared.holders)))
     }
 
     /// Acts on shared memory for this node, atomically with the operations of peers by its
@@ -335,7 +296,7 @@ impl Shares {
     /// [`NotDone`].
     pub(crate) fn act<R>(&self, id: ShareId, act: impl FnOnce(&Piece) -> R) -> Result<R, NotDone> {
         let mut state = self.state.lock();
-        let number = state.by_id.get(&id).ok_or(NotDone::NotShared)?.piece.number();
+        let number = state.find(id).map_err(NotDone::NotShared)?.piece.number();
         // SM-3: no device begins to while this holds the lock. It is done then, and makes no turn
         // of the processor's longer.
         if state.bound(number).is_some_and(|bound| bound.executor != Executor::Processor) {
@@ -343,7 +304,7 @@ impl Shares {
             self.recall(id, &Executor::Processor);
             return Err(NotDone::Elsewhere);
         }
-        let shared = state.by_id.get(&id).ok_or(NotDone::NotShared)?;
+        let shared = state.find(id).map_err(NotDone::NotShared)?;
         Ok(act(&shared.piece))
     }
 
@@ -421,6 +382,10 @@ impl Shares {
         let ended = {
             let state = &mut *self.state.lock();
             let ended = state.by_id.remove(&id);
+            let lease = ended.as_ref().and_then(|shared| shared.lease);
+            if lease.is_some_and(|(_, end)| end > Instant::now()) {
+                state.numbers.note_revoked(id);
+            }
             if let Some(number) = ended.as_ref().map(|shared| shared.piece.number()) {
                 state.memories.entry(number).or_default().shares -= 1;
                 state.forget_unused(number);
@@ -452,6 +417,17 @@ impl Share {
                 none.await;
             }
         }
+    }
+
+    /// Returns the peers that have access to it, in the order in which they asked. An ended share
+    /// has none.
+    pub fn holders(&self) -> Vec<ShareHolder> {
+        let granted: Vec<_> = {
+            let state = self.shares.state.lock();
+            let shared = state.by_id.get(&self.id).into_iter();
+            shared.flat_map(|shared| shared.granted.iter().filter_map(Weak::upgrade)).collect()
+        };
+        granted.iter().filter_map(|grantee| grantee.holder(self.id)).collect()
     }
 
     /// Returns true if an operation of a peer, or of this node, may reach the memory yet.

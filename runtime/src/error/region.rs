@@ -19,23 +19,27 @@ use super::TellError;
 /// | [`Region::share`], [`Lease::share`] | none at present |
 /// | [`Region::share_range`], [`Lease::share_range`] | `OutOfRange`, `Unaligned` |
 /// | [`RemoteRegion::slice`] | `OutOfRange` |
-/// | [`RemoteRegion`]: `get`, `read`, `read_many`, `view` | *read errors*, see below |
+/// | [`RemoteRegion`]: `get`, `read`, `view` | *read errors*, see below |
 /// | its `read_into` | read errors, `LengthMismatch` |
+/// | its `read_many` | read errors, `TooManyRanges` |
 /// | its `set`, `write`, and `write_and_tell` in [`NotWritten`] | read errors, `Unknown` |
+/// | its `write_many`, and `write_many_and_tell` | as for `write`, `TooManyRanges` |
+/// | [`Node::renew`] | read errors |
 /// | [`RegionWriter`]: `write`, `write_draft` | read errors, `Unknown` |
 /// | its `draft` | read errors |
 /// | its `flush` | `Unknown` |
 /// | [`RemoteRegion`]: `fetch_add`, `compare_exchange` | read errors, `Unknown`, `OtherExecutor` |
 ///
-/// Read errors are `OutOfRange`, `NoAccess`, `Revoked`, `NodeDown`, `Unsupported`, `Unable`,
-/// `NoNetwork` and `Shutdown`. For a region of this node they are `OutOfRange`, `NoAccess` and
-/// `Revoked` (for atomic operations also `OtherExecutor`), and no operation on it returns
-/// `Unknown`. Creating a region fails with an [`AllocateError`], returning it to its node with a
-/// [`ReleaseError`].
+/// Read errors are `OutOfRange`, `NoAccess`, `NodeDown`, `Unsupported`, `Unable`, `NoNetwork`,
+/// `Shutdown`, and of a share that is none or none any more `NeverShared`, `Revoked`, `Expired` and
+/// `OtherRun`. For a region of this node they are `OutOfRange`, `NoAccess` and the last four (for
+/// atomic operations also `OtherExecutor`), and no operation on it returns `Unknown`. Creating a
+/// region fails with an [`AllocateError`], returning it to its node with a [`ReleaseError`].
 ///
 /// [`AllocateError`]: super::AllocateError
 /// [`Lease::share`]: crate::region::Lease::share
 /// [`Lease::share_range`]: crate::region::Lease::share_range
+/// [`Node::renew`]: crate::Node::renew
 /// [`NotWritten`]: WriteAndTellError::NotWritten
 /// [`Region`]: crate::region::Region
 /// [`Region::share`]: crate::region::Region::share
@@ -75,6 +79,17 @@ pub enum RegionError {
     /// The region was not shared for this operation.
     #[error("the region was not shared to {0}: share it with more `Access`")]
     NoAccess(&'static str),
+    /// There are more ranges than one call can read or write.
+    #[error("{ranges} ranges are more than one call takes, which is {max}: make several calls")]
+    TooManyRanges {
+        /// The number of ranges.
+        ranges: usize,
+        /// The maximum, [`REGION_RANGES_MAX`](crate::limits::REGION_RANGES_MAX).
+        max: usize,
+    },
+    /// Its node has never shared it in this run: its owner has not made this reference.
+    #[error("the node {0} has never shared this region: use a reference that its owner has made")]
+    NeverShared(Arc<str>),
     /// The region is not shared any more: the share was revoked, or its owner dropped it. This is
     /// final.
     #[error(
@@ -82,11 +97,23 @@ pub enum RegionError {
         `PeerRegion`"
     )]
     Revoked,
-    /// Its node is down, or the run of the node that had the region is over.
+    /// The time of the lease is over ([`Lease::for_at_most`]). This is final. A lease that was
+    /// revoked before its time is `Revoked`, also if its time is over since then, until
+    /// [`LEASES_REVOKED_KEPT`] others of its node were revoked before theirs.
+    ///
+    /// [`Lease::for_at_most`]: crate::region::Lease::for_at_most
+    /// [`LEASES_REVOKED_KEPT`]: crate::limits::LEASES_REVOKED_KEPT
+    #[error("the time of the lease is over: ask its owner for another one, and renew that in time")]
+    Expired,
+    /// The region belongs to another run of its node: that was started again, and nothing of its
+    /// memory is left. This is final.
     #[error(
-        "the node {node} is down: {down}; try again if it was only silent, and after a restart \
-        ask the region's owner, by its name, for the next one"
+        "the region was of another run of the node {0}, which is over: ask its owner, by its name, \
+        for the next one"
     )]
+    OtherRun(Arc<str>),
+    /// Its node is down.
+    #[error("the node {node} is down: {down}; try again if it was only silent")]
     NodeDown {
         /// The name of the node.
         node: Arc<str>,
@@ -143,8 +170,7 @@ fn named(Range { start, end }: &Range<usize>, len: usize) -> String {
 }
 
 impl RegionError {
-    /// Returns true if trying again can help, and cannot do the operation twice. It cannot help if
-    /// the run of the node that had the region is over: ask the next run for its region. After
+    /// Returns true if trying again can help, and cannot do the operation twice. After
     /// [`Unable`](Self::Unable) it helps only if the reason is not permanent: bound your retries.
     ///
     /// After [`Unknown`](Self::Unknown) this returns false. But a program may repeat the same
@@ -159,7 +185,11 @@ impl RegionError {
             | RegionError::LengthMismatch { .. }
             | RegionError::Unaligned { .. }
             | RegionError::NoAccess(_)
+            | RegionError::TooManyRanges { .. }
+            | RegionError::NeverShared(_)
             | RegionError::Revoked
+            | RegionError::Expired
+            | RegionError::OtherRun(_)
             | RegionError::Unknown(_)
             | RegionError::Unsupported(_)
             | RegionError::NoNetwork

@@ -326,6 +326,10 @@ impl NodeBuilder {
             let incarnation = Incarnation(config.entropy.u128());
             (None, NodeId { name: config.name, incarnation })
         };
+        let shares = match &remote {
+            Some(remote) => remote.shares(),
+            None => LocalShares::new(entropy.clone()),
+        };
         residents.start(id.incarnation);
         let lookout = StallReporter::start(&runtime, &residents, reported_after);
         let deadlines = Deadlines::start(&runtime, ask_timeout);
@@ -335,7 +339,7 @@ impl NodeBuilder {
                 id,
                 residents,
                 remote,
-                shares: LocalShares::new(entropy.clone()),
+                shares,
                 shared: ShareCounter::default(),
                 offered_memory: Mutex::default(),
                 observers,

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use bytemuck::Pod;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, select};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
+use super::range::elements;
 use super::{Region, RegionShare, RemoteRegion};
 use crate::actor::{Context, Handlers};
 use crate::error::RegionError;
-use crate::remote::{Access, ShareId};
+use crate::remote::{Access, ShareId, Term};
 
 /// A share of a [`Region`] with a limited lifetime. Created by [`Region::lease`].
 #[must_use = "nothing is shared until `share` is called"]
@@ -23,6 +23,7 @@ pub struct Lease<'a, T> {
     region: &'a Region<T>,
     access: Access,
     at_most: Option<Duration>,
+    is_renewable: bool,
     /// Spawns a task of an actor, which is dropped when the actor ends.
     until: Option<TaskSpawner<'a>>,
 }
@@ -31,7 +32,7 @@ type TaskSpawner<'a> = Box<dyn FnOnce(BoxFuture<'static, ()>) + Send + 'a>;
 
 impl<'a, T: Pod> Lease<'a, T> {
     pub(super) fn new(region: &'a Region<T>, access: Access) -> Self {
-        Lease { region, access, at_most: None, until: None }
+        Lease { region, access, at_most: None, is_renewable: false, until: None }
     }
 
     /// Ends the share after this time, like [`Region::revoke`]. Then no more operations begin,
@@ -40,6 +41,14 @@ impl<'a, T: Pod> Lease<'a, T> {
     /// is registering the memory finishes that. To wait for all of this, `revoke` the share.
     pub fn for_at_most(mut self, time: Duration) -> Self {
         self.at_most = Some(time);
+        self
+    }
+
+    /// Allows each holder to renew the lease by [`Node::renew`](crate::Node::renew) before its time
+    /// is over: then the time of [`for_at_most`](Self::for_at_most) begins again. Holders can do so
+    /// any number of times.
+    pub fn renewable(mut self) -> Self {
+        self.is_renewable = true;
         self
     }
 
@@ -66,15 +75,16 @@ impl<'a, T: Pod> Lease<'a, T> {
         self,
         range: impl RangeBounds<usize>,
     ) -> Result<RemoteRegion<T>, RegionError> {
-        let shared = self.region.share_range(range, self.access)?;
+        let is_renewable = self.is_renewable;
+        let term = self.at_most.map(|time| Term { time, is_renewable });
+        let range = elements(range, self.region.len);
+        let shared = self.region.share_for(range, self.access, term)?;
         let id = ShareId(shared.share());
-        if let Some(time) = self.at_most {
-            let (ending, ended) = self.region.ending(id);
-            self.region.node.runtime().spawn(async move {
-                if timeout(time, ended).await.is_err() {
-                    ending.end();
-                }
-            });
+        if term.is_some() {
+            self.region.expire(id);
+        }
+        if is_renewable {
+            self.region.node.renew_leases();
         }
         if let Some(until) = self.until {
             let (ending, ended) = self.region.ending(id);
@@ -138,6 +148,19 @@ pub(super) fn end(
 }
 
 impl<T> Region<T> {
+    /// Spawns a task that ends this lease after its time.
+    fn expire(&self, id: ShareId) {
+        let shares = self.shares.lock();
+        let Some(kept) = shares.iter().find(|kept| kept.share.id() == id) else { return };
+        let over = Box::pin(kept.share.expire());
+        drop(shares);
+        let (ending, ended) = self.ending(id);
+        self.node.runtime().spawn(async move {
+            select(over, ended).await;
+            ending.end();
+        });
+    }
+
     /// Returns a value that can end this share, and a receiver that is ready when the share has
     /// ended.
     fn ending(&self, id: ShareId) -> (ShareRevoker, oneshot::Receiver<()>) {

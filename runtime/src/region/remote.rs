@@ -1,13 +1,14 @@
 //! The handle with which tasks of any node use a region.
 
+mod many;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use futures::future::try_join_all;
-use ringpost_transport::cause::{NodeDown, NodeDownCause};
+use ringpost_transport::cause::{NodeDown, NodeDownCause, NotShared};
 use ringpost_transport::id::{Incarnation, NodeId, NodeName};
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -142,7 +143,10 @@ impl<T> RemoteRegion<T> {
         let node = || self.place.node.as_str().into();
         match error {
             AccessError::NoAccess(what) => RegionError::NoAccess(what),
-            AccessError::NotShared => RegionError::Revoked,
+            AccessError::NotShared(NotShared::Unknown) => RegionError::NeverShared(node()),
+            AccessError::NotShared(NotShared::Revoked) => RegionError::Revoked,
+            AccessError::NotShared(NotShared::Expired) => RegionError::Expired,
+            AccessError::OtherRun => RegionError::OtherRun(node()),
             AccessError::NodeDown(NodeDown {
                 cause: NodeDownCause::Shutdown | NodeDownCause::Failed,
                 ..
@@ -256,35 +260,6 @@ impl<T: Pod> RemoteRegion<T> {
         }
     }
 
-    /// Returns copies of the elements of each of these ranges, which are read concurrently: if they
-    /// have 1 MiB or less in total, as many reads as have room are posted with one doorbell.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read), from the first range that failed.
-    ///
-    /// # Cancel safety
-    /// The future can be dropped.
-    pub async fn read_many(&self, ranges: &[Range<usize>]) -> Result<Vec<Vec<T>>, RegionError> {
-        let wanted = ranges.iter().fold(0_usize, |sum, range| sum.saturating_add(range.len()));
-        // For more, memory is allocated as the elements arrive.
-        if wanted > READ_STEP_BYTES / element_bytes::<T>() {
-            return try_join_all(ranges.iter().map(|range| self.read(range.clone()))).await;
-        }
-        let mut places = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            places.push(self.find(range)?.1);
-        }
-        let Some((first, last)) = around(ranges) else { return Ok(Vec::new()) };
-        let (memory, _) = self.find(&(first..last))?;
-        let mut read: Vec<_> = ranges.iter().map(|range| vec![T::zeroed(); range.len()]).collect();
-        let into = read.iter_mut().map(|it| bytemuck::cast_slice_mut(&mut it[..]));
-        let mut parts: Vec<(u64, &mut [u8])> = places.into_iter().zip(into).collect();
-        RegionOperation::Read.note();
-        let done = memory.read_many(&mut parts).await;
-        done.map_err(|error| self.error(first..last, error))?;
-        Ok(read)
-    }
-
     /// Writes an element, like [`write`](RemoteRegion::write).
     ///
     /// # Errors
@@ -308,24 +283,17 @@ impl<T: Pod> RemoteRegion<T> {
     /// # Cancel safety
     /// If the future is dropped, some of these elements may be written, now or later.
     pub async fn write(&self, at: usize, elements: &[T]) -> Result<(), RegionError> {
-        let range = range::following(at, elements.len());
-        let (memory, at) = self.find(&range)?;
-        RegionOperation::Write.note();
-        let written = memory.write(at, bytemuck::cast_slice(elements)).await;
-        written.map_err(|error| self.error(range, error))
+        self.write_many(&[(at, elements)]).await
     }
 
     /// Writes `elements` to the elements from `at` on, and then tells an actor on any node: when it
     /// handles the message, the elements are written.
     ///
     /// # Errors
-    /// [`WriteAndTellError`], with the message. The actor was not told; after
-    /// [`NotTold`](WriteAndTellError::NotTold) the elements are written: tell again, and do not
-    /// write again.
+    /// As for [`write_many_and_tell`](Self::write_many_and_tell).
     ///
     /// # Cancel safety
-    /// If the future is dropped, the actor may not be told, and some of the elements may be
-    /// written, now or later.
+    /// As for `write_many_and_tell`.
     pub async fn write_and_tell<A, M>(
         &self,
         at: usize,
@@ -337,10 +305,7 @@ impl<T: Pod> RemoteRegion<T> {
         A: Accepts<M>,
         M: Message,
     {
-        match self.write(at, elements).await {
-            Ok(()) => actor.tell(message).await.map_err(WriteAndTellError::NotTold),
-            Err(error) => Err(WriteAndTellError::NotWritten { error, message }),
-        }
+        self.write_many_and_tell(&[(at, elements)], actor, message).await
     }
 }
 
@@ -385,12 +350,6 @@ impl RemoteRegion<u64> {
         let found = done.map_err(|error| self.error(range, error))?;
         Ok(if found == old { Ok(found) } else { Err(found) })
     }
-}
-
-/// Returns the range from the first of these elements to the last; `None` if there are no ranges.
-fn around(ranges: &[Range<usize>]) -> Option<(usize, usize)> {
-    let first = ranges.iter().map(|range| range.start).min()?;
-    Some((first, ranges.iter().map(|range| range.end).max()?))
 }
 
 impl<T> Clone for RemoteRegion<T> {

@@ -11,6 +11,7 @@ use ringpost::region::{
 use tokio::time::Instant;
 
 use super::world::{World, end, until};
+use crate::random::Dice;
 use crate::remote::PATIENCE;
 
 /// Leases its region.
@@ -26,6 +27,16 @@ impl Lessor {
         let lease = self.cells.lease(Access::READ).until_stopped(cx);
         let time = Duration::from_millis(for_millis);
         lease.for_at_most(time).share().unwrap()
+    }
+
+    /// Returns a renewable lease for each of these times.
+    #[handler]
+    fn lease_each(&mut self, millis: Vec<u64>) -> Vec<RemoteRegion<u64>> {
+        let leases = millis.into_iter().map(|millis| {
+            let lease = self.cells.lease(Access::READ).renewable();
+            lease.for_at_most(Duration::from_millis(millis)).share().unwrap()
+        });
+        leases.collect()
     }
 
     /// Shares until its actor ends.
@@ -95,7 +106,11 @@ pub async fn a_revocation_waits_for_one_that_is_under_way(world: &World) {
         }
         let at_its_end = cells.read(..).unwrap();
         let error = writes.await.unwrap();
-        assert!(matches!(error, RegionError::Revoked | RegionError::Unknown(_)), "{error}");
+        match error {
+            RegionError::Unknown(_) => {}
+            RegionError::Expired => assert_eq!(round % 4, 0),
+            error => assert_eq!(error, RegionError::Revoked),
+        }
         assert!(cells.read(..).unwrap() == at_its_end, "round {round}: written after its end");
         if round % 4 != 2 {
             there.leave().await.unwrap();
@@ -128,7 +143,7 @@ pub async fn a_lease_ends_with_its_time_or_its_actor(world: &World) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(begun.elapsed() >= time, "it has ended after {:?}", begun.elapsed());
-    assert_eq!(short.get(0).await, Err(RegionError::Revoked));
+    assert_eq!(short.get(0).await, Err(RegionError::Expired));
     assert_eq!(long.get(0).await, Ok(4));
     there.leave().await.unwrap();
     lessor.wait_stopped().await;
@@ -146,6 +161,159 @@ pub async fn a_lease_ends_with_its_time_or_its_actor(world: &World) {
     lessor.wait_stopped().await;
     assert_eq!(lease.await.unwrap().get(0).await, Err(RegionError::Revoked));
     assert_eq!(kept.get(0).await, Ok(4));
+    end([alpha, beta]).await;
+}
+
+/// A lease, which ends between two moments.
+struct Term {
+    lease: RemoteRegion<u64>,
+    time: Duration,
+    end: [Instant; 2],
+    has_ended: bool,
+}
+
+impl Term {
+    /// Notes that its time began between these moments.
+    fn begin(&mut self, since: Instant) {
+        self.end = [since, Instant::now()].map(|begun| begun + self.time);
+    }
+
+    /// Notes how an operation ended that began then.
+    fn note<V>(&mut self, begun: Instant, ended: Result<V, RegionError>, is_sim: bool) {
+        match ended {
+            Ok(_) => {
+                assert!(!self.has_ended, "it goes on after its end");
+                // A peer that has not heard of the end may go on for a while.
+                let is_late = is_sim && begun > self.end[1] + REVOKE_PATIENCE;
+                assert!(!is_late, "{:?} after its end", begun - self.end[1]);
+            }
+            Err(error) => {
+                assert_eq!(error, RegionError::Expired);
+                assert!(Instant::now() >= self.end[0], "it ends before its time");
+                self.has_ended = true;
+            }
+        }
+    }
+}
+
+/// One message renews ten of a thousand leases, which go on. Each other lease ends in its time.
+// Promised in docs/SEMANTICS.md.
+pub async fn leases_are_renewed_together_and_end_apart(world: &World) {
+    const LEASES: u64 = 1_000;
+    let is_sim = matches!(world, World::Sim(_));
+    let [alpha, beta] = world.pair().await;
+    let cells = Arc::new(beta.region_of(&[4u64]).unwrap());
+    beta.spawn("lessor", Lessor { cells: cells.clone() }).await.unwrap();
+    let there = alpha.actor::<Lessor>("beta/lessor").await.unwrap();
+    let times: Vec<u64> = (0..LEASES).map(|nth| 2_000 + nth).collect();
+    let begun = Instant::now();
+    let leases = there.lease_each(times.clone()).await.unwrap();
+    let mut terms: Vec<Term> = leases
+        .into_iter()
+        .zip(&times)
+        .map(|(lease, time)| {
+            let time = Duration::from_millis(*time);
+            let mut term = Term { lease, time, end: [begun; 2], has_ended: false };
+            term.begin(begun);
+            term
+        })
+        .collect();
+    let sent = || alpha.links()[0].1.messages_sent;
+    let mut chance = Dice::new(1);
+    while begun.elapsed() < Duration::from_secs(4) {
+        tokio::time::sleep(Duration::from_millis(1 + chance.below(500) as u64)).await;
+        let (since, before) = (Instant::now(), sent());
+        let renewed = alpha.renew(terms.iter().step_by(100).map(|it| &it.lease)).await;
+        let is_one = renewed.iter().any(Result::is_err) || sent() == before + 1;
+        assert!(is_one, "{} messages", sent() - before);
+        for (term, renewed) in terms.iter_mut().step_by(100).zip(renewed) {
+            let is_renewed = renewed.is_ok();
+            term.note(since, renewed, false);
+            if is_renewed {
+                term.begin(since);
+            }
+        }
+        for _ in 0..20 {
+            let (term, begun) = (&mut terms[chance.below(LEASES as usize)], Instant::now());
+            term.note(begun, term.lease.get(0).await, is_sim);
+        }
+    }
+    for (nth, term) in terms.iter_mut().enumerate() {
+        let begun = Instant::now();
+        term.note(begun, term.lease.get(0).await, is_sim);
+        assert!(!is_sim || term.has_ended == (nth % 100 != 0), "lease {nth}");
+    }
+    let kept = there.lease_each(vec![600_000]).await.unwrap().remove(0);
+    let bare = there.share().await.unwrap();
+    let not = there.share_for(600_000).await.unwrap();
+    let no = || Err(RegionError::NoAccess("renew"));
+    assert_eq!(alpha.renew([&bare, &kept, &not]).await, [no(), Ok(()), no()]);
+    cells.revoke(&kept).await;
+    let node = alpha.clone();
+    let renewed = tokio::spawn(async move { node.renew([&kept, &kept]).await }).await.unwrap();
+    assert_eq!(renewed, [(); 2].map(|()| Err(RegionError::Revoked)));
+    end([alpha, beta]).await;
+}
+
+/// Reads for others.
+#[actor]
+struct User;
+
+#[handlers]
+impl User {
+    #[handler]
+    async fn has(&self, cells: RemoteRegion<u64>) -> bool {
+        cells.get(0).await.is_ok()
+    }
+}
+
+/// The holders of a region are those nodes that have used each share, by a model.
+pub async fn the_holders_of_a_region_are_known(world: &World) {
+    let [alpha, beta] = world.pair().await;
+    let gamma = world.node("gamma", &[&alpha, &beta]).await;
+    gamma.ready(2).await.unwrap();
+    let begun = Instant::now();
+    let cells = alpha.region::<u64>(16).unwrap();
+    let mut users = Vec::new();
+    for node in [&beta, &gamma] {
+        node.spawn("user", User).await.unwrap();
+        users.push(alpha.actor::<User>(&format!("{}/user", node.name())).await.unwrap());
+    }
+    let accesses = [Access::READ, Access::READ | Access::WRITE];
+    let (mut chance, mut shares, mut model) = (Dice::new(3), Vec::new(), Vec::new());
+    for round in 0..60 {
+        match chance.below(4) {
+            0 => {
+                let (from, access) = (chance.below(16), accesses[chance.below(2)]);
+                shares.push((cells.share_range(from.., access).unwrap(), from, access));
+            }
+            1 if !shares.is_empty() => {
+                let (share, from, access) = shares.swap_remove(chance.below(shares.len()));
+                assert!(cells.revoke(&share).await);
+                model.retain(|(_, of)| *of != (share.clone(), from, access));
+            }
+            _ if !shares.is_empty() => {
+                let (of, nth) = (shares[chance.below(shares.len())].clone(), chance.below(2));
+                assert!(users[nth].has(of.0.clone()).await.unwrap());
+                if !model.contains(&(nth, of.clone())) {
+                    model.push((nth, of));
+                }
+            }
+            _ => {}
+        }
+        let found = cells.holders();
+        assert!(found.iter().all(|it| it.since >= begun && it.since <= Instant::now()));
+        let found = found.into_iter().map(|it| (it.node.to_string(), it.range, it.access));
+        let wanted = model.iter().map(|(nth, (_, from, access))| {
+            (["beta", "gamma"][*nth].to_owned(), *from..16, *access)
+        });
+        let [mut found, mut wanted]: [Vec<_>; 2] = [found.collect(), wanted.collect()];
+        found.sort_by_key(|it| format!("{it:?}"));
+        wanted.sort_by_key(|it| format!("{it:?}"));
+        assert_eq!(found, wanted, "round {round}");
+    }
+    gamma.shutdown(PATIENCE).await;
+    until(|| cells.holders().iter().all(|it| &*it.node == "beta")).await;
     end([alpha, beta]).await;
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use super::codec::{self, Malformed, Reader};
+use crate::cause::NotShared;
 use crate::fabric::one_sided::{Access, Key};
 use crate::id::ShareId;
 use crate::limits;
@@ -58,8 +59,8 @@ pub(crate) enum Sharing {
     Denied {
         /// The memory.
         share: ShareId,
-        /// Why the fabric cannot give it; empty where the memory is not shared, or not any more.
-        reason: String,
+        /// The reason.
+        why: Denial,
     },
     /// The sender ends the sharing of this memory: the peer begins no more operations on it.
     Revoke(ShareId),
@@ -68,6 +69,17 @@ pub(crate) enum Sharing {
     /// The sender is at an ASK that it has not answered.
     Later,
 }
+
+/// The reason why a peer has no access to the memory that it asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Denial {
+    NotShared(NotShared),
+    /// The fabric cannot give it, for this reason.
+    Unable(String),
+}
+
+/// The reasons in DENIED, from 1 on; 0 says that a text follows.
+const NOT_SHARED: [NotShared; 3] = [NotShared::Unknown, NotShared::Revoked, NotShared::Expired];
 
 /// The kinds, as the first byte says.
 mod kind {
@@ -150,9 +162,15 @@ impl Sharing {
                 out.extend(bytes.to_le_bytes());
                 out.push(access.bits() | (u8::from(*is_elsewhere) * ELSEWHERE));
             }
-            Sharing::Denied { share, reason } => {
+            Sharing::Denied { share, why } => {
                 put(out, kind::DENIED, share);
-                codec::put_text(out, &text::of_peer(reason, usize::MAX));
+                match why {
+                    Denial::NotShared(why) => out.push(1 + *why as u8),
+                    Denial::Unable(reason) => {
+                        out.push(0);
+                        codec::put_text(out, &text::of_peer(reason, usize::MAX));
+                    }
+                }
             }
             Sharing::Revoke(share) => put(out, kind::REVOKE, share),
             Sharing::Revoked(share) => put(out, kind::REVOKED, share),
@@ -195,7 +213,15 @@ impl Sharing {
                 Sharing::Granted { share, key, bytes, access, is_elsewhere }
             }
             kind::DENIED => {
-                Sharing::Denied { share: ShareId(reader.u128()?), reason: reader.text("reason")? }
+                let share = ShareId(reader.u128()?);
+                let why = match usize::from(reader.u8()?) {
+                    0 => Denial::Unable(reader.text("reason")?),
+                    nth => {
+                        let why = NOT_SHARED.get(nth - 1).copied();
+                        Denial::NotShared(why.ok_or_else(|| bad("reason for DENIED", nth as u64))?)
+                    }
+                };
+                Sharing::Denied { share, why }
             }
             kind::REVOKE => Sharing::Revoke(ShareId(reader.u128()?)),
             kind::REVOKED => Sharing::Revoked(ShareId(reader.u128()?)),

@@ -1,5 +1,6 @@
 //! Memory that a node shares, as tasks of other nodes use it.
 
+mod local;
 mod transfer;
 mod writer;
 
@@ -8,14 +9,12 @@ use std::future::poll_fn;
 use std::mem::replace;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::cause::{NodeDown, NodeDownCause};
-use crate::entropy::Entropy;
+use crate::cause::{NodeDown, NotShared};
 use crate::fabric::one_sided::{Access, Kind};
 use crate::id::Incarnation;
 use crate::id::ShareId;
@@ -24,8 +23,10 @@ use crate::link::LinkHandle;
 use crate::memory::{OutOfRange, Words};
 use crate::mesh::Peer;
 use crate::reach::{Act, Ready, Terms, Unfenced, Unready, Viewed, Wanted};
-use crate::shares::{Holder, NotDone, Piece as SharedPiece, Share, Shares};
+use crate::shares::{NotDone, Shares};
 
+pub use local::LocalShares;
+use local::{act_here, check_here};
 #[cfg(test)]
 pub(crate) use transfer::take_left;
 use transfer::{Transfer, Unfinished, completed, follow};
@@ -35,6 +36,8 @@ pub use writer::{Draft, SharedWriter};
 const RUN_PAUSE: Duration = Duration::from_millis(10);
 /// Times that a read is begun, where the link is lost meanwhile.
 const READS_MAX: u32 = 4;
+/// The error of an atomic operation that its node has granted and refused twice.
+const REFUSED: &str = "it refuses what it grants";
 
 /// Memory that a node shares: tasks read and write it without a task of that node.
 ///
@@ -50,35 +53,8 @@ pub struct SharedMemory {
 enum Place {
     Here(Arc<Shares>),
     There(Arc<Peer>, Incarnation),
-}
-
-/// The shares of a node without a network: with its own tasks.
-pub struct LocalShares(Arc<Shares>);
-
-impl LocalShares {
-    /// Returns an empty set.
-    pub fn new(entropy: Entropy) -> Self {
-        LocalShares(Shares::new(entropy))
-    }
-
-    /// Shares memory, as [`Endpoint::share`](super::Endpoint::share) does.
-    ///
-    /// # Errors
-    /// [`OutOfRange`]: that does not lie in the memory.
-    pub fn share(
-        &self,
-        memory: &Arc<Words>,
-        at: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Share, OutOfRange> {
-        self.0.share(memory, at, bytes, access)
-    }
-
-    /// Returns memory that is shared.
-    pub fn memory(&self, share: ShareId) -> SharedMemory {
-        SharedMemory::here(self.0.clone(), share)
-    }
+    /// It was of an earlier run of this node.
+    Gone,
 }
 
 /// Bytes of another node's memory that a device has copied here. They begin as far behind a
@@ -108,8 +84,11 @@ pub enum AccessError {
     #[error("the share does not allow to {0}")]
     NoAccess(&'static str),
     /// There is no such share on that node, or not any more. Nothing was done.
-    #[error("the memory is not shared, or not any more")]
-    NotShared,
+    #[error(transparent)]
+    NotShared(#[from] NotShared),
+    /// The memory was of another run of its node. Nothing was done.
+    #[error("the memory was of another run of its node")]
+    OtherRun,
     /// The node is down. Nothing was done.
     #[error("the node is down: {0}")]
     NodeDown(NodeDown),
@@ -230,10 +209,23 @@ impl SharedMemory {
     /// # Cancel safety
     /// When the future is dropped some of it may be written, now or later; nothing else is.
     pub async fn write(&self, at: u64, from: &[u8]) -> Result<(), AccessError> {
+        self.write_many(&[(at, from)]).await
+    }
+
+    /// Writes bytes to several places, each from its number on. They are there when this returns,
+    /// which one fence makes sure of.
+    ///
+    /// # Errors
+    /// The same as for [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    /// The same as for `write`.
+    pub async fn write_many(&self, parts: &[(u64, &[u8])]) -> Result<(), AccessError> {
         if self.is_here() {
-            return self.write_here(at, from);
+            return self.write_here(parts);
         }
-        self.transfer(Transfer::write(at, from, !from.is_empty()), &mut None).await
+        let is_empty = parts.iter().all(|(_, from)| from.is_empty());
+        self.transfer(Transfer::write(parts, !is_empty), &mut None).await
     }
 
     /// Returns a writer. Its [`flush`](SharedWriter::flush) waits until its writes are in place.
@@ -278,27 +270,15 @@ impl SharedMemory {
         matches!(self.place, Place::Here(_))
     }
 
-    fn write_here(&self, at: u64, from: &[u8]) -> Result<(), AccessError> {
-        let (piece, _holder) = self.open_here()?.ok_or(AccessError::NotShared)?;
-        check_here(&piece, Kind::Write, at, from.len())?;
-        Ok(piece.memory.write(piece.at + at, from)?)
-    }
-
-    /// Returns the memory, if it is of this node.
-    fn open_here(&self) -> Result<Option<(SharedPiece, Holder)>, AccessError> {
-        let Place::Here(shares) = &self.place else { return Ok(None) };
-        shares.open(self.share).map(Some).ok_or(AccessError::NotShared)
-    }
-
     async fn atomic(&self, at: u64, kind: Kind) -> Result<u64, AccessError> {
         if let Place::Here(shares) = &self.place {
             return match shares.act(self.share, |piece| act_here(piece, kind, at)) {
                 Ok(done) => done,
-                Err(NotDone::NotShared) => Err(AccessError::NotShared),
+                Err(NotDone::NotShared(why)) => Err(why.into()),
                 Err(NotDone::Elsewhere) => Err(AccessError::OtherExecutor),
             };
         }
-        let mut again = false;
+        let (mut again, mut was_refused) = (false, false);
         loop {
             let ready = self.ready(again).await?;
             if ready.terms.is_elsewhere && !replace(&mut again, true) {
@@ -316,7 +296,10 @@ impl SharedMemory {
             match act.await {
                 Ok(old) => return Ok(old),
                 Err(Unfinished::NotBegun) => {}
+                // The next question tells why.
+                Err(Unfinished::Refused) if !replace(&mut was_refused, true) => {}
                 Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
+                Err(Unfinished::Refused) => return Err(AccessError::Unable(REFUSED.into())),
                 Err(Unfinished::Failed(error)) => return Err(error),
             }
         }
@@ -350,7 +333,7 @@ impl SharedMemory {
             match ended {
                 Ok(()) => return Ok(()),
                 Err(Unfinished::NotBegun) => {}
-                Err(Unfinished::Unknown) => return Err(AccessError::Unknown),
+                Err(Unfinished::Unknown | Unfinished::Refused) => return Err(AccessError::Unknown),
                 Err(Unfinished::Failed(error)) => return Err(error.after(transfer.may_be_done())),
             }
         }
@@ -360,7 +343,7 @@ impl SharedMemory {
     /// `again`, asks the node for new access, because another executor did the atomic operations.
     async fn ready(&self, again: bool) -> Result<Ready, AccessError> {
         let Place::There(peer, incarnation) = &self.place else {
-            return Err(AccessError::NotShared);
+            return Err(AccessError::OtherRun);
         };
         loop {
             let link = link(peer).await.map_err(AccessError::NodeDown)?;
@@ -371,15 +354,14 @@ impl SharedMemory {
                     sleep(RUN_PAUSE).await;
                     continue;
                 }
-                let down = NodeDown { cause: NodeDownCause::Restarted, down_ms: 0 };
-                return Err(AccessError::NodeDown(down));
+                return Err(AccessError::OtherRun);
             }
             match link.reach().access(self.share, again).await {
                 Ok(ready) => return Ok(ready),
                 // The session is about to give the link up.
                 Err(Unready::Ended) => yield_now().await,
                 Err(Unready::Barred) => return Err(AccessError::Unsupported),
-                Err(Unready::Denied) => return Err(AccessError::NotShared),
+                Err(Unready::NotShared(why)) => return Err(why.into()),
                 Err(Unready::Unable(why)) => return Err(AccessError::Unable(why)),
             }
         }
@@ -404,27 +386,6 @@ async fn link(peer: &Peer) -> Result<Arc<LinkHandle>, NodeDown> {
     }
     let mut ticket = Ticket(peer, None);
     poll_fn(|cx| peer.poll_link(&mut ticket.1, false, cx)).await
-}
-
-/// Does an atomic operation on memory of this node.
-fn act_here(piece: &SharedPiece, kind: Kind, at: u64) -> Result<u64, AccessError> {
-    check_here(piece, kind, at, 8)?;
-    let word = piece.memory.word(piece.at + at)?;
-    let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
-    Ok(match kind {
-        Kind::FetchAdd(n) => word.fetch_add(n, done),
-        Kind::CompareAndSwap { expected, new } => {
-            let (Ok(old) | Err(old)) = word.compare_exchange(expected, new, done, failed);
-            old
-        }
-        Kind::Read | Kind::Write | Kind::WriteAndNotify(_) => word.load(failed),
-    })
-}
-
-/// Checks an operation of this node against the access and the bytes of the share.
-fn check_here(piece: &SharedPiece, kind: Kind, at: u64, bytes: usize) -> Result<(), AccessError> {
-    check_access(piece.access, kind)?;
-    check_place(piece.bytes, kind, at, bytes)
 }
 
 /// Checks an operation against what a peer shares.
@@ -477,7 +438,7 @@ impl Bytes<'_> {
 impl fmt::Debug for SharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Here(_) => f.write_str("SharedMemory(of this node)"),
+            Place::Here(_) | Place::Gone => f.write_str("SharedMemory(of this node)"),
             Place::There(peer, _) => write!(f, "SharedMemory(of {})", peer.name()),
         }
     }

@@ -11,13 +11,14 @@ use tokio::time::{Instant, sleep_until};
 
 use super::aside::drop_aside;
 use super::{Leftovers, Means, Reach, Stage, State, Terms};
-use crate::bootstrap::{Question, Sharing};
+use crate::bootstrap::{Denial, Question, Sharing};
+use crate::cause::NotShared;
 use crate::fabric::FabricError;
 use crate::fabric::one_sided::{Executor, Grant, Granting};
 use crate::id::ShareId;
 use crate::limits;
 use crate::mutants::planted;
-use crate::shares::{Asking, Grantee, Holder, Piece};
+use crate::shares::{Asking, Grantee, Holder, Piece, ShareHolder};
 use crate::shield;
 
 /// Shares of this node as far as the peer asked for them.
@@ -183,8 +184,8 @@ impl State {
         let Stage::Connected(pair) = &mut self.stage else { return };
         let grants = &mut self.grants;
         // An ended share is not found, even if the peer still holds it.
-        if !means.shares.has(share) {
-            return self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
+        if means.shares.not_shared(share).is_some() {
+            return self.deny(share);
         }
         let executor = pair.one_sided.executor();
         // (Not opened before its turn: the executor of its atomics would let go of them, SM-3.)
@@ -199,7 +200,7 @@ impl State {
         }
         let opened = means.shares.open_for(share, &executor, &(reach.clone() as _));
         let Some((piece, holder)) = opened else {
-            return self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
+            return self.deny(share);
         };
         let is_elsewhere = piece.is_elsewhere;
         match pair.one_sided.grant(&piece.memory, piece.at, piece.bytes, piece.access) {
@@ -239,7 +240,7 @@ impl State {
         let Stage::Connected(pair) = &self.stage else { return false };
         let Some(granted) = self.grants.granted.get_mut(&share) else { return false };
         if granted.has_ended {
-            self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
+            self.deny(share);
             return true;
         }
         let executor = pair.one_sided.executor();
@@ -305,9 +306,16 @@ impl State {
     fn take_back(&mut self, share: ShareId) -> Option<Granted> {
         let granted = self.grants.granted.remove(&share)?;
         if granted.is_asked_again && !planted!(SilentTakeBack) {
-            self.outbox.push_back(Sharing::Denied { share, reason: String::new() });
+            self.deny(share);
         }
         Some(granted)
+    }
+
+    /// Tells the peer why a share has ended, or never was one.
+    fn deny(&mut self, share: ShareId) {
+        let why = self.means.as_ref().and_then(|means| means.shares.not_shared(share));
+        let why = Denial::NotShared(why.unwrap_or(NotShared::Revoked));
+        self.outbox.push_back(Sharing::Denied { share, why });
     }
 
     fn note_granted(&mut self, share: ShareId, made: Result<Granted, FabricError>) {
@@ -317,7 +325,7 @@ impl State {
                 self.grants.granted.insert(share, granted);
                 message
             }
-            Err(error) => Sharing::Denied { share, reason: error.to_string() },
+            Err(error) => Sharing::Denied { share, why: Denial::Unable(error.to_string()) },
         });
     }
 
@@ -432,11 +440,11 @@ impl Grantee for Reach {
                 let takes_back = replace(&mut state.grants.takes_back, true);
                 state.means.clone().filter(|_| !takes_back)
             } else if state.grants.awaited.take_if(|it| it.share == share).is_some() {
-                state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
+                state.deny(share);
                 None
             } else if let Some(at) = state.grants.waiting.iter().position(|it| it.share == share) {
                 state.grants.waiting.remove(at);
-                state.outbox.push_back(Sharing::Denied { share, reason: String::new() });
+                state.deny(share);
                 None
             } else {
                 return;
@@ -460,5 +468,12 @@ impl Grantee for Reach {
             state.tell_to_let_go(share);
         }
         self.outgoing.notify_one();
+    }
+
+    fn holder(&self, share: ShareId) -> Option<ShareHolder> {
+        let state = self.state.lock();
+        let granted = state.grants.granted.get(&share)?;
+        let (node, access) = (state.means.as_ref()?.peer.clone(), granted.terms.access);
+        Some(ShareHolder { node, access, since: granted.since })
     }
 }

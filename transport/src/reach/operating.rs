@@ -7,8 +7,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::pair::{FENCE_BYTES, Finished, Piece, Posted, Purpose};
 use super::slots::Slots;
-use super::{Denied, Known, Reach, Stage, State, Terms};
-use crate::bootstrap::Question;
+use super::{Known, Reach, Stage, State, Terms};
+use crate::bootstrap::{Denial, Question};
+use crate::cause::NotShared;
 use crate::fabric::one_sided::{Key, Kind, Operation};
 use crate::id::ShareId;
 use crate::limits::ONE_SIDED_SLOT_BYTES;
@@ -77,7 +78,7 @@ pub(crate) enum Unready {
     /// The peer's version shares no memory.
     Barred,
     /// The peer does not share it, or not any more.
-    Denied,
+    NotShared(NotShared),
     /// There is no queue pair.
     Unable(String),
 }
@@ -127,8 +128,8 @@ impl Reach {
                 Look::Ready(ready) => return Ok(ready),
                 Look::Later => changed.await,
                 Look::Asked(answer) => match answer.await {
-                    Ok(Err(Denied(reason))) if reason.is_empty() => return Err(Unready::Denied),
-                    Ok(Err(Denied(reason))) => return Err(Unready::Unable(reason)),
+                    Ok(Err(Denial::NotShared(why))) => return Err(Unready::NotShared(why)),
+                    Ok(Err(Denial::Unable(reason))) => return Err(Unready::Unable(reason)),
                     Ok(Ok(())) => again = false,
                     // The queue pair has ended meanwhile.
                     Err(_) => {}
@@ -212,7 +213,7 @@ impl Reach {
 
 enum Look {
     Ready(Ready),
-    Asked(oneshot::Receiver<Result<(), Denied>>),
+    Asked(oneshot::Receiver<Result<(), Denial>>),
     Later,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::{Askers, Denied, Known, Leftovers, Means, Opened, Reach, Stage, State, Terms};
+use super::{Askers, Known, Leftovers, Means, Opened, Reach, Stage, State, Terms};
 use crate::bootstrap::{Question, Sharing};
 use crate::fabric::Side;
 use crate::fabric::one_sided::Key;
@@ -67,9 +67,9 @@ impl Reach {
                     state.keys.entry(share).or_insert(held);
                 }
             }
-            Sharing::Denied { share, reason } => {
+            Sharing::Denied { share, why } => {
                 state.note_answer(Question::Ask);
-                answered = state.take_asked(share).map(|tasks| (tasks, Err(Denied(reason))));
+                answered = state.take_asked(share).map(|tasks| (tasks, Err(why)));
             }
             Sharing::Revoke(share) => state.heed_revoke(share),
             Sharing::Revoked(share) => unused = state.heed_revoked(self, &means, share),

@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use mute::{Mute, Posts};
 
 use super::*;
+use crate::cause::NotShared;
 use crate::fabric::one_sided::{
     Executor, Grant, Granting, Kind, Locked, Making, OneSided, OneSidedConfig, Opening, Operation,
     Outcome,
@@ -82,7 +83,7 @@ fn any_message(
             let key = Key { number, base: 0 };
             Sharing::Granted { share, key, bytes: 64, access: Access::ALL, is_elsewhere: false }
         }
-        6 => Sharing::Denied { share, reason: String::new() },
+        6 => Sharing::Denied { share, why: Denial::Unable(String::new()) },
         7 => Sharing::Revoke(share),
         8 => Sharing::Later,
         _ => Sharing::Revoked(share),
@@ -341,7 +342,8 @@ fn so_many_questions_are_unanswered_at_one_time() {
         while answered < count {
             for message in std::mem::take(&mut asked) {
                 let Sharing::Ask(share) = message else { continue };
-                reach.handle(Sharing::Denied { share, reason: String::new() }).unwrap();
+                let why = Denial::NotShared(NotShared::Expired);
+                reach.handle(Sharing::Denied { share, why }).unwrap();
                 answered += 1;
             }
             if answered < count {
@@ -349,7 +351,7 @@ fn so_many_questions_are_unanswered_at_one_time() {
             }
         }
         for task in tasks {
-            assert_eq!(task.await.unwrap(), Err(Unready::Denied));
+            assert_eq!(task.await.unwrap(), Err(Unready::NotShared(NotShared::Expired)));
         }
     });
 }

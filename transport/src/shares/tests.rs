@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::limits::EXECUTOR_KEPT;
+use crate::limits::{EXECUTOR_KEPT, EXECUTOR_RESERVED};
 
 /// Asks as a peer that wants atomics does. Returns the holder, if it may do them.
 fn ask(
@@ -41,6 +41,10 @@ impl Grantee for Link {
         if self.executor != *executor && !self.is_deaf {
             drop(self.held.lock().take());
         }
+    }
+
+    fn holder(&self, _: ShareId) -> Option<ShareHolder> {
+        None
     }
 }
 
@@ -177,6 +181,10 @@ impl Grantee for User {
         if self.executor != *executor && since.elapsed() >= EXECUTOR_KEPT {
             user.answers.get_or_insert(Instant::now() + self.lag);
         }
+    }
+
+    fn holder(&self, _: ShareId) -> Option<ShareHolder> {
+        None
     }
 }
 
@@ -349,4 +357,134 @@ async fn a_recall_reaches_those_alone_that_hold_what_is_atomic() {
         shares.state.lock().memories.is_empty(),
         "nothing is kept of memory that is not shared"
     );
+}
+
+/// The state of a share in the model of the next test.
+enum Fate {
+    Live { share: Share, ends: Option<Instant>, term: Option<Term> },
+    Ended { is_lease: bool, was_over: bool },
+}
+
+/// The shares of a node as its users see them, beside the ones under test.
+struct Model {
+    chance: fastrand::Rng,
+    shares: Arc<Shares>,
+    words: Arc<Words>,
+    fates: BTreeMap<ShareId, Fate>,
+    /// The leases that were revoked before their time, the last one last.
+    early: Vec<ShareId>,
+    seen: [usize; 4],
+}
+
+impl Model {
+    fn share(&mut self) -> ShareId {
+        let time = Duration::from_millis(1 + 2 * self.chance.u64(..100));
+        let is_renewable = self.chance.bool();
+        let term = self.chance.bool().then_some(Term { time, is_renewable });
+        let share = self.shares.lease(&self.words, (0, 64), Access::ALL, term).unwrap();
+        if term.is_some() {
+            tokio::spawn(share.expire());
+        }
+        let (id, ends) = (share.id(), term.map(|term| Instant::now() + term.time));
+        let earlier = self.fates.insert(id, Fate::Live { share, ends, term });
+        assert!(earlier.is_none(), "a number was given twice");
+        id
+    }
+
+    fn revoke(&mut self, id: ShareId) {
+        let ended = Fate::Ended { is_lease: false, was_over: false };
+        let (share, ends) = match self.fates.insert(id, ended) {
+            Some(Fate::Live { share, ends, .. }) => (share, ends),
+            ended => return drop(ended.and_then(|ended| self.fates.insert(id, ended))),
+        };
+        let was_over = ends.is_some_and(|ends| ends <= Instant::now());
+        if ends.is_some() && !was_over {
+            self.early.push(id);
+        }
+        if self.chance.bool() {
+            drop(share.end());
+        }
+        self.fates.insert(id, Fate::Ended { is_lease: ends.is_some(), was_over });
+    }
+
+    fn renew(&mut self, id: ShareId) {
+        let wanted = self.wanted(id);
+        let renewed = self.shares.renew(id);
+        match (wanted, self.fates.get_mut(&id)) {
+            (None, Some(Fate::Live { ends, term: Some(term), .. })) if term.is_renewable => {
+                assert_eq!(renewed, Ok(true));
+                *ends = Some(Instant::now() + term.time);
+            }
+            (None, _) => assert_eq!(renewed, Ok(false)),
+            (Some(why), _) => assert_eq!(renewed, Err(why)),
+        }
+    }
+
+    fn wanted(&self, id: ShareId) -> Option<NotShared> {
+        match self.fates.get(&id) {
+            None => Some(NotShared::Unknown),
+            Some(Fate::Live { ends, .. }) => {
+                let is_over = ends.is_some_and(|ends| ends <= Instant::now());
+                is_over.then_some(NotShared::Expired)
+            }
+            Some(Fate::Ended { was_over: true, .. }) => Some(NotShared::Expired),
+            Some(Fate::Ended { is_lease: false, .. }) => Some(NotShared::Revoked),
+            Some(Fate::Ended { .. }) => {
+                let is_kept = self.early.iter().rev().take(1024).any(|early| *early == id);
+                Some(if is_kept { NotShared::Revoked } else { NotShared::Expired })
+            }
+        }
+    }
+
+    fn check(&mut self, id: ShareId) {
+        let wanted = self.wanted(id);
+        assert_eq!(self.shares.not_shared(id), wanted);
+        assert_eq!(self.shares.open(id).map(drop).err(), wanted);
+        self.seen[wanted.map_or(3, |why| why as usize)] += 1;
+    }
+}
+
+/// SM-4: a number tells what became of its share, by a model that forgets nothing: whether it was
+/// revoked, its time is over, or it never was one, also of another run, or with another bit.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test(start_paused = true)]
+async fn a_number_tells_what_became_of_its_share() {
+    let mut seen = [0; 4];
+    for seed in 0..20 {
+        let (chance, words) = (fastrand::Rng::with_seed(seed), Words::zeroed(64).unwrap());
+        let [shares, others] = [seed, seed + 100].map(|seed| Shares::new(Entropy::seeded(seed)));
+        let (fates, early, words) = (BTreeMap::new(), Vec::new(), Arc::new(words));
+        let mut model = Model { chance, shares, words, fates, early, seen };
+        for _ in 0..300 {
+            let known: Vec<ShareId> = model.fates.keys().copied().collect();
+            let one = |chance: &mut fastrand::Rng| known.get(chance.usize(..=known.len())).copied();
+            match (model.chance.u8(..8), one(&mut model.chance)) {
+                (0..3, _) => drop(model.share()),
+                (3, Some(id)) => model.revoke(id),
+                (4 | 5, Some(id)) => model.renew(id),
+                (6, _) => {
+                    // Leases have odd times: none ends just when a pause does.
+                    tokio::time::sleep(Duration::from_millis(2 * model.chance.u64(1..20))).await;
+                }
+                _ if model.chance.u8(..20) == 0 => {
+                    for _ in 0..400 {
+                        let id = model.share();
+                        model.revoke(id);
+                    }
+                }
+                _ => {}
+            }
+            let one = one(&mut model.chance).unwrap_or(ShareId(7));
+            model.check(one);
+            let bit = model.chance.u32(..128);
+            model.check(ShareId(one.0 ^ 1 << bit));
+            model.check(others.lease(&model.words, (0, 64), Access::ALL, None).unwrap().id());
+        }
+        model.fates.keys().copied().collect::<Vec<_>>().into_iter().for_each(|id| model.check(id));
+        let early = model.early.len();
+        assert!(early > 0 && model.shares.state.lock().by_id.len() <= model.fates.len());
+        seen = model.seen;
+    }
+    println!("unknown, revoked, expired, shared: {seen:?}");
+    assert!(seen.iter().all(|seen| *seen > 500), "{seen:?}");
 }

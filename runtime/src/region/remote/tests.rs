@@ -1,5 +1,7 @@
 //! Regions claimed by another node, and words in a long read.
 
+use std::time::Duration;
+
 use super::*;
 use crate::remote::Access;
 
@@ -48,7 +50,7 @@ async fn a_region_that_says_it_is_enormous_is_none() {
         });
         assert_eq!(region.read_many(&[7..8, 0..1]).await, Ok(vec![vec![0]; 2]));
     }
-    far.shutdown(std::time::Duration::from_secs(60)).await;
+    far.shutdown(Duration::from_secs(60)).await;
 }
 
 /// Reads longer than one step are cut between words: a pair of elements written as a word is read
@@ -120,6 +122,71 @@ async fn a_node_without_a_network_uses_its_own_regions() {
     assert_eq!(other.get(1).await, Err(RegionError::NoNetwork));
 }
 
+/// Each reason for which a region is not reached is an error of its own, for each operation of the
+/// region's node and of another one, whether or not they used it before.
+// Promised in docs/SEMANTICS.md.
+#[tokio::test]
+async fn each_reason_why_a_region_is_gone_is_an_error_of_its_own() {
+    let node = Node::builder("alpha").listen("127.0.0.1:0").start().await.expect("it starts");
+    let far = Node::builder("beta").listen("127.0.0.1:0").seeds(node.addresses());
+    let far = far.start().await.expect("it starts");
+    let owned = node.region::<u64>(8).expect("it is small");
+    let lease = |hours| owned.lease(Access::ALL).for_at_most(Duration::from_hours(hours)).share();
+    let [live, revoked] = [(); 2].map(|()| owned.share(Access::ALL).expect("it is shared"));
+    let [expired, early] = [0, 1].map(|hours| lease(hours).expect("it is shared"));
+    let short = owned.lease(Access::ALL).for_at_most(Duration::from_millis(50)).share();
+    let short = short.expect("it is shared");
+    let other = node.region::<u64>(8).expect("it is small");
+    let dropped = other.share(Access::ALL).expect("it is shared");
+    let bound = |region: &RemoteRegion<u64>, node, bit: u128, run: u128| {
+        let place = (*region.place).clone();
+        let (share, incarnation) = (place.share ^ bit, place.incarnation ^ run);
+        RemoteRegion::<u64>::bind(node, RegionAddress { share, incarnation, ..place })
+    };
+    for region in [&live, &revoked, &early, &dropped] {
+        assert_eq!(bound(region, &far, 0, 0).get(0).await, Ok(0));
+    }
+    while bound(&short, &far, 0, 0).get(0).await.is_ok() {}
+    let _ = tokio::join!(owned.revoke(&revoked), owned.revoke(&early));
+    drop(other);
+    let (never, other_run) =
+        (RegionError::NeverShared("alpha".into()), RegionError::OtherRun("alpha".into()));
+    let mut cases = vec![(&live, 0, 0, RegionError::OutOfRange { range: 7..9, len: 8 })];
+    for (region, error) in [
+        (&live, never.clone()),
+        (&revoked, RegionError::Revoked),
+        (&early, RegionError::Revoked),
+        (&dropped, RegionError::Revoked),
+        (&expired, RegionError::Expired),
+        (&short, RegionError::Expired),
+    ] {
+        if *region != live {
+            cases.push((region, 0, 0, error));
+        }
+        cases.extend([1, 2, 39, 40, 127].map(|bit| (region, 1 << bit, 0, never.clone())));
+        cases.extend([0, 127].map(|bit| (region, 0, 1 << bit, other_run.clone())));
+    }
+    for (nth, (region, bit, run, error)) in cases.into_iter().enumerate() {
+        for user in [&node, &far] {
+            let region = bound(region, user, bit, run);
+            let wanted = format!("{error:?}");
+            let (at, range) = if nth == 0 { (7, 7..9) } else { (0, 0..2) };
+            let is = |found: RegionError| assert_eq!(format!("{found:?}"), wanted, "case {nth}");
+            is(region.read(range.clone()).await.unwrap_err());
+            is(region.read_many(&[range.clone()]).await.unwrap_err());
+            is(region.write(at, &[1, 2]).await.unwrap_err());
+            is(region.writer().write(at, &[1, 2]).await.unwrap_err());
+            if nth > 0 {
+                is(user.renew([&region]).await.remove(0).unwrap_err());
+                is(region.fetch_add(at, 1).await.unwrap_err());
+                is(region.view(..).await.map(drop).unwrap_err());
+            }
+        }
+    }
+    assert_eq!(owned.read(..), Ok(vec![0; 8]));
+    far.shutdown(Duration::from_secs(60)).await;
+}
+
 /// A node that shuts down reports this, and not that the other node is down.
 #[tokio::test]
 async fn a_node_that_shuts_down_reaches_no_other_region() {
@@ -130,7 +197,7 @@ async fn a_node_that_shuts_down_reaches_no_other_region() {
         let region = region.clone();
         async move { region.fetch_add(1, 1).await }
     });
-    node.shutdown(std::time::Duration::from_secs(60)).await;
+    node.shutdown(Duration::from_secs(60)).await;
     assert_eq!(operation.await.expect("it ends"), Err(RegionError::Shutdown));
     assert_eq!(region.read(..).await, Err(RegionError::Shutdown));
     assert_eq!(region.set(1, 1).await, Err(RegionError::Shutdown));

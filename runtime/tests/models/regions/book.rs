@@ -181,7 +181,9 @@ impl Begun {
                         fault(!is_ending, || format!("share {share} is not revoked"));
                         note("revoked: nothing was done");
                     }
-                    RegionError::NodeDown { .. } => note("node down: nothing was done"),
+                    RegionError::NodeDown { .. } | RegionError::OtherRun(_) => {
+                        note("node down: nothing was done");
+                    }
                     RegionError::Unable { .. } | RegionError::Shutdown => {}
                     other => fault(true, || format!("share {share}: {other}")),
                 }

@@ -9,8 +9,8 @@ use crate::bootstrap::codec::BODY_BYTES_MAX;
 use crate::bootstrap::codec::Malformed;
 use crate::bootstrap::message::{Beat, Message, OfferMade, Parting, Resync};
 use crate::bootstrap::rejection::Rejection;
-use crate::bootstrap::sharing::Sharing;
-use crate::cause::Refusal;
+use crate::bootstrap::sharing::{Denial, Sharing};
+use crate::cause::{NotShared, Refusal};
 use crate::fabric::one_sided::{Access, Key};
 use crate::id::ShareId;
 use crate::limits;
@@ -99,6 +99,16 @@ fn key() -> impl Strategy<Value = Key> {
     any::<(u32, u64)>().prop_map(|(number, base)| Key { number, base })
 }
 
+fn denial() -> impl Strategy<Value = Denial> {
+    let not_shared = |why| Just(Denial::NotShared(why));
+    prop_oneof![
+        not_shared(NotShared::Unknown),
+        not_shared(NotShared::Revoked),
+        not_shared(NotShared::Expired),
+        "[ -~]{0,255}".prop_map(Denial::Unable),
+    ]
+}
+
 fn sharing() -> impl Strategy<Value = Sharing> {
     let share = || any::<u128>().prop_map(ShareId);
     let queue_pair = prop::collection::vec(any::<u8>(), 0..=limits::OFFER_BYTES_MAX);
@@ -119,7 +129,7 @@ fn sharing() -> impl Strategy<Value = Sharing> {
                 Sharing::Granted { share, key, bytes, access, is_elsewhere }
             }
         ),
-        (share(), "[ -~]{0,255}").prop_map(|(share, reason)| Sharing::Denied { share, reason }),
+        (share(), denial()).prop_map(|(share, why)| Sharing::Denied { share, why }),
         share().prop_map(Sharing::Revoke),
         share().prop_map(Sharing::Revoked),
         Just(Sharing::Later),

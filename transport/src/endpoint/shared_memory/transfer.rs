@@ -14,6 +14,8 @@ use crate::reach::{Act, Came, Finished, NotPosted, Ready, Unfenced, Wanted};
 /// The operation was not, or not wholly, done on a queue pair.
 pub(super) enum Unfinished {
     NotBegun,
+    /// The share ended without waiting for this node: nothing of the operation was done.
+    Refused,
     Unknown,
     Failed(AccessError),
 }
@@ -32,8 +34,7 @@ pub(super) async fn completed(finished: oneshot::Receiver<Finished>) -> Result<C
     let (status, came) = finished.await.map_err(|_| Unfinished::Unknown)?;
     match status {
         Status::Success => Ok(came),
-        // The share ended without waiting for this node.
-        Status::RemoteAccess => Err(Unfinished::Failed(AccessError::NotShared)),
+        Status::RemoteAccess => Err(Unfinished::Refused),
         _ => Err(Unfinished::Unknown),
     }
 }
@@ -90,10 +91,11 @@ impl<'a> Transfer<'a> {
         Transfer { parts, is_fenced: false, done: Mark { part: 0, byte: 0 }, is_begun: false }
     }
 
-    /// Returns a write of bytes. If it `is_fenced`, they and this task's writes before them are in
+    /// Returns writes of bytes. If it `is_fenced`, they and this task's writes before them are in
     /// place when it ends.
-    pub(super) fn write(at: u64, from: &'a [u8], is_fenced: bool) -> Self {
-        Transfer { is_fenced, ..Transfer::read(vec![(at, Bytes::From(from))]) }
+    pub(super) fn write(parts: &[(u64, &'a [u8])], is_fenced: bool) -> Self {
+        let parts = parts.iter().map(|(at, from)| (*at, Bytes::From(from))).collect();
+        Transfer { is_fenced, ..Transfer::read(parts) }
     }
 
     pub(super) fn parts(&self) -> &[(u64, Bytes<'a>)] {

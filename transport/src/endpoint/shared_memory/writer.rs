@@ -69,9 +69,10 @@ impl SharedWriter {
     /// When the future is dropped some of it may be written: before the next flush has returned.
     pub async fn write(&mut self, at: u64, from: &[u8]) -> Result<(), AccessError> {
         if self.memory.is_here() {
-            return self.memory.write_here(at, from);
+            return self.memory.write_here(&[(at, from)]);
         }
-        let written = self.memory.transfer(Transfer::write(at, from, false), &mut self.unfenced);
+        let transfer = Transfer::write(&[(at, from)], false);
+        let written = self.memory.transfer(transfer, &mut self.unfenced);
         written.await.inspect_err(|error| self.note(error))
     }
 
@@ -84,7 +85,7 @@ impl SharedWriter {
     /// The same as for [`write`](Self::write).
     pub async fn write_draft(&mut self, at: u64, draft: Draft) -> Result<(), AccessError> {
         if self.memory.is_here() {
-            return self.memory.write_here(at, &draft);
+            return self.memory.write_here(&[(at, &draft)]);
         }
         let ready = self.memory.ready(false).await?;
         check(&ready.terms, Kind::Write, at, draft.len())?;
@@ -119,7 +120,8 @@ impl SharedWriter {
         if self.unfenced.is_none() {
             return Ok(());
         }
-        let flushed = self.memory.transfer(Transfer::write(0, &[], true), &mut self.unfenced).await;
+        let flushed =
+            self.memory.transfer(Transfer::write(&[(0, &[])], true), &mut self.unfenced).await;
         flushed.map_err(|_| {
             self.unfenced = None;
             AccessError::Unknown

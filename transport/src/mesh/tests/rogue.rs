@@ -10,6 +10,7 @@ use super::sharing::{Owned, reached};
 use super::simulated::{self, sim_config};
 use super::tcp;
 use super::*;
+use crate::cause::NotShared;
 use crate::endpoint::{AccessError, SharedMemory};
 use crate::fabric::one_sided::{
     Access, Executor, Granting, Key, Kind, Locked, Making, OneSided, Operation, Outcome,
@@ -235,7 +236,10 @@ impl Scene<'_> {
         let queue_pairs = self.queue_pairs(self.gamma, "alpha").await;
         if lets_go {
             ending.end().await;
-            assert_eq!(operate(&memory, kind).await, Err(AccessError::NotShared));
+            assert_eq!(
+                operate(&memory, kind).await,
+                Err(AccessError::NotShared(NotShared::Revoked))
+            );
             self.plan(move |it| it.key = key);
             operate(&allowed, kind).await.unwrap_err();
         } else {

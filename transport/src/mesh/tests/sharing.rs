@@ -4,6 +4,7 @@ use super::idle_close;
 use super::simulated::{node, sim_config};
 use super::tcp;
 use super::*;
+use crate::cause::NotShared;
 use crate::endpoint::{AccessError, Share, ShareId, SharedMemory};
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim;
@@ -78,7 +79,10 @@ async fn use_memory(alpha: &Node, beta: &Node) {
         let beyond = memory.fetch(16, BYTES).await.err();
         assert!(matches!(beyond, Some(AccessError::OutOfRange(_))), "{beyond:?}");
         owned.share.end().await;
-        assert_eq!(memory.fetch(16, BYTES - 16).await.err(), Some(AccessError::NotShared));
+        assert_eq!(
+            memory.fetch(16, BYTES - 16).await.err(),
+            Some(AccessError::NotShared(NotShared::Revoked))
+        );
         assert_eq!(fetched.len(), BYTES - 16);
     }
 }
@@ -129,7 +133,7 @@ fn what_a_share_does_not_allow_is_an_error_and_no_more() {
         assert_eq!(all.fetch_add(4, 1).await, Err(AccessError::Unaligned(4)));
         // SM-1.
         let unknown = reached(&beta, &alpha, ShareId(7));
-        assert_eq!(unknown.read(0, &mut bytes).await, Err(AccessError::NotShared));
+        assert_eq!(unknown.read(0, &mut bytes).await, Err(NotShared::Unknown.into()));
         assert_eq!(all.fetch_add(8, 3).await, Ok(0));
         let link = beta.link("alpha").await.unwrap();
         assert_eq!(link.reach().queue_pairs(), 1, "all over one queue pair");
@@ -151,7 +155,7 @@ fn memory_of_its_own_is_used_in_place() {
         assert_eq!(u64::from_ne_bytes(word), 1);
         assert!(matches!(own.fetch_add(60, 2).await, Err(AccessError::OutOfRange(_))));
         owned.share.end().await;
-        assert_eq!(own.read(0, &mut word).await, Err(AccessError::NotShared));
+        assert_eq!(own.read(0, &mut word).await, Err(AccessError::NotShared(NotShared::Revoked)));
     });
 }
 
@@ -187,7 +191,9 @@ fn a_share_that_has_ended_is_reached_by_nobody() {
             let (error, written, ended) = writes.await.unwrap();
             let before = if written == 0 { vec![0; bytes] } else { pattern(bytes, written) };
             match error {
-                AccessError::NotShared => assert!(at_the_end == before, "nothing of it was done"),
+                AccessError::NotShared(NotShared::Revoked) => {
+                    assert!(at_the_end == before, "nothing of it was done")
+                }
                 AccessError::Unknown => {
                     let wanted = pattern(bytes, written + 1);
                     let mut words = at_the_end.iter().zip(&before).zip(&wanted);
@@ -196,8 +202,11 @@ fn a_share_that_has_ended_is_reached_by_nobody() {
                 }
                 error => panic!("{error}"),
             }
-            assert_eq!(ended.write(0, &[1]).await, Err(AccessError::NotShared));
-            assert_eq!(ended.fetch_add(0, 1).await, Err(AccessError::NotShared));
+            assert_eq!(ended.write(0, &[1]).await, Err(AccessError::NotShared(NotShared::Revoked)));
+            assert_eq!(
+                ended.fetch_add(0, 1).await,
+                Err(AccessError::NotShared(NotShared::Revoked))
+            );
             assert_eq!(other.fetch_add(0, 1).await, Ok(0));
             tokio::time::sleep(Duration::from_secs(5)).await;
             let mut later = vec![0; bytes];
@@ -355,18 +364,14 @@ fn memory_of_a_new_run_is_waited_for() {
             let new = Owned::new(&again, 64, Access::ALL);
             let of_new = reached(&alpha, &again, new.share.id());
             assert_eq!(of_new.fetch_add(0, 4).await, Ok(0), "seed {seed}");
-            let restarted = |error: Result<u64, AccessError>| {
-                let cause = NodeDownCause::Restarted;
-                matches!(error, Err(AccessError::NodeDown(down)) if down.cause == cause)
-            };
-            assert!(restarted(of_old.fetch_add(0, 1).await));
+            assert_eq!(of_old.fetch_add(0, 1).await, Err(AccessError::OtherRun));
             let never = NodeId { incarnation: Incarnation(9), ..again.mesh.id().clone() };
             let of_never = SharedMemory::there(
                 alpha.mesh.peer(&never.name),
                 never.incarnation,
                 new.share.id(),
             );
-            assert!(restarted(of_never.fetch_add(0, 1).await));
+            assert_eq!(of_never.fetch_add(0, 1).await, Err(AccessError::OtherRun));
             drop(first);
         });
     }

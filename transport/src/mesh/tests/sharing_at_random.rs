@@ -6,6 +6,7 @@ use super::lazy_device::LazyDevice;
 use super::sharing::reached;
 use super::simulated::sim_config;
 use super::*;
+use crate::cause::NotShared;
 use crate::endpoint::{AccessError, Share, ShareId, SharedMemory};
 use crate::entropy::Entropy;
 use crate::fabric::one_sided::Access;
@@ -155,7 +156,9 @@ impl Lot {
             match self.memory.read(at, into).await {
                 Ok(()) => return,
                 Err(AccessError::Unable(_)) => *unable += 1,
-                Err(AccessError::NotShared) => assert!(self.share_again(), "it is shared"),
+                Err(AccessError::NotShared(NotShared::Revoked)) => {
+                    assert!(self.share_again(), "it is shared")
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -262,7 +265,7 @@ pub(super) async fn write_together(
         match written {
             Ok(()) => {}
             Err(AccessError::Unknown) => ended = Err(AccessError::Unknown),
-            Err(AccessError::NotShared | AccessError::Unable(_)) => {
+            Err(AccessError::NotShared(NotShared::Revoked) | AccessError::Unable(_)) => {
                 *refused += 1;
                 piece.copy_from_slice(&before[done..done + bytes]);
             }
@@ -361,9 +364,9 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
         let Some(Operated { ended, mut wanted, is_long }) = operated else { continue };
         match ended {
             Ok(()) => met.done += 1,
-            Err(error @ (AccessError::Unable(_) | AccessError::NotShared)) => {
+            Err(error @ (AccessError::Unable(_) | AccessError::NotShared(NotShared::Revoked))) => {
                 let count = match error {
-                    AccessError::NotShared => &mut met.revoked,
+                    AccessError::NotShared(NotShared::Revoked) => &mut met.revoked,
                     _ => &mut met.unable,
                 };
                 *count += 1;

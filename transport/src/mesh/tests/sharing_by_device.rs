@@ -6,6 +6,7 @@ use super::lazy_device::LazyDevice;
 use super::sharing::{Owned, reached};
 use super::simulated::sim_config;
 use super::*;
+use crate::cause::NotShared;
 use crate::endpoint::{AccessError, SharedMemory};
 use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
@@ -92,7 +93,7 @@ fn what_a_writer_has_written_is_there_when_it_was_flushed() {
         writer.flush().await.unwrap();
         assert_eq!(found()[..16], [[77; 8], [78; 8]].concat());
         owned.share.end().await;
-        assert_eq!(writer.write(0, &[1]).await, Err(AccessError::NotShared));
+        assert_eq!(writer.write(0, &[1]).await, Err(AccessError::NotShared(NotShared::Revoked)));
         writer.flush().await.unwrap();
     });
 }
@@ -415,5 +416,12 @@ fn what_is_posted_together_takes_one_doorbell() {
         assert_eq!(found, expected[..]);
         memory.write(100_000, &[7; 70_000]).await.unwrap();
         assert_eq!(*devices[0].doorbells.lock(), [10, 2]);
+        // Many writes have one fence.
+        let parts: Vec<(u64, &[u8])> = (0..1024).map(|nth| (nth * 64, &[9; 24][..])).collect();
+        memory.write_many(&parts).await.unwrap();
+        assert_eq!(devices[0].doorbells.lock()[2..].iter().sum::<usize>(), 1024 + 1);
+        let mut found = vec![0; 64 * 1024];
+        owned.memory.read(0, &mut found).unwrap();
+        assert!(found.chunks(64).all(|chunk| chunk[..24] == [9; 24]));
     });
 }

@@ -2,6 +2,7 @@
 
 use super::sharing_at_random::{Disturbed, Lot, disturb_soon, node, reach_to, write_together};
 use super::*;
+use crate::cause::NotShared;
 use crate::endpoint::AccessError;
 use crate::fabric::sim::{self, World};
 use crate::memory::Words;
@@ -71,7 +72,9 @@ async fn stripe(world: World, mut lot: Lot) -> Striped {
         };
         match ended {
             Ok(()) => {}
-            Err(AccessError::Unable(_) | AccessError::NotShared) => wanted = model.clone(),
+            Err(AccessError::Unable(_) | AccessError::NotShared(NotShared::Revoked)) => {
+                wanted = model.clone()
+            }
             Err(AccessError::Unknown) => {
                 met.unknown += 1;
                 wanted = lot.end_of_unknown((&model, &wanted), &mut met.unknown).await;
@@ -171,7 +174,7 @@ fn a_draft_that_was_begun_is_not_called_undone() {
         });
         match ended {
             (Ok(()), _) => {}
-            (Err(AccessError::NotShared), count) => {
+            (Err(AccessError::NotShared(NotShared::Revoked)), count) => {
                 assert_eq!(count, 0, "seed {seed}");
                 undone += 1;
             }

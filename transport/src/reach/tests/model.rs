@@ -335,7 +335,7 @@ impl Scene {
             Ok(false) => books.note_if(STATES[9], true),
             Ok(true) => panic!("seed {}: SM-3: the processor beside a device", self.seed),
             Err(NotDone::Elsewhere) => books.note_if(STATES[10], true),
-            Err(NotDone::NotShared) => panic!("it is shared"),
+            Err(NotDone::NotShared(_)) => panic!("it is shared"),
         }
     }
 
@@ -439,7 +439,7 @@ async fn user(
     for _ in 0..20 {
         let ready = match reach.access(share, again).await {
             Ok(ready) => ready,
-            Err(Unready::Denied) => return met(2),
+            Err(Unready::NotShared(NotShared::Revoked)) => return met(2),
             Err(_) => {
                 met(4);
                 sleep(pause).await;

@@ -1,6 +1,7 @@
 //! Shares that a device registers.
 
 use super::*;
+use crate::shares::ShareHolder;
 use crate::shares::{Grantee, Holder};
 
 /// RE-7: while a device locks memory the session goes on: it says so now and then, hears other
@@ -120,11 +121,9 @@ fn a_panic_while_a_share_is_registered_is_an_answer() {
         *device.next.lock() = Whim::Panics;
         assert_eq!(control.step(), "locked");
         let said = reach.outgoing().await;
-        let [Sharing::Denied { share, reason }] = &said[..] else { panic!("{said:?}") };
-        assert_eq!(
-            (*share, &reason[..]),
-            (first.id(), "cannot connect the queue pair: it panicked")
-        );
+        let [Sharing::Denied { share, why }] = &said[..] else { panic!("{said:?}") };
+        let wanted = Denial::Unable("cannot connect the queue pair: it panicked".into());
+        assert_eq!((*share, why), (first.id(), &wanted));
         assert_eq!(control.step(), "locked");
         assert_eq!(format!("{:?}", reach.outgoing().await), "[Granted]");
         // Nothing holds the share that was not granted.
@@ -172,6 +171,10 @@ impl Grantee for Busy {
         if self.0 != *executor {
             drop(self.1.lock().take());
         }
+    }
+
+    fn holder(&self, _: ShareId) -> Option<ShareHolder> {
+        None
     }
 }
 
