@@ -212,8 +212,8 @@ pub const fn archive_bytes_max(message_bytes_max: u32) -> u32 {
 pub const MAILBOX_WINDOW_MESSAGES: u32 = 2048;
 /// Bytes of one peer that may wait in one mailbox: messages of 1 MiB stream.
 pub const MAILBOX_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
-/// How often the window of a mailbox is doubled, at most, where all that comes is taken and the
-/// sender waits all the same: 32 MiB fill a path of 10 ms at 25 Gbit/s.
+/// Times that the window of a mailbox is doubled, at most, while the sender waits and the program
+/// takes all messages: 32 MiB fill a path of 10 ms at 25 Gbit/s.
 pub const WINDOW_DOUBLINGS_MAX: u16 = 2;
 /// Bytes of one peer that may wait in all mailboxes together.
 pub const LINK_WINDOW_BYTES: u32 = 64 * 1024 * 1024;

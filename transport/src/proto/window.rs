@@ -59,7 +59,7 @@ impl WindowSize {
             || news.bytes >= u64::from(self.bytes.div_ceil(2).min(limits::WINDOW_BYTES_DUE))
     }
 
-    /// Returns the size after so many doublings (WI-5).
+    /// Returns the size after `doublings` (WI-5).
     fn doubled(self, doublings: u16) -> Self {
         let by = 1 << doublings.min(limits::WINDOW_DOUBLINGS_MAX);
         let (messages, bytes) = (self.messages.saturating_mul(by), self.bytes.saturating_mul(by));
