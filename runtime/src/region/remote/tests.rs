@@ -173,7 +173,7 @@ async fn each_reason_why_a_region_is_gone_is_an_error_of_its_own() {
             let (at, range) = if nth == 0 { (7, 7..9) } else { (0, 0..2) };
             let is = |found: RegionError| assert_eq!(format!("{found:?}"), wanted, "case {nth}");
             is(region.read(range.clone()).await.unwrap_err());
-            is(region.read_many(&[range.clone()]).await.unwrap_err());
+            is(region.read_many(std::slice::from_ref(&range)).await.unwrap_err());
             is(region.write(at, &[1, 2]).await.unwrap_err());
             is(region.writer().write(at, &[1, 2]).await.unwrap_err());
             if nth > 0 {
