@@ -28,8 +28,21 @@ pub(crate) fn program(name: &str, built: &str) -> PathBuf {
 /// Sends a signal by name, `STOP` or `CONT`, to a child.
 pub(crate) async fn send_signal(child: &Child, signal: &str) {
     let pid = child.id().unwrap().to_string();
-    let status = Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await;
+    let status = Command::new("kill").arg(format!("-{signal}")).arg(&pid).status().await;
     assert!(status.unwrap().success());
+    // The threads of a process that is to stop run on until one of them takes the signal.
+    while signal == "STOP" && !has_stopped(&pid) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Returns true if all threads of a process have stopped.
+fn has_stopped(pid: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        status.contains("State:\tT")
+    })
 }
 
 /// Asks the mutes of `beta`, which never answer, and returns once all asks are on their way.
