@@ -18,7 +18,8 @@
 //!   node gave it up before; or, in a run without faults, although an asker on another node gave it
 //!   up a second of virtual time before.
 //! - SC-8: the waiting messages of one run of a node, over all its links, are more than the
-//!   mailbox's window and one message in a mailbox, or the link's window and one each in all.
+//!   mailbox's window, doubled as often as may be, and one message in a mailbox, or the link's
+//!   window and one each in all.
 //! - SC-9: in a run without faults, a node that leaves does not say goodbye in bounded virtual
 //!   time, or loses a committed message, however many wait then.
 //! - SC-10: a wake-up of a driver is lost. In some runs drivers are woken for nothing whenever
