@@ -108,7 +108,10 @@ pub enum AccessError {
          count reach it over one device, or all over TCP; or leave it to its node"
     )]
     OtherExecutor,
-    /// The link has no means of access to the memory, or a read lost its link repeatedly.
+    /// The node runs a version that shares no memory. Nothing was done.
+    #[error("the peer cannot share memory: its version does not know how, so update it")]
+    Unsupported,
+    /// The link has no means of access to the memory, or a read lost its queue pair repeatedly.
     /// Nothing was done.
     #[error("the link gives no access to the memory: {0}")]
     Unable(String),
@@ -357,6 +360,7 @@ impl SharedMemory {
                 Ok(ready) => return Ok(ready),
                 // The session is about to give the link up.
                 Err(Unready::Ended) => yield_now().await,
+                Err(Unready::Barred) => return Err(AccessError::Unsupported),
                 Err(Unready::NotShared(why)) => return Err(why.into()),
                 Err(Unready::Unable(why)) => return Err(AccessError::Unable(why)),
             }

@@ -51,12 +51,9 @@
 //! - That the key of an operation of no bytes is looked at.
 //! - That a slot of another fabric's memory is refused.
 
-#[cfg(test)]
-pub(crate) mod alone;
-mod emulated;
+pub(super) mod emulated;
 mod frame;
 mod grants;
-mod joined;
 
 use std::any::Any;
 use std::fmt;
@@ -67,9 +64,6 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use zeroize::Zeroizing;
 
-#[cfg(test)]
-pub use self::joined::Changed;
-pub use self::joined::{Joined, Joint};
 use super::{FabricError, PostError, Side, Status};
 use crate::memory::{Buffer, Region, Slot, Words};
 
@@ -256,11 +250,6 @@ pub trait OneSided: Send {
 
     /// Returns true if its end takes a thread that may block.
     fn is_slow(&self) -> bool {
-        false
-    }
-
-    /// Returns true if its outcomes come when the queue pair of its link is polled.
-    fn is_driven_by_link(&self) -> bool {
         false
     }
 

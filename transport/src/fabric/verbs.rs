@@ -264,16 +264,7 @@ impl Fabric for VerbsFabric {
 
     fn open_one_sided(
         &self,
-        config: &OneSidedConfig,
-    ) -> Option<Result<Box<dyn super::one_sided::Opening>, FabricError>> {
-        Some(self.opening_one_sided(config))
-    }
-}
-
-impl VerbsFabric {
-    fn opening_one_sided(
-        &self,
-        config: &OneSidedConfig,
+        config: OneSidedConfig,
     ) -> Result<Box<dyn super::one_sided::Opening>, FabricError> {
         let Limits { send_queue_max, recv_queue_max, .. } = self.limits();
         check("operations", config.operations, send_queue_max)?;
@@ -281,7 +272,7 @@ impl VerbsFabric {
         // PV-17: a notice that finds no place is an error at once. (It takes the way of its link,
         // so it needs no turn of its own.)
         let settings = self.settings(0, 0);
-        Ok(Box::new(OneSidedOpening::new(self.rails.now(), config.clone(), settings)?))
+        Ok(Box::new(OneSidedOpening::new(self.rails.now(), config, settings)?))
     }
 }
 

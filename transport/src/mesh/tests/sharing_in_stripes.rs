@@ -113,7 +113,7 @@ fn memory_is_what_its_writers_say_however_many_wait() {
             let mut tasks = futures::future::join_all((0..tasks).map(begin));
             let disturbed = Arc::new(Disturbed::default());
             let ended = loop {
-                let pause = Duration::from_micros(world.entropy().below(80_000));
+                let pause = Duration::from_micros(world.entropy().below(12_000));
                 if let Ok(ended) = tokio::time::timeout(pause, &mut tasks).await {
                     break ended;
                 }
@@ -161,11 +161,9 @@ fn a_draft_that_was_begun_is_not_called_undone() {
                 .collect();
             let mut draft = lot.memory.draft(STRIPE).await.unwrap().expect("there is room");
             draft.fill(7);
-            // The other tasks have all room by then.
-            tokio::time::sleep(Duration::from_millis(1)).await;
             let mut writer = lot.memory.writer();
             let written = tokio::spawn(async move { writer.write_draft(0, draft).await });
-            tokio::time::sleep(Duration::from_micros(320 * seed)).await;
+            tokio::time::sleep(Duration::from_micros(160 * seed)).await;
             lot.end();
             let ended = written.await.unwrap();
             for other in others {

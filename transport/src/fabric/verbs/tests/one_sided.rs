@@ -201,12 +201,12 @@ fn devices_without_atomic_operations_are_named() {
     Arc::get_mut(&mut fabric).unwrap().rails.without_reads();
     let config =
         || OneSidedConfig { operations: 1, notices: 0, side: Side::Acceptor, binding: Vec::new() };
-    let refused = fabric.open_one_sided(&config()).unwrap().err().unwrap().to_string();
+    let refused = fabric.open_one_sided(config()).err().unwrap().to_string();
     let names = fabric.devices().join(", ");
     assert!(refused.contains(&names) && refused.contains("atomic operations"), "{refused}");
     let limit = fabric.limits().send_queue_max;
     let many = OneSidedConfig { operations: limit + 1, ..config() };
-    let refused = fabric.open_one_sided(&many).unwrap().err().unwrap();
+    let refused = fabric.open_one_sided(many).err().unwrap();
     assert!(matches!(refused, FabricError::Limit { what: "operations", .. }), "{refused}");
 }
 
@@ -219,7 +219,7 @@ async fn an_offer_for_frames_connects_no_one_sided_access() {
     let config =
         || OneSidedConfig { operations: 1, notices: 0, side: side.clone(), binding: Vec::new() };
     let frames = b.open(Plan::new(1, 1).config).unwrap().offer();
-    let opening = a.open_one_sided(&config()).unwrap().unwrap();
+    let opening = a.open_one_sided(config()).unwrap();
     assert!(opening.ways(&frames).is_empty());
     let refused = opening.connect(frames, 0).await.err().unwrap();
     assert!(matches!(refused, FabricError::Offer(_)), "{refused}");
@@ -349,13 +349,13 @@ async fn frames_end_one_sided_access() {
         };
         let honest = VerbsFabric::new(config, Entropy::os()).unwrap();
         let opening = honest
-            .open_one_sided(&OneSidedConfig {
+            .open_one_sided(OneSidedConfig {
                 operations: 1,
                 notices: 2,
                 side: Side::Acceptor,
                 binding: Vec::new(),
             })
-            .unwrap().unwrap();
+            .unwrap();
         let mut offer = FuzzedOffer::decode(&opening.offer()).unwrap();
         let mut path = RawPair::path(&rail, offer.address().queue_pair);
         path.peer_first_packet = offer.address().first_packet;
