@@ -9,11 +9,10 @@
 #![deny(warnings)]
 
 use std::env;
-use std::net::TcpListener;
 
 use futures::future::{join_all, try_join_all};
 use ringpost::prelude::*;
-use ringpost_ranks::{Sum, World, WorldError};
+use ringpost_ranks::{LocalHosts, Sum, World, WorldError};
 
 const RANKS: usize = 4;
 const SIDE: usize = 128;
@@ -84,9 +83,8 @@ async fn rank(world: &World) -> Result<(), BoxError> {
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     // All ranks in one process. A program that is one of them begins with `World::from_env`.
-    let free = |_| Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string());
-    let hosts = (0..RANKS).map(free).collect::<std::io::Result<Vec<_>>>()?;
-    let join = |rank| World::builder("heat").rank(rank).hosts(&hosts).join();
+    let hosts = LocalHosts::reserve(RANKS)?;
+    let join = |rank| World::builder("heat").rank(rank).hosts(hosts.iter()).join();
     let worlds = try_join_all((0..RANKS).map(join)).await?;
     try_join_all(worlds.iter().map(rank)).await?;
     join_all(worlds.into_iter().map(World::leave)).await;

@@ -12,11 +12,10 @@
 #![deny(warnings)]
 
 use std::env;
-use std::net::TcpListener;
 use std::process::Stdio;
 
 use ringpost::prelude::*;
-use ringpost_ranks::{Source, World, WorldError};
+use ringpost_ranks::{LocalHosts, Source, World, WorldError};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
@@ -79,8 +78,7 @@ async fn main() -> Result<(), BoxError> {
     if env::var_os("RINGPOST_RANK").is_some() {
         return rank().await;
     }
-    let free = |_| Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string());
-    let hosts = (0..RANKS).map(free).collect::<std::io::Result<Vec<_>>>()?;
+    let hosts = LocalHosts::reserve(RANKS)?;
     let started = (0..RANKS).map(|rank| start(rank, &hosts)?.spawn());
     let mut ranks = started.collect::<std::io::Result<Vec<_>>>()?;
     let mut lines = BufReader::new(ranks[0].stdout.take().ok_or("it is piped")?).lines();

@@ -14,13 +14,12 @@
 #![deny(warnings)]
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use clap::Parser;
 use futures::future::{join_all, try_join_all};
 use ringpost::prelude::*;
-use ringpost_ranks::{Sum, World};
+use ringpost_ranks::{LocalHosts, Sum, World};
 
 const RANKS: usize = 4;
 
@@ -88,9 +87,8 @@ async fn main() -> Result<(), BoxError> {
     let worlds = if std::env::var_os("RINGPOST_RANK").is_some() {
         vec![World::from_env().await?]
     } else {
-        let free = |_| Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string());
-        let hosts = (0..RANKS).map(free).collect::<std::io::Result<Vec<_>>>()?;
-        let join = |rank| World::builder("words").rank(rank).hosts(&hosts).join();
+        let hosts = LocalHosts::reserve(RANKS)?;
+        let join = |rank| World::builder("words").rank(rank).hosts(hosts.iter()).join();
         try_join_all((0..RANKS).map(join)).await?
     };
     let outcome = try_join_all(worlds.iter().map(|world| rank(world, file.clone()))).await;

@@ -7,6 +7,8 @@ mod rank;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use ringpost_ranks::LocalHosts;
+use ringpost_ranks::limits::RANKS_MAX;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -15,9 +17,6 @@ use crate::note;
 
 use output::Output;
 use rank::Rank;
-
-/// Most ranks of a world: as many as `ringpost-ranks` takes.
-const RANKS_MAX: i64 = 4096;
 
 /// Starts the ranks of a world, each a process of PROGRAM with its number, and waits for their
 /// ends.
@@ -33,7 +32,7 @@ const RANKS_MAX: i64 = 4096;
 pub(crate) struct Options {
     /// The number of ranks. With --hosts it is optional: each line is a rank.
     #[arg(short, long, value_name = "RANKS", required_unless_present = "hosts",
-        value_parser = clap::value_parser!(u16).range(1..=RANKS_MAX))]
+        value_parser = clap::value_parser!(u16).range(1..=RANKS_MAX as i64))]
     n: Option<u16>,
 
     /// Keeps the other ranks when a rank has failed.
@@ -73,16 +72,21 @@ fn job(text: &str) -> Result<String, String> {
 /// [`Failure`] when the ranks cannot be started, or the file of hosts cannot be used.
 pub(crate) async fn run(options: Options) -> Result<u8, Failure> {
     let listed = options.hosts.as_deref().map(hosts::read).transpose()?;
-    let hosts = match (&listed, options.n.map(usize::from)) {
-        (Some(listed), None) => listed.clone(),
-        (Some(listed), Some(n)) if n <= listed.len() => listed[..n].to_vec(),
+    // Their ports are theirs until all have ended.
+    let reserved;
+    let hosts: &[String] = match (&listed, options.n.map(usize::from)) {
+        (Some(listed), None) => listed,
+        (Some(listed), Some(n)) if n <= listed.len() => &listed[..n],
         (Some(listed), Some(n)) => {
             return Err(Failure::TooFewHosts { hosts: listed.len(), ranks: n });
         }
-        (None, n) => hosts::local(n.unwrap_or(1))?,
+        (None, n) => {
+            reserved = LocalHosts::reserve(n.unwrap_or(1))?;
+            &reserved
+        }
     };
     let ranks: Vec<Rank> = (0..hosts.len())
-        .map(|number| Rank { number, job: &options.job, hosts: &hosts, program: &options.program })
+        .map(|number| Rank { number, job: &options.job, hosts, program: &options.program })
         .collect();
     if listed.is_some() && !options.ssh {
         let mut output = Output::new();

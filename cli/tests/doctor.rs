@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{OTHER_SECRET, SECRET, Serving, dead_address, run};
+use crate::process::{DEAD_ADDRESS, OTHER_SECRET, SECRET, Serving, run};
 
 #[tokio::test]
 async fn the_report_of_this_machine_needs_no_other_one() {
@@ -106,10 +106,10 @@ async fn a_fabric_that_fails_has_its_reason_and_a_remedy() {
 #[tokio::test]
 async fn a_machine_that_is_not_reached_is_one_failure_with_a_remedy() {
     let serving = Serving::start(&[("RINGPOST_SECRET", SECRET)]).await;
-    let (dead, other) = (dead_address(), [("RINGPOST_SECRET", OTHER_SECRET)]);
+    let other = [("RINGPOST_SECRET", OTHER_SECRET)];
     for (address, variables, why, remedy) in [
-        (&dead, &[][..], "Connection refused", "-> start `ringpost perf serve` there"),
-        (&serving.address, &other, "secrets differ", "-> set RINGPOST_SECRET to the same text"),
+        (DEAD_ADDRESS, &[][..], "Connection refused", "-> start `ringpost perf serve` there"),
+        (&*serving.address, &other, "secrets differ", "-> set RINGPOST_SECRET to the same text"),
     ] {
         let ended = run(&["doctor", "--peer", address], variables).await;
         assert_eq!((ended.code, &*ended.err), (Some(1), ""), "{ended:?}");

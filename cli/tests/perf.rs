@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-use crate::process::{Ended, OTHER_SECRET, SECRET, Serving, command, dead_address, run, within};
+use crate::process::{DEAD_ADDRESS, Ended, OTHER_SECRET, SECRET, Serving, command, run, within};
 
 /// Runs a short measurement and returns its JSON output.
 async fn measured(address: &str, options: &[&str], variables: &[(&str, &str)]) -> Value {
@@ -212,7 +212,7 @@ async fn old_node() -> String {
 
 #[tokio::test]
 async fn an_address_without_a_serving_node_is_an_error_of_one_sentence() {
-    let ended = run(&["perf", &dead_address()], &[]).await;
+    let ended = run(&["perf", DEAD_ADDRESS], &[]).await;
     assert_eq!((ended.code, ended.err.lines().count()), (Some(1), 1), "{ended:?}");
     assert!(ended.error().contains("Connection refused"), "{ended:?}");
     assert!(ended.error().contains("start `ringpost perf serve` there"), "{ended:?}");

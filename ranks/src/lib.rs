@@ -25,11 +25,10 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), ringpost::BoxError> {
-//! # let free = |_| Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string());
-//! # let hosts = (0..2).map(free).collect::<std::io::Result<Vec<String>>>()?;
+//! # let hosts = ringpost_ranks::LocalHosts::reserve(2)?;
 //! // Rank 0 of two; the other program says `rank(1)`. Either may start first.
-//! let join = World::builder("sums").rank(0).hosts(&hosts).join();
-//! # let other = World::builder("sums").rank(1).hosts(&hosts).join();
+//! let join = World::builder("sums").rank(0).hosts(hosts.iter()).join();
+//! # let other = World::builder("sums").rank(1).hosts(hosts.iter()).join();
 //! # let (join, other) = futures::try_join!(join, other)?;
 //! # let join = async { Ok::<_, ringpost::BoxError>(join) };
 //! let world = join.await?;
@@ -106,7 +105,7 @@
 //!
 //! # The code, in reading order
 //!
-//! - `builder`, `lobby`, `environment`: how ranks find each other.
+//! - `builder`, `lobby`, `environment`, `local_hosts`: how ranks find each other.
 //! - `world`, `core`, `state`, `member`, `intake`: a rank, as its program and its actor share it.
 //! - `message`, `matching`, `circle`: messages, their order, and sends that wait for each other.
 //! - `call`, `calls`, `collective`: collective operations.
@@ -125,6 +124,7 @@ mod error;
 mod intake;
 pub mod limits;
 mod lobby;
+mod local_hosts;
 mod matching;
 mod member;
 mod message;
@@ -140,6 +140,7 @@ mod world;
 pub use builder::WorldBuilder;
 pub use collective::Exchange;
 pub use error::{JoinError, Mismatch, Missing, WorldError};
+pub use local_hosts::LocalHosts;
 pub use operation::{
     And, BitAnd, BitOr, BitXor, Integer, Max, Min, Number, Operation, Or, Ordered, Product, Sum,
     Xor,

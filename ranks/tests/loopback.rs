@@ -1,16 +1,7 @@
 //! Worlds over tcp on loopback, with all nodes in one process.
 
-use std::net::TcpListener;
-
 use futures::future::join_all;
-use ringpost_ranks::{Max, Source, Sum, Tag, World, WorldError};
-
-/// Returns addresses that are free.
-fn hosts(count: usize) -> Vec<String> {
-    let bound: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    bound.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect()
-}
+use ringpost_ranks::{LocalHosts, Max, Source, Sum, Tag, World, WorldError};
 
 /// Starts ranks, the last one first.
 async fn world(job: &str, hosts: &[String]) -> Vec<World> {
@@ -39,7 +30,7 @@ async fn work(world: &World) -> Result<(), WorldError> {
 
 #[tokio::test]
 async fn four_ranks_by_number_work_over_tcp() {
-    let worlds = world("numbers", &hosts(4)).await;
+    let worlds = world("numbers", &LocalHosts::reserve(4).unwrap()).await;
     for (rank, world) in worlds.iter().enumerate() {
         assert_eq!((world.rank(), world.size()), (rank, 4));
     }
@@ -53,7 +44,7 @@ const FIRST: usize = 64 << 20;
 #[tokio::test]
 async fn two_ranks_send_each_other_64_mib_first_and_then_receive() {
     for parts in [1, 64] {
-        let worlds = world("first", &hosts(2)).await;
+        let worlds = world("first", &LocalHosts::reserve(2).unwrap()).await;
         let part = |rank: usize| vec![rank as u8 + 1; FIRST / parts];
         let exchanges = worlds.iter().map(async |world| {
             let other = 1 - world.rank();
@@ -73,7 +64,7 @@ async fn two_ranks_send_each_other_64_mib_first_and_then_receive() {
 
 #[tokio::test]
 async fn ranks_that_send_more_first_than_there_is_room_for_are_told_and_lose_nothing() {
-    let worlds = world("more", &hosts(2)).await;
+    let worlds = world("more", &LocalHosts::reserve(2).unwrap()).await;
     let exchanges = worlds.iter().map(async |world| {
         let (rank, other) = (world.rank(), 1 - world.rank());
         let data = vec![rank as u8 + 1; FIRST];

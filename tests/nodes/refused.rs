@@ -6,7 +6,7 @@ use ringpost::net::Profile;
 use ringpost::prelude::*;
 use ringpost_tests::actors::Counter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::process::{PATIENCE, Process, linked, within};
 
@@ -119,8 +119,11 @@ async fn a_name_that_is_taken_is_refused_and_the_first_stays_linked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_among_its_own_seeds_is_passed_over_in_silence() {
     let beta = Process::start("beta", &[]).await;
-    let free =
-        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    // Bound and not listening, it is given to nobody else who asks for any port.
+    let reserved = TcpSocket::new_v4().unwrap();
+    reserved.set_reuseaddr(true).unwrap();
+    reserved.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = reserved.local_addr().unwrap().to_string();
     let profile = Profile { down_after: Duration::from_secs(3), ..Profile::default() };
     let builder = Node::builder("alpha").listen(free.as_str()).profile(profile);
     let alpha = builder.seeds([&free, &beta.address]).start().await.unwrap();

@@ -1,23 +1,14 @@
-//! Where ranks listen: free ports of this machine, or the lines of a file.
+//! Where ranks listen: the lines of a file.
 
-use std::net::TcpListener;
 use std::path::Path;
 
-use super::RANKS_MAX;
+use ringpost_ranks::limits::RANKS_MAX;
+
 use crate::failure::Failure;
 use crate::settings;
 
 /// Longest file of hosts, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// Returns addresses of this machine with ports that are free now. Another program that takes one
-/// before its rank does has that rank fail with the address in its error.
-pub(super) fn local(count: usize) -> Result<Vec<String>, Failure> {
-    let bound: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    let addresses = bound.iter().map(|listener| Ok(listener.local_addr()?.to_string()));
-    Ok(addresses.collect::<std::io::Result<_>>()?)
-}
 
 /// Reads the addresses in a file, one on a line.
 ///
@@ -46,9 +37,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<String>, Failure> {
     }
     match hosts.len() {
         0 => Err(wrong("it names no host".into())),
-        count if count > RANKS_MAX as usize => {
-            Err(wrong(format!("it names more than {RANKS_MAX}")))
-        }
+        count if count > RANKS_MAX => Err(wrong(format!("it names more than {RANKS_MAX}"))),
         _ => Ok(hosts),
     }
 }
