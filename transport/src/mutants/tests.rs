@@ -16,7 +16,7 @@ const SHOWN: [(Mutant, &str); 12] = [
         "mesh::tests::sharing_by_device::a_write_is_in_the_memory_when_it_has_returned",
     ),
     (Mutant::KeyOfEarlierGrant, "reach::tests::nothing_is_posted_by_the_key_of_an_earlier_grant"),
-    (Mutant::EarlyRevoked, "mesh::tests::sharing_by_device::executors_take_turns_at_random"),
+    (Mutant::EarlyRevoked, "reach::tests::model::links_by_two_devices_do_what_a_model_says"),
     (Mutant::KeptAfterEnd, "reach::tests::patience::a_stalled_peer_does_not_keep_what_has_ended"),
     (
         Mutant::SilentTakeBack,
