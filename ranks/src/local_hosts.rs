@@ -37,8 +37,8 @@ impl LocalHosts {
         let mut hosts = LocalHosts { addresses: Vec::new(), _sockets: Vec::new() };
         for _ in 0..count {
             let socket = TcpSocket::new_v4()?;
-            // Bound and not listening: a listener that reuses addresses, as those of nodes do, may
-            // bind the port too, and `bind` to port 0 passes it over.
+            // Bound and not listening: a listener that reuses addresses, as a node's does, may bind
+            // the port, too, and `bind` to port 0 passes it over.
             socket.set_reuseaddr(true)?;
             socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
             hosts.addresses.push(socket.local_addr()?.to_string());
