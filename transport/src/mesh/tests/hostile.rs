@@ -4,7 +4,6 @@
 mod asking;
 mod breaches;
 mod joining;
-mod older;
 pub(super) mod peer;
 mod replies;
 mod returning;
