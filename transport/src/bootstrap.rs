@@ -41,7 +41,7 @@ pub(crate) use channel::{Channel, meet};
 pub(crate) use codec::{ADDRESS_BYTES_MAX, ADDRESSES_MAX};
 pub(crate) use failure::Failure;
 pub(crate) use handshake::{Handshake, Identity};
-pub(crate) use message::{Beat, Hello, Message, OfferMade, Parting, Resync, Times};
+pub(crate) use message::{Beat, Hello, Message, OfferMade, Parting, Resync, Times, feature};
 pub(crate) use rejection::Rejection;
 pub use secret::{InvalidSecret, Secret};
 pub(crate) use sharing::{Denial, Question, Sharing};

@@ -50,7 +50,7 @@
 //! - **PV-12 tails**: where [`Limits::tail_bytes_max`] says so, a send may carry a tail from
 //!   outside its slot ([`SendRequest::tail`]), whose buffer is released when the slot comes back,
 //!   or before. It does not lie in the receive: the receiver's owner gives the memory for it
-//!   ([`QueuePair::give_tail_room`]), and until then nothing after the frame arrives. A tail that
+//!   ([`QueuePair::put_tail_room`]), and until then nothing after the frame arrives. A tail that
 //!   waits for memory notifies, solicited or not: after a poll that returns 0 the owner looks for
 //!   one before it waits. The frame completes when all of that memory is written.
 //!
@@ -140,23 +140,16 @@ pub trait Fabric: Send + Sync + fmt::Debug + 'static {
     /// refuses.
     fn open(&self, config: QueuePairConfig) -> Result<Box<dyn Opening>, FabricError>;
 
-    /// Returns a new queue pair for [one-sided access](one_sided) that is not yet connected; `None`
-    /// where no device executes the operations: then they [travel as frames](one_sided::Joint).
+    /// Returns a new queue pair for [one-sided access](one_sided) that is not yet connected. The
+    /// fabrics of both sides implement it in the same way.
     ///
     /// # Errors
     /// See [`open`](Self::open).
     fn open_one_sided(
         &self,
-        config: &OneSidedConfig,
-    ) -> Option<Result<Box<dyn one_sided::Opening>, FabricError>> {
-        let _ = config;
-        None
-    }
-
-    /// Returns how a test changes the one-sided access of its queue pairs.
-    #[cfg(test)]
-    fn changed_one_sided(&self) -> Option<one_sided::Changed> {
-        None
+        config: OneSidedConfig,
+    ) -> Result<Box<dyn one_sided::Opening>, FabricError> {
+        one_sided::emulated::open(self, config)
     }
 }
 
@@ -178,7 +171,7 @@ pub enum Spins {
     Never,
     /// By yielding to its runtime: only the runtime notices that data has arrived.
     ByTurns,
-    /// In place: [`QueuePair::poll`] finds a completion at once.
+    /// In place: [`QueuePair::poll`] finds a completion as soon as it is there.
     InPlace,
 }
 
@@ -343,15 +336,19 @@ pub trait QueuePair: Send {
     /// when there are none (PV-8) or `max` is 0.
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize;
 
-    /// If a frame has arrived but for its tail (PV-12), calls `give` with its bytes and the length
-    /// of the tail, and takes the memory that it returns. Returns true if it did. To be called when
-    /// a poll returned 0: so the frames before it were taken.
+    /// Returns the bytes of a frame that has arrived but for its tail, and the length of the tail,
+    /// while it waits for memory (PV-12). To be asked when a poll returned 0: so the frames before
+    /// it were taken.
+    fn tail_wanted(&self) -> Option<(&[u8], usize)> {
+        None
+    }
+
+    /// Gives the memory for the tail that is [wanted](Self::tail_wanted).
     ///
     /// # Panics
-    /// When the memory is for a tail of another length.
-    fn give_tail_room(&mut self, give: &mut dyn FnMut(&[u8], usize) -> Option<TailRoom>) -> bool {
-        let _ = give;
-        false
+    /// When none is wanted, or one of another length.
+    fn put_tail_room(&mut self, room: TailRoom) {
+        unreachable!("no tail is wanted: {room:?}");
     }
 
     /// Takes the memory back, with the tail in it: with the completion of its frame, which is the

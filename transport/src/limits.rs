@@ -19,9 +19,8 @@ pub const PAYLOAD_ALIGN: usize = 16;
 /// before, as the nodes of a tree are. Each takes stack of the thread that reads it; JSON parsers
 /// stop here, too.
 pub const ARCHIVE_DEPTH_MAX: usize = 128;
-/// Largest offer of a link, in bytes: a device offers a queue pair for frames and one for one-sided
-/// access.
-pub const OFFER_BYTES_MAX: usize = 512;
+/// Largest offer of a fabric, in bytes.
+pub const OFFER_BYTES_MAX: usize = 256;
 
 /// Secrets that a node accepts besides its own: enough for the last change of the secret and for a
 /// change that was broken off. Each is tried on a stranger's first message.
@@ -246,8 +245,10 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Nodes that a node remembers without having, or wanting, a link to them.
 pub const PEERS_KNOWN_MAX: usize = 1024;
 
+/// Bytes of a frame of emulated one-sided access.
+pub const ONE_SIDED_FRAME_BYTES: usize = 16 * 1024;
 /// Requests of emulated one-sided access that are not answered: with the answers to as many of the
-/// peer's, and as many receives, that is 32 slots for each link.
+/// peer's, and as many receives, that is 512 KiB for each queue pair.
 pub const ONE_SIDED_WINDOW: usize = 8;
 
 /// Work requests posted at once.
@@ -346,8 +347,32 @@ pub const ONE_SIDED_SLOT_BYTES: usize = 32 * 1024;
 pub const ONE_SIDED_BYTES_MAX: usize = 8 * ONE_SIDED_SLOT_BYTES;
 /// Bytes of a write after which the device is told, while the next ones are copied.
 pub const ONE_SIDED_DOORBELL_BYTES: usize = ONE_SIDED_BYTES_MAX;
+/// Time without an outcome after which a queue pair for one-sided access is given up, though its
+/// link lives: its connection is lost without a sign. Longer than any operation waits where both
+/// nodes run, and as long as a node is waited for.
+pub const ONE_SIDED_PATIENCE: Duration = DOWN_AFTER;
+/// The time for which one look at such a queue pair counts at most: looks come once a second, or
+/// with each heartbeat where these are rarer.
+pub const PATIENCE_LOOK_MAX: Duration = Duration::from_secs(ONE_SIDED_PATIENCE.as_secs() / 4);
+/// Heartbeats after which a peer knows at the latest that a driver stands still: at the first the
+/// driver has just run, at the second it is asked, the third says that it does not answer, and
+/// takes its time on the way.
+pub const STALL_KNOWN_BEATS: u32 = 4;
+/// Time after which a lent message that the peer does not answer is taken back: the queue pair by
+/// which it was to be read is given up. Longer than the peer needs to find out that a read does not
+/// complete, and to read all that may be lent at some MB/s.
+pub const LOAN_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
+/// Time after which a queue pair for one-sided access is given up if its peer has not let go of the
+/// shares it was asked to. 1 MiB may be under way on them, over a path of some 40 KB/s.
+pub const DRAINING_PATIENCE: Duration = LOAN_PATIENCE;
 /// Least bytes that a device sends in one full packet: the smallest path MTU that there is.
 pub const PACKET_BYTES_MIN: usize = 256;
+/// Time after which a queue pair for one-sided access is given up if the device of this side or of
+/// the peer has not made or connected it. Longer than a slow device takes that works.
+pub const OPENING_PATIENCE: Duration = Duration::from_secs(4 * ONE_SIDED_PATIENCE.as_secs());
+/// Time after which no queue pair for one-sided access is made because the previous one has not
+/// gone. Less than [`OPENING_PATIENCE`], so that the reason is known.
+pub const PLACE_PATIENCE: Duration = Duration::from_secs(OPENING_PATIENCE.as_secs() / 2);
 /// Unanswered questions about shared memory of one node to another; more wait. So few answers
 /// always have room on the connection, whatever else it carries: neither side waits for the other
 /// to read.
@@ -355,7 +380,7 @@ pub const SHARING_UNANSWERED_MAX: usize = 256;
 /// Shares that one peer was asked to let go of and has not, beyond which it is granted no others.
 pub const ENDS_UNHEARD_MAX: usize = 64 * SHARING_UNANSWERED_MAX;
 /// How long a node waits for a peer to say that it has no operation under way on a share that has
-/// ended. An operation that the peer begins later ends the link.
+/// ended. An operation that the peer begins later ends the peer's own queue pair.
 pub const REVOKE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Leases that were revoked before their time and that a node still knows as revoked. It says of

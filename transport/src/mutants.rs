@@ -146,7 +146,7 @@ mod switch {
         /// A chunk that does not open is left out, and its data connection goes on. That, too, is
         /// for the fuzzer to find.
         SkippedForgery,
-        /// The fence of any link is taken for the fence of the link that wrote.
+        /// The fence of any queue pair is taken for the fence of the queue pair that wrote.
         FenceOfAnyPair,
         /// A write is done without its fence.
         UnfencedWrite,
@@ -162,15 +162,19 @@ mod switch {
         NoTurn,
         /// The end of an operation is unknown before its queue pair is gone.
         EarlyUnknown,
+        /// Time counts in which the peer's driver stands still.
+        StalledCounts,
         /// Views have no bound.
         ViewsUnbounded,
         /// The turn of an executor ends while an ASK of its waits for a device.
         ForgottenAsk,
+        /// A queue pair does not wait until the one before is gone.
+        NoPlace,
     }
 
     /// Those of one-sided access, each of which a test of this crate shows.
     #[cfg(test)]
-    pub(crate) const ONE_SIDED: [Mutant; 10] = [
+    pub(crate) const ONE_SIDED: [Mutant; 12] = [
         Mutant::FenceOfAnyPair,
         Mutant::UnfencedWrite,
         Mutant::KeyOfEarlierGrant,
@@ -179,8 +183,10 @@ mod switch {
         Mutant::SilentTakeBack,
         Mutant::NoTurn,
         Mutant::EarlyUnknown,
+        Mutant::StalledCounts,
         Mutant::ViewsUnbounded,
         Mutant::ForgottenAsk,
+        Mutant::NoPlace,
     ];
 
     /// All planted bugs that a network of honest nodes can show.

@@ -30,7 +30,7 @@ use super::TellError;
 /// | its `flush` | `Unknown` |
 /// | [`RemoteRegion`]: `fetch_add`, `compare_exchange` | read errors, `Unknown`, `OtherExecutor` |
 ///
-/// Read errors are `OutOfRange`, `NoAccess`, `NodeDown`, `Unable`, `NoNetwork`,
+/// Read errors are `OutOfRange`, `NoAccess`, `NodeDown`, `Unsupported`, `Unable`, `NoNetwork`,
 /// `Shutdown`, and of a share that is none or none any more `NeverShared`, `Revoked`, `Expired` and
 /// `OtherRun`. For a region of this node they are `OutOfRange`, `NoAccess` and the last four (for
 /// atomic operations also `OtherExecutor`), and no operation on it returns `Unknown`. Creating a
@@ -139,7 +139,10 @@ pub enum RegionError {
         have all that count reach it over one RDMA device, or all over TCP"
     )]
     OtherExecutor(Arc<str>),
-    /// The link cannot access memory, or links were lost repeatedly during a read. It may get
+    /// The version of its node cannot share memory.
+    #[error("the node {0} cannot share memory: its version does not know how, so update it")]
+    Unsupported(Arc<str>),
+    /// The link cannot access memory, or lost its access repeatedly during a read. It may get
     /// access later, so this [is retryable](Self::is_retryable). It never does if the reason is a
     /// permanent limit, such as a limit of locked memory: bound your retries.
     #[error(
@@ -188,6 +191,7 @@ impl RegionError {
             | RegionError::Expired
             | RegionError::OtherRun(_)
             | RegionError::Unknown(_)
+            | RegionError::Unsupported(_)
             | RegionError::NoNetwork
             | RegionError::Shutdown => false,
         }

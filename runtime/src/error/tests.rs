@@ -144,6 +144,7 @@ fn an_operation_on_a_region_is_tried_again_where_that_can_help() {
         (RegionError::NodeDown { node: node(), down: silent }, true, false),
         (RegionError::Unknown(node()), false, true),
         (RegionError::OtherExecutor(node()), true, false),
+        (RegionError::Unsupported(node()), false, false),
         (RegionError::Unable { node: node(), why: "none".into() }, true, false),
         (RegionError::NoNetwork, false, false),
         (RegionError::Shutdown, false, false),

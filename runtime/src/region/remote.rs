@@ -30,9 +30,12 @@ use crate::shared::RegionOperation;
 /// # Bounds
 /// Transfers over 256 KiB are split into several operations, in 2 MiB of memory per link. No
 /// operation has a separate time-out: it waits until there is a link or the node is down, which
-/// takes the node's `down_after` at most. Then it waits for its outcome as long as the link lives.
-/// A read that was lost with its link is started again, up to four times in total. To give up
-/// sooner, drop the future (`tokio::time::timeout`). Memory of this node is accessed at once.
+/// takes the node's `down_after` at most. Then it waits for its outcome while the link lives and
+/// makes progress with it, and 8 s and four heartbeats longer without progress. Time in which the
+/// program of either node blocks its runtime, or in which memory is registered for the first
+/// operation, does not count. A read that was lost in this way is started again, up to four times
+/// in total. To give up sooner, drop the future (`tokio::time::timeout`). Memory of this node is
+/// accessed at once.
 ///
 /// # Errors
 /// [`RegionError`] has a table of the errors of each operation. After all errors but
@@ -151,6 +154,7 @@ impl<T> RemoteRegion<T> {
             AccessError::NodeDown(down) => RegionError::NodeDown { node: node(), down },
             AccessError::Unknown => RegionError::Unknown(node()),
             AccessError::OtherExecutor => RegionError::OtherExecutor(node()),
+            AccessError::Unsupported => RegionError::Unsupported(node()),
             AccessError::Unable(why) => RegionError::Unable { node: node(), why },
             // A peer may claim more elements than it shares.
             AccessError::OutOfRange(OutOfRange { bytes, .. }) => {

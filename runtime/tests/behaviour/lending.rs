@@ -89,6 +89,7 @@ pub async fn messages_that_are_lent_arrive_whole_and_in_order(world: &World) {
     beta.spawn("keeper", Keeper::default()).await.unwrap();
     let keeper = alpha.actor::<Keeper>("beta/keeper").await.unwrap();
     let mut expected = Vec::new();
+    // The first ones open the queue pair, and go in parts.
     while fetched(&beta) < 8 {
         for length in SIZES {
             let number = expected.len() as u64;

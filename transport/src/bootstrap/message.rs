@@ -78,8 +78,16 @@ pub(crate) struct Hello {
     pub(crate) fabrics: Vec<String>,
     /// The times of its heartbeats.
     pub(crate) times: Times,
-    /// Its abilities beyond the version: no version has any so far.
+    /// Its abilities beyond the version: [`feature`]s, and bits that this node does not know.
     pub(crate) features: u64,
+}
+
+/// The feature bits of HELLO.
+pub(crate) mod feature {
+    /// It takes SHARING.
+    pub(crate) const SHARED_MEMORY: u64 = 1;
+    /// The abilities of this node.
+    pub(crate) const ALL: u64 = SHARED_MEMORY;
 }
 
 /// The times of a node's heartbeats: how often it sends them, and how long it asks others to bear

@@ -44,19 +44,13 @@ impl Pipe {
     /// Gives the memory for the tail of the next frame, if it waits for that; all frames before it
     /// were handled. Returns true if it did.
     pub(super) fn put_tail_room(&mut self) -> Result<bool, LinkCause> {
-        let Pipe { proto, queues, .. } = self;
-        let mut violation = None;
-        let gave = queues.give_tail_room(&mut |frame, bytes| {
-            let room = proto.tail_room(frame, bytes);
-            room.map_err(|found| violation = Some(found)).ok()
-        });
-        match violation {
-            None => Ok(gave),
-            Some(violation) => {
-                proto.distrust();
-                Err(LinkCause::Violation(violation))
-            }
-        }
+        let Some((frame, bytes)) = self.queues.tail_wanted() else { return Ok(false) };
+        let room = self.proto.tail_room(frame, bytes).map_err(|violation| {
+            self.proto.distrust();
+            LinkCause::Violation(violation)
+        })?;
+        self.queues.put_tail_room(room);
+        Ok(true)
     }
 
     /// Moves the queue pair to its error state: nothing is posted any more.

@@ -17,8 +17,7 @@ use super::slots::Slots;
 use super::spin::Spin;
 use super::turn::{News, Scratch};
 use super::{Driver, Phase, Running};
-use crate::fabric::one_sided::{Joined, Joint, OneSided, OneSidedConfig};
-use crate::fabric::{Fabric, FabricError, Protection, QueuePairConfig, Side};
+use crate::fabric::{Fabric, FabricError, Opening, Protection, QueuePairConfig, Side};
 use crate::limits;
 use crate::link::LinkHandle;
 use crate::memory::{Pool, Slot};
@@ -48,7 +47,7 @@ pub(crate) struct Offer {
 pub(crate) struct Prepared {
     fabric: Arc<dyn Fabric>,
     profile: Profile,
-    opening: Joint,
+    opening: Box<dyn Opening>,
     send_slots: Vec<Slot>,
     spare: Vec<Slot>,
 }
@@ -67,19 +66,12 @@ impl Prepared {
             recv_queue: ring_max(profile, &**fabric),
             inline_bytes: limits::INLINE_BYTES.min(fabric.limits().inline_bytes_max),
             rnr_retry: 0,
-            side: side.clone(),
-            binding: binding.clone(),
-            avoid,
-        };
-        let one_sided = OneSidedConfig {
-            operations: limits::ONE_SIDED_OPERATIONS + limits::FETCH_OPERATIONS,
-            // None comes; with a place for one a device tells of a refusal at once.
-            notices: 1,
             side,
             binding,
+            avoid,
         };
+        let mut opening = fabric.open(config)?;
         let slot_bytes = profile.slot_bytes as usize;
-        let mut opening = Joint::open(&**fabric, config, one_sided, slot_bytes)?;
         let count = ring as usize * (limits::POOL_PER_RING as usize + 1);
         let mut slots = fabric.alloc(count * slot_bytes)?.into_slots(slot_bytes);
         slots.truncate(count);
@@ -129,8 +121,7 @@ impl Prepared {
         if way >= opening.ways(&offer.queue_pair).len().max(1) {
             return Err(FabricError::Offer("there is no other way to it"));
         }
-        let Joined { queue_pair: queues, one_sided } =
-            opening.connect(offer.queue_pair, way).await?;
+        let queues = opening.connect(offer.queue_pair, way).await?;
         let message_max = limits::archive_bytes_max(profile.message_bytes_max);
         let tail_max = fabric.limits().tail_bytes_max as usize;
         let sizes = Sizes { frame_max, message_max, tail_max };
@@ -180,7 +171,7 @@ impl Prepared {
             news: News::all(),
         };
         let running = Running { link, phase: watched };
-        Ok(Connected { driver, running, one_sided, runtime: Handle::current() })
+        Ok(Connected { driver, running, runtime: Handle::current() })
     }
 }
 
@@ -188,17 +179,15 @@ impl Prepared {
 pub(crate) struct Connected {
     driver: Driver,
     running: Running,
-    one_sided: Box<dyn OneSided>,
     runtime: Handle,
 }
 
 impl Connected {
-    /// Starts the driver task on the runtime that it was connected on. Returns the link, and its
-    /// one-sided access.
-    pub(crate) fn start(self) -> (Running, Box<dyn OneSided>) {
-        let Connected { driver, running, one_sided, runtime } = self;
+    /// Starts the driver task on the runtime that it was connected on.
+    pub(crate) fn start(self) -> Running {
+        let Connected { driver, running, runtime } = self;
         runtime.spawn(driver.run());
-        (running, one_sided)
+        running
     }
 }
 

@@ -162,10 +162,6 @@ impl Driver {
         if count == 0 && pipe.put_tail_room()? {
             count = pipe.queues.poll(&mut completions, limits::POLL_BATCH);
         }
-        // Operations that travel as frames make progress by the same polls.
-        if self.link.reach().operates() {
-            self.link.reach().take_outcomes();
-        }
         if count == 0 {
             self.scratch.completions = completions;
             return Ok(0);

@@ -108,7 +108,10 @@ pub enum AccessError {
          count reach it over one device, or all over TCP; or leave it to its node"
     )]
     OtherExecutor,
-    /// The link has no means of access to the memory, or a read lost its link repeatedly.
+    /// The node runs a version that shares no memory. Nothing was done.
+    #[error("the peer cannot share memory: its version does not know how, so update it")]
+    Unsupported,
+    /// The link has no means of access to the memory, or a read lost its queue pair repeatedly.
     /// Nothing was done.
     #[error("the link gives no access to the memory: {0}")]
     Unable(String),
@@ -181,7 +184,7 @@ impl SharedMemory {
 
     /// Fetches bytes, beginning at `at`, by a device: no task copies them. They are put into memory
     /// of this node that is kept for the peer's bytes. Returns `None` where there is no room, where
-    /// it would take longer than [`read`](Self::read), or where the link ends meanwhile: a
+    /// it would take longer than [`read`](Self::read), or where the queue pair ends meanwhile: a
     /// read uses the next one.
     ///
     /// # Errors
@@ -302,8 +305,8 @@ impl SharedMemory {
         }
     }
 
-    /// Moves bytes in as many operations as it takes, over one link after the other.
-    /// `unfenced` is the link that executed writes of this task that are not made sure of
+    /// Moves bytes in as many operations as it takes, over one queue pair after the other.
+    /// `unfenced` is the queue pair that executed writes of this task that are not made sure of
     /// (RE-8); if it has ended or was replaced, the outcome of these writes is unknown.
     async fn transfer(
         &self,
@@ -357,6 +360,7 @@ impl SharedMemory {
                 Ok(ready) => return Ok(ready),
                 // The session is about to give the link up.
                 Err(Unready::Ended) => yield_now().await,
+                Err(Unready::Barred) => return Err(AccessError::Unsupported),
                 Err(Unready::NotShared(why)) => return Err(why.into()),
                 Err(Unready::Unable(why)) => return Err(AccessError::Unable(why)),
             }

@@ -1,11 +1,11 @@
-//! One-sided access: each side reads and writes memory that the other side granted it, without a
-//! message to the other side's software.
+//! One-sided access: a queue pair over which each side reads and writes memory that the other side
+//! granted it, without a message to the other side's software.
 //!
-//! It has one life with the [`QueuePair`](super::QueuePair) of a link ([`Joint`]), and keeps the
-//! shape and the words of verbs, where the devices execute the operations, over a queue pair of
-//! their own. A fabric without such a device brings none: then `emulated` does the same by frames
-//! over the link's queue pair, and the driver of the memory's owner executes the operations. The
-//! same cases of conformance judge both.
+//! It stands beside the [`QueuePair`](super::QueuePair) of a link, is opened when it is first used,
+//! and keeps the shape and the words of verbs, where the devices execute the operations. A fabric
+//! without such a device brings none of its own: then `emulated` does the same over one more queue
+//! pair of that fabric, and the driver of the memory's owner executes the operations. The same
+//! cases of conformance judge both.
 //!
 //! # The contract
 //!
@@ -13,9 +13,9 @@
 //! here, too (PV-2, PV-7, PV-8, PV-10). Beyond them:
 //!
 //! - **PV-13 grants**: memory is reached by the [`Key`] of a [`Grant`] alone, within its bytes,
-//!   with the access that it gives, and only over the link that made it. When the drop of the
-//!   grant, or of the access, has returned, no operation of the peer reads or writes that memory
-//!   any more.
+//!   with the access that it gives, and only over the queue pair that made it. When the drop of the
+//!   grant, or of the queue pair, has returned, no operation of the peer reads or writes that
+//!   memory any more.
 //! - **PV-14 order**: operations are executed at the peer in the order they were posted, and their
 //!   outcomes come in that order. When the outcome is a success, the bytes of a read lie in the
 //!   slot and the bytes of a write in the peer's memory. A read that has no outcome yet may see the
@@ -24,17 +24,17 @@
 //!   far as the device keeps to that. Of longer pieces a reader may find some words from before a
 //!   write and others from after it.
 //! - **PV-16 atomics**: [`Kind::FetchAdd`] and [`Kind::CompareAndSwap`] act on one aligned word,
-//!   and are atomic with such operations of all links of the same [`Executor`]: a device, or the
-//!   processor of the owner. Atomic instructions of the owner's threads on the word are atomic
+//!   and are atomic with such operations of all queue pairs of the same [`Executor`]: a device, or
+//!   the processor of the owner. Atomic instructions of the owner's threads on the word are atomic
 //!   with operations that the processor executes, and with no others.
 //! - **PV-17 notices**: after a write with a notice is done, the peer's owner polls
 //!   [`Outcome::Notice`], and then sees the bytes of that write and of all before it. Up to
 //!   [`OneSidedConfig::notices`] notices may wait to be polled: a write whose notice finds no place
 //!   ends with [`Status::RnrRetryExceeded`], and its bytes may have been written.
 //! - **PV-18 refusals**: an operation that PV-13 forbids changes nothing, brings nothing, and ends
-//!   the access of both sides, and their link; its own status is [`Status::RemoteAccess`].
-//!   Operations posted after it are not executed. (A write that is under way when its grant ends
-//!   may have written a part.)
+//!   both queue pairs; its own status is [`Status::RemoteAccess`]. Operations posted after it are
+//!   not executed. So one side's mistake never costs the peer more than this queue pair. (A write
+//!   that is under way when its grant ends may have written a part.)
 //! - **PV-19 unknown ends**: of operations that end with any status but success and `RemoteAccess`,
 //!   no side can tell whether they were executed; each was executed at most once.
 //!
@@ -44,19 +44,16 @@
 //!   [`OneSided::poll_ready`].
 //! - That the owner's threads see the bytes of a write before a notice that was posted after it: a
 //!   device may answer before they are in the memory.
-//! - That the owner learns of a refusal (PV-18) before it uses the access, if it asked for no
-//!   notices; or of a notice that found no place.
+//! - That the owner learns of a refusal (PV-18) before it uses the queue pair, if it asked
+//!   for no notices; or of a notice that found no place.
 //! - That an operation ends when the peer is gone: its answer may never come. The owner closes the
-//!   access when its link ends.
+//!   queue pair when the link that it stands beside ends.
 //! - That the key of an operation of no bytes is looked at.
 //! - That a slot of another fabric's memory is refused.
 
-#[cfg(test)]
-pub(crate) mod alone;
-mod emulated;
+pub(super) mod emulated;
 mod frame;
 mod grants;
-mod joined;
 
 use std::any::Any;
 use std::fmt;
@@ -67,22 +64,10 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use zeroize::Zeroizing;
 
-#[cfg(test)]
-pub use self::joined::Changed;
-pub use self::joined::Joint;
-use super::{FabricError, PostError, QueuePair, Side, Status};
+use super::{FabricError, PostError, Side, Status};
 use crate::memory::{Buffer, Region, Slot, Words};
 
-/// A queue pair and its one-sided access, connected.
-pub struct Joined {
-    /// Carries the frames of the link. No frame of it begins with a byte of 128 or more.
-    pub queue_pair: Box<dyn QueuePair>,
-    /// Makes progress, too, when the queue pair is polled. When one of them has ended the other is
-    /// of no more use.
-    pub one_sided: Box<dyn OneSided>,
-}
-
-/// The demands on new one-sided access.
+/// The demands on a new queue pair for one-sided access.
 #[derive(Debug, Clone)]
 pub struct OneSidedConfig {
     /// Operations that may be without an outcome at one time; at least 1.
@@ -117,7 +102,7 @@ pub struct Access {
     pub atomic: bool,
 }
 
-/// The name of granted memory, for the peer it was granted to. Means nothing over other links.
+/// The name of granted memory, for the peer it was granted to. Means nothing on other queue pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The number by which the fabric knows it.
@@ -146,7 +131,7 @@ pub enum Making<T> {
 /// A grant that is asked for.
 pub type Granting = Making<Grant>;
 
-/// Memory for operations of one link, before that has [adopted](OneSided::adopt) it. Where it
+/// Memory for operations of one queue pair, before that has [adopted](OneSided::adopt) it. Where it
 /// is locked, dropping it takes a thread that may block.
 pub struct Locked {
     // Given back before the memory that it locks.
@@ -198,17 +183,17 @@ pub enum Outcome {
     Done {
         /// The slot that was posted.
         slot: Slot,
-        /// The result. Any status but [`Status::Success`] is terminal for the access.
+        /// The result. Any status but [`Status::Success`] is terminal for the queue pair.
         status: Status,
     },
     /// A write of the peer with this number as its notice is done (PV-17).
     Notice(u32),
-    /// The access has ended. Comes once, after the outcomes of all operations that were posted
+    /// The queue pair has ended. Comes once, after the outcomes of all operations that were posted
     /// before.
     Ended(Status),
 }
 
-/// One-sided access by a device, before it is connected.
+/// A queue pair for one-sided access before it is connected.
 pub trait Opening: Send {
     /// Returns what the peer needs to connect, as [`Opening::offer`](super::Opening::offer) does.
     fn offer(&self) -> Zeroizing<Vec<u8>>;
@@ -231,7 +216,7 @@ pub trait Opening: Send {
     ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>>;
 }
 
-/// Connected one-sided access. It has one owner, as a
+/// A connected queue pair for one-sided access. It has one owner, as a
 /// [`QueuePair`](super::QueuePair) has: one task calls `poll`, `arm` and `poll_ready`; any may call
 /// `grant` and `post` under the owner's lock.
 pub trait OneSided: Send {
@@ -248,7 +233,7 @@ pub trait OneSided: Send {
     /// and refuses if it may not lock that much memory.
     fn lend(&mut self, bytes: &Arc<Buffer>) -> Granting;
 
-    /// Makes memory for operations of this link alone, of `bytes` bytes at least: a multiple
+    /// Makes memory for operations of this queue pair alone, of `bytes` bytes at least: a multiple
     /// of 16. It is refused where there is not that much.
     fn alloc(&self, bytes: usize) -> Making<Locked>;
 
@@ -265,11 +250,6 @@ pub trait OneSided: Send {
 
     /// Returns true if its end takes a thread that may block.
     fn is_slow(&self) -> bool {
-        false
-    }
-
-    /// Returns true if its outcomes come when the queue pair of its link is polled.
-    fn is_driven_by_link(&self) -> bool {
         false
     }
 

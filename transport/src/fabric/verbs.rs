@@ -31,9 +31,8 @@
 //!   this program must use nothing of this fabric: it has only copies.
 //! - **VB-9 one-sided access**: a queue pair for it has a protection domain of its own, so that its
 //!   peer reaches only memory that was granted over it (PV-13). Each grant is a registration with
-//!   just the access that it gives. A device that has no reads
-//!   is not used for it. Where one side's device has no atomic operations of 64 bits, none are
-//!   granted.
+//!   just the access that it gives. A device that has no reads or no atomic operations of 64 bits
+//!   is not used for it.
 //! - **VB-10 revocation**: granted memory is kept until the device has given its registration back,
 //!   and forever if it refuses. After that no packet of the peer reaches the memory, as each packet
 //!   is looked up by its key; a packet that is being copied is waited for.
@@ -265,16 +264,7 @@ impl Fabric for VerbsFabric {
 
     fn open_one_sided(
         &self,
-        config: &OneSidedConfig,
-    ) -> Option<Result<Box<dyn super::one_sided::Opening>, FabricError>> {
-        Some(self.opening_one_sided(config))
-    }
-}
-
-impl VerbsFabric {
-    fn opening_one_sided(
-        &self,
-        config: &OneSidedConfig,
+        config: OneSidedConfig,
     ) -> Result<Box<dyn super::one_sided::Opening>, FabricError> {
         let Limits { send_queue_max, recv_queue_max, .. } = self.limits();
         check("operations", config.operations, send_queue_max)?;
@@ -282,7 +272,7 @@ impl VerbsFabric {
         // PV-17: a notice that finds no place is an error at once. (It takes the way of its link,
         // so it needs no turn of its own.)
         let settings = self.settings(0, 0);
-        Ok(Box::new(OneSidedOpening::new(self.rails.now(), config.clone(), settings)?))
+        Ok(Box::new(OneSidedOpening::new(self.rails.now(), config, settings)?))
     }
 }
 

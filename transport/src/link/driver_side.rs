@@ -226,6 +226,21 @@ impl LinkHandle {
         });
     }
 
+    /// Looks after one-sided access to the peer, and takes back loans that were not answered in
+    /// time (LO-4). Called by the session now and then.
+    pub(crate) fn look_at_reach(&self, both_run: bool) {
+        if let Some(ended_before) = self.reach.look(both_run) {
+            let mut state = self.state.lock();
+            state.send_queue.take_back_loans(ended_before);
+            let returned = state.send_queue.take_returned();
+            self.count_loans(&mut state);
+            self.finish(state);
+            // A mailbox that closes may have waited for a message that now goes in parts.
+            self.signals.wake();
+            drop(returned);
+        }
+    }
+
     /// Stops commits: one of the two nodes is leaving. Wakes all that wait.
     pub(crate) fn stop_commits(&self) {
         let mut state = self.state.lock();

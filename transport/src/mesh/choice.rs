@@ -23,7 +23,6 @@ use tokio::time::{Instant, timeout};
 use crate::bootstrap::{Channel, Failure, Hello, Message, OfferMade, Rejection};
 use crate::cause::LinkCause;
 use crate::driver::{Connected, Offer, Prepared, Reports, Running};
-use crate::fabric::one_sided::OneSided;
 use crate::fabric::{Fabric, FabricError, Protection, Side};
 use crate::id::NodeId;
 use crate::limits;
@@ -48,8 +47,10 @@ pub(super) struct Met {
 pub(super) struct Carrier {
     /// The link.
     pub(super) running: Running,
-    /// Its one-sided access, until the link is up.
-    pub(super) one_sided: Option<Box<dyn OneSided>>,
+    /// The fabric that it runs over.
+    pub(super) fabric: Arc<dyn Fabric>,
+    /// The number of its way to the peer; `None` where the fabric named none.
+    pub(super) way: Option<u32>,
     /// The best fabric, if that did not come up.
     pub(super) better: Option<Better>,
 }
@@ -65,9 +66,6 @@ impl Drop for Carrier {
         // A link that ended before keeps its cause.
         self.running.link.close(LinkCause::of_drop());
         self.running.link.reach().end();
-        if let Some(one_sided) = self.one_sided.take_if(|it| it.is_slow()) {
-            spawn_blocking(move || drop(one_sided));
-        }
     }
 }
 
@@ -126,6 +124,7 @@ pub(super) async fn choose(
             match tried {
                 Ok(mut carrier) => {
                     let best = fabrics.first().filter(|_| place > 0);
+                    carrier.way = trial.way;
                     carrier.better = best.map(|best| Better { fabric: best.clone(), changes });
                     report(table, met, Some(&**fabric), &passed_over);
                     return Ok(carrier);
@@ -333,7 +332,8 @@ async fn establish(
         other => return Err(other.unexpected(name).into()),
     }
     let patience = trial.patience(limits::CONFIRM_TIMEOUT);
-    let carrier = confirm(connected, patience).await.map_err(given_up)?;
+    let fabric = trial.fabric.clone();
+    let carrier = confirm(fabric, connected, patience).await.map_err(given_up)?;
 
     met.channel.send(&Message::Ready { fabric: name.into() }).await?;
     match answer(&mut met.channel, name).await? {
@@ -384,9 +384,12 @@ async fn connect(
 }
 
 /// Sends and awaits a frame of full size.
-async fn confirm(connected: Connected, patience: Duration) -> Result<Carrier, String> {
-    let (running, one_sided) = connected.start();
-    let mut carrier = Carrier { running, one_sided: Some(one_sided), better: None };
+async fn confirm(
+    fabric: Arc<dyn Fabric>,
+    connected: Connected,
+    patience: Duration,
+) -> Result<Carrier, String> {
+    let mut carrier = Carrier { running: connected.start(), fabric, way: None, better: None };
     let why = match timeout(patience, carrier.running.confirmed()).await {
         Ok(Ok(())) => return Ok(carrier),
         Ok(Err(cause)) => cause.to_string(),

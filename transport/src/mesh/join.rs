@@ -16,14 +16,13 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::bootstrap::{Channel, Failure, Hello, Message, Rejection, Resync};
+use crate::bootstrap::{Channel, Failure, Hello, Message, Rejection, Resync, feature};
 use crate::cause::LinkCause;
 use crate::fabric::Side;
 use crate::limits;
-use crate::link::LinkHandle;
 use crate::mutants::planted;
 use crate::proto::fate::Consumed;
-use crate::reach::{EndLink, Means};
+use crate::reach::Means;
 
 use super::choice::{Carrier, Met, choose};
 use super::peer::{ConnectionGuard, ConnectionState, Peer, Unavailable};
@@ -41,12 +40,13 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
         outcome = commit_and_choose(table, &mut met) => outcome,
     };
     match outcome {
-        Ok((guard, mut carrier)) => {
-            attach(table, &met, &mut carrier);
-            if guard.link_up(carrier.running.link.clone()) {
-                let interval = table.heartbeat_interval(met.hello.times);
-                return Ok(Session::new(table.clone(), guard, met.channel, carrier, interval));
-            }
+        Ok((guard, carrier))
+            if attach(table, &met, &carrier) && guard.link_up(carrier.running.link.clone()) =>
+        {
+            let interval = table.heartbeat_interval(met.hello.times);
+            Ok(Session::new(table.clone(), guard, met.channel, carrier, interval))
+        }
+        Ok(_) => {
             met.channel.close(&Message::Reject(Rejection::ShuttingDown));
             Err(Failure::Rejected(Rejection::ShuttingDown))
         }
@@ -69,29 +69,25 @@ pub(super) async fn join(table: &Arc<Table>, mut met: Met) -> Result<Session, Fa
     }
 }
 
-/// Begins the one-sided access of a link, before any other task has the link.
-fn attach(table: &Table, met: &Met, carrier: &mut Carrier) {
-    let link = &carrier.running.link;
-    if let Some(one_sided) = carrier.one_sided.take() {
-        let means = Means {
-            peer: met.hello.node.name.clone(),
-            end_link: end_link(link),
-            shares: table.shares.clone(),
-            room: table.peer(&met.hello.node.name).lending_room(&table.lending_room),
-            runtime: table.tasks.links_runtime().clone(),
-            own: table.tasks.own_runtime().clone(),
-        };
-        link.reach().begin(one_sided, means);
+/// Gives a link the means of one-sided access, before any other task has the link.
+fn attach(table: &Table, met: &Met, carrier: &Carrier) -> bool {
+    let reach = carrier.running.link.reach();
+    if met.hello.features & feature::SHARED_MEMORY == 0 {
+        reach.bar();
+        return true;
     }
-}
-
-fn end_link(link: &Arc<LinkHandle>) -> EndLink {
-    let link = Arc::downgrade(link);
-    Box::new(move |cause| {
-        if let Some(link) = link.upgrade() {
-            link.close(cause);
-        }
-    })
+    reach.attach(Means {
+        peer: met.hello.node.name.clone(),
+        fabric: carrier.fabric.clone(),
+        way: carrier.way,
+        side: met.side.clone(),
+        binding: met.channel.binding().to_vec(),
+        shares: table.shares.clone(),
+        room: table.peer(&met.hello.node.name).lending_room(&table.lending_room),
+        runtime: table.tasks.links_runtime().clone(),
+        own: table.tasks.own_runtime().clone(),
+    });
+    true
 }
 
 async fn commit_and_choose(

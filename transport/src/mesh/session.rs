@@ -22,13 +22,14 @@ mod stalls;
 mod upgrade;
 mod usage;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::{Instant, Interval, sleep_until, timeout};
+use tokio::time::{Instant, Interval, sleep_until, timeout, timeout_at};
 
 use crate::bootstrap::{Beat, Channel, Failure, Message, Parting, Sharing};
 use crate::cause::{LinkCause, Violation};
@@ -91,6 +92,7 @@ impl Session {
         let upgrade = Upgrade::new(carrier.better.take(), guard.peer());
         let labelled = table.events.metrics_by_peer().then(|| guard.peer().name());
         let link = carrier.running.link.clone();
+        link.reach().expect_beats(interval);
         let meter = Meter::new(labelled, link, channel.is_by_other_secret());
         let stalls = Stalls::new(guard.peer().name(), carrier.running.link.clone());
         let usage = Usage::new(carrier.running.link.clone(), table.profile.idle_close);
@@ -147,8 +149,6 @@ impl Session {
             _ if self.disconnects => LinkCause::Disconnected,
             cause => cause,
         };
-        // Nothing is done over it once the next link is up (RE-1).
-        self.carrier.running.link.reach().end();
         self.guard.link_down(&cause);
     }
 
@@ -293,8 +293,22 @@ impl Session {
         Ok(())
     }
 
+    /// Sends a message. However slowly the peer reads, one-sided access is looked after (RE-6).
+    ///
+    /// # Cancel safety
+    /// That of [`Channel::send`]: none.
     async fn send(&mut self, message: &Message) -> Result<(), Failure> {
-        self.channel.send(message).await
+        let mut sending = pin!(self.channel.send(message));
+        loop {
+            match timeout_at(self.pace.next_look(), &mut sending).await {
+                Ok(sent) => return sent,
+                Err(_) => {
+                    self.pace.looked = Instant::now();
+                    let both_run = !self.liveness.is_stalled();
+                    self.carrier.running.link.look_at_reach(both_run);
+                }
+            }
+        }
     }
 
     async fn handle_message(&mut self, message: Result<Message, Failure>) -> Result<(), Failure> {
@@ -311,8 +325,8 @@ impl Session {
             Message::Known { name, addresses } => self.handle_known(&name, addresses),
             Message::Sharing(sharing) => {
                 let link = &self.carrier.running.link;
-                let unexpected = Failure::unexpected(&Message::Sharing(sharing.clone()));
-                link.reach().handle(sharing).map_err(|Unexpected| unexpected)?;
+                let unexpected = || Failure::unexpected(&Message::Sharing(Sharing::Want));
+                link.reach().handle(sharing).map_err(|Unexpected| unexpected())?;
                 // Messages that wait may be lent now.
                 link.signals().wake();
             }
@@ -411,8 +425,9 @@ impl Session {
     async fn look(&mut self) -> Result<(), Failure> {
         self.meter.publish();
         self.stalls.look();
+        self.pace.looked = Instant::now();
         self.pace.has_shared = false;
-        self.carrier.running.link.reach().look();
+        self.carrier.running.link.look_at_reach(!self.liveness.is_stalled());
         if self.pace.count_look() { self.beat().await } else { Ok(()) }
     }
 

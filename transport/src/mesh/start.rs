@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::bootstrap::{ADDRESSES_MAX, Identity, Secret, Times, VERSIONS};
+use crate::bootstrap::{ADDRESSES_MAX, Identity, Secret, Times, VERSIONS, feature};
 use crate::config::Config;
 use crate::host::Host;
 use crate::id::{Incarnation, NodeId, NodeName};
@@ -207,7 +207,7 @@ pub(super) fn table(
         addresses,
         fabrics: Vec::new(),
         times: Times { heartbeat: profile.heartbeat_interval, down_after: profile.down_after },
-        features: 0,
+        features: feature::ALL,
         versions: VERSIONS,
         key: Secret::key(config.secret.as_ref()),
         accepts: config.also_accept.iter().map(|secret| Secret::key(Some(secret))).collect(),

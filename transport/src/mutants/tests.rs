@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::switch::{Mutant, ONE_SIDED, PLANTED_NAME};
 
-const SHOWN: [(Mutant, &str); 10] = [
+const SHOWN: [(Mutant, &str); 12] = [
     (
         Mutant::FenceOfAnyPair,
         "mesh::tests::sharing_in_stripes::memory_is_what_its_writers_say_however_many_wait",
@@ -17,18 +17,23 @@ const SHOWN: [(Mutant, &str); 10] = [
     ),
     (Mutant::KeyOfEarlierGrant, "reach::tests::nothing_is_posted_by_the_key_of_an_earlier_grant"),
     (Mutant::EarlyRevoked, "reach::tests::model::links_by_two_devices_do_what_a_model_says"),
-    (Mutant::KeptAfterEnd, "reach::tests::granting::a_stalled_peer_does_not_keep_what_has_ended"),
+    (Mutant::KeptAfterEnd, "reach::tests::patience::a_stalled_peer_does_not_keep_what_has_ended"),
     (
         Mutant::SilentTakeBack,
-        "reach::tests::granting::who_asked_again_is_answered_when_the_share_is_taken_back",
+        "reach::tests::patience::who_asked_again_is_answered_when_the_share_is_taken_back",
     ),
     (Mutant::NoTurn, "mesh::tests::sharing_by_device::executors_take_turns_at_random"),
-    (Mutant::EarlyUnknown, "reach::tests::an_end_is_unknown_when_the_queue_pair_is_gone"),
+    (Mutant::EarlyUnknown, "reach::tests::patience::an_end_is_unknown_when_the_queue_pair_is_gone"),
+    (
+        Mutant::StalledCounts,
+        "reach::tests::patience::a_peer_that_says_that_its_driver_does_not_run_is_waited_for",
+    ),
     (Mutant::ViewsUnbounded, "reach::tests::views_have_half_of_what_lands"),
     (
         Mutant::ForgottenAsk,
-        "reach::tests::granting::a_turn_waits_for_a_device_that_registers_another_share",
+        "reach::tests::slow::shares::a_turn_waits_for_a_device_that_registers_another_share",
     ),
+    (Mutant::NoPlace, "reach::tests::model::links_by_two_devices_do_what_a_model_says"),
 ];
 
 /// How long a test may take; a test that takes longer has failed.

@@ -48,7 +48,7 @@ impl Fetches {
         header: &RecordHeader,
         bytes_max: u32,
     ) -> Result<Lent, Violation> {
-        let &RecordHeader { ordinal: number, total: bytes, .. } = header;
+        let &RecordHeader { ordinal: number, total: bytes, mailbox: pair, .. } = header;
         let open: usize = self.open.iter().map(|fetch| fetch.bytes as usize).sum();
         let fits = self.open.len() < LOANS_MAX && open + bytes as usize <= LENT_BYTES_MAX;
         let is_new = self.open.iter().all(|fetch| fetch.number != number);
@@ -56,7 +56,7 @@ impl Fetches {
             return Err(Violation::Loan);
         }
         self.open.push(Fetch { number, bytes, stage: Stage::Begun });
-        let at = LentAt { key: (header.generation, header.correlation) };
+        let at = LentAt { pair, key: (header.generation, header.correlation) };
         Ok(Lent { number, at, bytes })
     }
 

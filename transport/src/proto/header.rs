@@ -119,7 +119,8 @@ pub(crate) enum RecordKind {
     /// The sender of this record posted `total` more receive slots, and so grants as many credits.
     Grant = 17,
     /// A message or an answer of `total` bytes waits here, to be fetched: `ordinal` is the number
-    /// of the loan, `generation` and `correlation` are the key for one-sided access.
+    /// of the loan, `mailbox` the number of the queue pair for one-sided access, `generation` and
+    /// `correlation` are the key.
     Lend = 18,
     /// A loan was fetched, or will not be: `ordinal` is its number, `total` the cause.
     Fetched = 19,

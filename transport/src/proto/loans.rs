@@ -7,12 +7,16 @@
 //! fates and cancellation are the same as for every message, and a message is not sent by the fetch
 //! of its bytes alone.
 //!
-//! - **LO-1 until answered**: memory is lent until the peer has answered, or the link has ended: an
-//!   honest peer never reads memory taken back.
+//! - **LO-1 until answered**: memory is lent until the peer has answered, or the link ends, or the
+//!   queue pair by which the peer reads it has ended: an honest peer never reads memory taken back.
 //! - **LO-3 parts carry on**: a message that is not fetched goes in parts, as it does without
-//!   loans; a message whose turn comes before it can be lent goes in parts, and messages behind it
-//!   may be lent. While all loans are out a message waits for its turn to be lent, as long as an
-//!   answer is to come that may bring it. After loans that came to nothing fewer are tried.
+//!   loans; nothing waits for a queue pair that is not there: a message whose turn comes before
+//!   there is one goes in parts, and messages behind it may be lent. While all loans are out a
+//!   message waits for its turn to be lent, as long as an answer is to come that may bring it.
+//!   After loans that came to nothing fewer are tried.
+//! - **LO-4 in time**: a loan that the peer leaves unanswered is [overdue](Loans::take_back): its
+//!   memory is not lent any more, and its message goes in parts. Its number stays taken until the
+//!   peer answers.
 //!
 //! At most [`LOANS_MAX`] loans are open at one time, of [`LENT_BYTES_MAX`] bytes, including loans
 //! that a device has yet to register. The peer needs that much memory for them.
@@ -43,16 +47,18 @@ pub(crate) enum Lending {
 /// A value that keeps memory lent as long as it lives.
 pub(crate) type Held = Arc<dyn Any + Send + Sync>;
 
-/// Where the peer finds lent bytes: a key of the link's one-sided access.
+/// Where the peer finds lent bytes: a queue pair for one-sided access, by its number, and a key of
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LentAt {
+    pub(crate) pair: u32,
     pub(crate) key: (u32, u64),
 }
 
 /// Bytes are not lent, or not fetched: the message goes in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotLent {
-    /// The link is about to rest, or has ended.
+    /// There is no queue pair for it yet.
     NotYet,
     /// This node lends, or lands, as much as it may.
     Full,
@@ -67,8 +73,8 @@ pub(crate) struct LoanCounts {
     pub(crate) lent_bytes: u64,
     /// Loans that have ended, fetched or not.
     pub(crate) returned: u64,
-    /// Messages that go in parts: the link was about to rest, there was no room or no registration;
-    /// the peer did not fetch them; or for one of these reasons nothing was tried.
+    /// Messages that go in parts: there was no queue pair, no room, or no registration; the peer
+    /// did not fetch them; or for one of these reasons nothing was tried.
     pub(crate) not_ready: u64,
     pub(crate) full: u64,
     pub(crate) not_registered: u64,
@@ -85,7 +91,7 @@ pub(crate) struct Loans {
     /// As many are open at one time.
     most: usize,
     open: VecDeque<Loan>,
-    /// The link was about to rest at the last one: none is tried before
+    /// There was no queue pair for the last one: none is tried before
     /// [`retry`](Self::retry).
     is_unready: bool,
     /// The number of the next one.
@@ -104,6 +110,8 @@ pub(crate) struct Loans {
 struct Loan {
     number: u16,
     bytes: usize,
+    /// The queue pair by which the peer reads it, once that is known.
+    pair: u32,
     stage: Stage,
     /// Its message is still to be sent.
     is_wanted: bool,
@@ -115,6 +123,8 @@ enum Stage {
     Registering,
     /// The peer has not answered.
     Lent(Held),
+    /// It has not answered in time (LO-4).
+    Overdue,
     Fetched,
     NotFetched,
 }
@@ -127,6 +137,11 @@ impl Stage {
     /// Returns true if its message waits for an answer.
     fn is_open(&self) -> bool {
         matches!(self, Stage::Registering | Stage::Lent(_))
+    }
+
+    /// Returns true if the peer, or a device, is still to answer.
+    fn is_owed(&self) -> bool {
+        self.is_open() || matches!(self, Stage::Overdue)
     }
 }
 
@@ -167,7 +182,7 @@ impl Loans {
         self.from.is_some() && fits && !self.is_unready
     }
 
-    /// Allows the next loan to be tried, even if the link was about to rest at the last one.
+    /// Allows the next loan to be tried, even if there was no queue pair for the last one.
     pub(crate) fn retry(&mut self) {
         self.is_unready = false;
     }
@@ -192,7 +207,13 @@ impl Loans {
         }
         let number = self.next;
         self.next = number.wrapping_add(1);
-        self.open.push_back(Loan { number, bytes, stage: Stage::Registering, is_wanted: true });
+        self.open.push_back(Loan {
+            number,
+            bytes,
+            pair: 0,
+            stage: Stage::Registering,
+            is_wanted: true,
+        });
         number
     }
 
@@ -208,11 +229,12 @@ impl Loans {
         let has_left = self.from.is_none();
         match (at.map(|at| &mut self.open[at]), lent) {
             (Some(loan), Ok((at, held))) if loan.is_wanted && !has_left => {
-                loan.stage = Stage::Lent(held);
+                (loan.pair, loan.stage) = (at.pair, Stage::Lent(held));
                 self.counts.lent += 1;
                 self.counts.lent_bytes += loan.bytes as u64;
                 return Some(RecordHeader {
                     ordinal: number,
+                    mailbox: at.pair,
                     generation: at.key.0,
                     correlation: at.key.1,
                     total: loan.bytes as u32,
@@ -232,7 +254,7 @@ impl Loans {
         None
     }
 
-    /// Records that a message that may be lent goes in parts, as the link is about to rest, or has
+    /// Records that a message that may be lent goes in parts, as there is no queue pair for it, or
     /// no room.
     pub(crate) fn pass(&mut self) {
         let count =
@@ -256,11 +278,29 @@ impl Loans {
     pub(crate) fn end(&mut self, lending: Lending) -> Option<u16> {
         let Lending::Loan(number) = lending else { return None };
         let loan = self.open.iter_mut().find(|loan| loan.number == number)?;
-        if loan.stage.is_open() {
+        if loan.stage.is_owed() {
+            // Its message goes in parts (LO-4).
             loan.is_wanted = false;
             return None;
         }
         matches!(self.remove(number)?.stage, Stage::Fetched).then_some(number)
+    }
+
+    /// Takes back loans that the peer has not answered (LO-4), if it was to read them by a queue
+    /// pair with a number below `ended_before`: these queue pairs have ended.
+    pub(crate) fn take_back(&mut self, ended_before: u32) {
+        let mut overdue = 0;
+        for loan in &mut self.open {
+            if loan.pair < ended_before && matches!(loan.stage, Stage::Lent(_)) {
+                self.returned.extend(replace(&mut loan.stage, Stage::Overdue).into_held());
+                overdue += 1;
+            }
+        }
+        self.counts.returned += overdue;
+        self.counts.not_fetched += overdue;
+        if overdue > 0 {
+            self.fail();
+        }
     }
 
     /// Ends the loan of a message that is not sent, once the peer has answered it (LO-1). Returns
@@ -280,11 +320,15 @@ impl Loans {
     ) -> Result<Option<RecordHeader>, Violation> {
         let loan = self.open.iter_mut().find(|loan| loan.number == number);
         let loan = loan.ok_or(Violation::Loan)?;
-        if cause > 1 || !matches!(loan.stage, Stage::Lent(_)) {
+        let is_late = matches!(loan.stage, Stage::Overdue);
+        if cause > 1 || !(is_late || matches!(loan.stage, Stage::Lent(_))) {
             return Err(Violation::Loan);
         }
         let answer = if cause == 0 { Stage::Fetched } else { Stage::NotFetched };
         self.returned.extend(replace(&mut loan.stage, answer).into_held());
+        if is_late {
+            return Ok(self.close_unwanted(number));
+        }
         self.counts.returned += 1;
         if cause == 0 {
             self.failures = 0;
@@ -299,6 +343,9 @@ impl Loans {
     pub(crate) fn peer_left(&mut self) {
         self.from = None;
         for loan in &mut self.open {
+            if matches!(loan.stage, Stage::Overdue) {
+                loan.stage = Stage::NotFetched;
+            }
             if matches!(loan.stage, Stage::Lent(_)) {
                 self.kept.extend(replace(&mut loan.stage, Stage::NotFetched).into_held());
             }
@@ -315,7 +362,7 @@ impl Loans {
 
     fn close_unwanted(&mut self, number: u16) -> Option<RecordHeader> {
         let loan = self.find(number)?;
-        if loan.is_wanted || loan.stage.is_open() {
+        if loan.is_wanted || loan.stage.is_owed() {
             return None;
         }
         let was_fetched = matches!(self.remove(number)?.stage, Stage::Fetched);

@@ -29,6 +29,10 @@ impl<T: Send + 'static> Aside<T> {
         Aside { it: Some(it), is_slow, runtime: runtime.clone() }
     }
 
+    pub(super) fn get(&mut self) -> Option<&mut T> {
+        self.it.as_mut()
+    }
+
     pub(super) fn take(mut self) -> Option<T> {
         self.it.take()
     }

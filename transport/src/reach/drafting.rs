@@ -18,9 +18,10 @@ pub(crate) struct Drafted {
     taken: Arc<BudgetShare>,
 }
 
-/// Memory of a link, which has it back when this is dropped.
+/// Memory of a queue pair, which has it back when this is dropped.
 struct Berth {
     reach: Arc<Reach>,
+    number: u32,
     /// `None` while it is used, and where it was lost.
     runway: Option<Runway>,
 }
@@ -28,7 +29,7 @@ struct Berth {
 impl Drop for Berth {
     fn drop(&mut self) {
         if let Some(runway) = self.runway.take()
-            && let Some(pair) = &mut self.reach.state.lock().pair
+            && let Some(pair) = self.reach.state.lock().pair(self.number)
         {
             pair.landing.give(runway);
         }
@@ -52,7 +53,7 @@ impl DerefMut for Drafted {
 /// The reason for which a draft was not stored.
 pub(crate) enum NotStored {
     /// The first bytes, of this number, are written like bytes of other calls (RE-8), and no
-    /// others: its memory is of another link, no operation may begin now, or its parts would
+    /// others: its memory is of another queue pair, no operation may begin now, or its parts would
     /// be cut within words. If some are written, the rest begins with a word.
     Rest(Drafted, usize),
     /// Some of it may be written, now or later.
@@ -69,12 +70,12 @@ impl Ready {
         let taken = self.take_viewed(bytes)?;
         let (found, means) = {
             let state = &mut *self.reach.state.lock();
-            let landing = &mut state.pair.as_mut()?.landing;
+            let landing = &mut state.pair(self.number)?.landing;
             (landing.take_for_view(landing_size_of(bytes)), state.means.clone()?)
         };
-        let berth = |reach, runway| Berth { reach, runway: Some(runway) };
+        let berth = |reach, number, runway| Berth { reach, number, runway: Some(runway) };
         if let Some(runway) = found {
-            let berth = berth(self.reach.clone(), runway);
+            let berth = berth(self.reach.clone(), self.number, runway);
             return Some(Drafted { berth, bytes, taken });
         }
         let source = self.source((Kind::Write, 0, bytes), &taken);
@@ -82,7 +83,7 @@ impl Ready {
         let (done, made) = oneshot::channel();
         means.runtime.spawn(async move {
             let made = moving.0.runway(&source).await.ok();
-            let made = made.map(|(it, _)| berth(moving.0.clone(), it));
+            let made = made.map(|(it, _)| berth(moving.0.clone(), source.number, it));
             drop((moving, source));
             drop(done.send(made));
         });
@@ -100,7 +101,7 @@ impl Ready {
     /// Operations under way then give back their memory when they end, and no more is begun.
     pub(crate) async fn store(&self, at: u64, mut draft: Drafted) -> Result<(), NotStored> {
         let berth = &mut draft.berth;
-        let is_mine = Arc::ptr_eq(&berth.reach, &self.reach);
+        let is_mine = berth.number == self.number && Arc::ptr_eq(&berth.reach, &self.reach);
         // A draft that begins within a word would be cut within words (PV-15).
         let is_cut_well = at.is_multiple_of(8);
         let means = self.reach.state.lock().means.clone().filter(|_| is_mine && is_cut_well);

@@ -11,6 +11,7 @@ use super::aside::{drop_aside, made};
 use super::lending::Done;
 use super::pair::{Fetched, Posted, Purpose};
 use super::{Known, Means, Reach, Ready, State};
+use crate::bootstrap::Question;
 use crate::fabric::Status;
 use crate::fabric::one_sided::{Key, Kind, Locked, Making, Operation};
 use crate::id::ShareId;
@@ -25,7 +26,8 @@ use crate::steps::step;
 pub(super) struct Source {
     /// Read, or write.
     kind: Kind,
-    /// Their memory.
+    /// The queue pair by which they are reached, and their memory there.
+    pub(super) number: u32,
     key: Key,
     /// The first one of them in that memory.
     at: u64,
@@ -46,7 +48,7 @@ impl Source {
     fn message(lent: Lent) -> Self {
         let (number, base) = lent.at.key;
         let (key, bytes) = (Key { number, base }, lent.bytes as usize);
-        Source { kind: Kind::Read, key, at: 0, bytes, viewer: None }
+        Source { kind: Kind::Read, number: lent.at.pair, key, at: 0, bytes, viewer: None }
     }
 
     /// Returns how many bytes one operation moves. Messages have operations of their own; an
@@ -65,7 +67,7 @@ impl Source {
         self.viewer.as_ref().is_none_or(|viewer| Arc::strong_count(&viewer.taken) > 1)
     }
 
-    /// Waits for the turn of an operation of `bytes` bytes; `None` if the link has ended.
+    /// Waits for the turn of an operation of `bytes` bytes; `None` if the queue pair has ended.
     async fn permit(&self, room: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let views = self.viewer.is_some();
         let permits = if views { bytes.div_ceil(ONE_SIDED_SLOT_BYTES) as u32 } else { 1 };
@@ -113,7 +115,7 @@ impl Ready {
         taken: &Arc<BudgetShare>,
     ) -> Source {
         let viewer = Some(Viewer { share: self.share, taken: taken.clone() });
-        Source { kind, key: self.terms.key, at, bytes, viewer }
+        Source { kind, number: self.number, key: self.terms.key, at, bytes, viewer }
     }
 
     /// Takes room for a view or a draft.
@@ -159,7 +161,7 @@ impl Reach {
         let Moved { runway, bytes, has_failed } = self.move_all(runway, &room, source).await;
         let runway = runway.ok_or(NotLent::Failed)?;
         let mut state = self.state.lock();
-        let pair = state.pair.as_mut().ok_or(NotLent::Failed)?;
+        let pair = state.pair(source.number).ok_or(NotLent::Failed)?;
         let lease = pair.landing.lease(runway, source.bytes).ok_or(NotLent::Failed)?;
         drop(state);
         // Else the memory serves the next one.
@@ -167,9 +169,9 @@ impl Reach {
     }
 
     /// Records that nothing lands in memory of this size, which is gone.
-    fn lose(&self, size: usize) {
+    fn lose(&self, number: u32, size: usize) {
         let mut state = self.state.lock();
-        if let Some(pair) = &mut state.pair {
+        if let Some(pair) = state.pair(number) {
             pair.landing.lose(size);
             drop(state.drop_unused());
         }
@@ -236,14 +238,14 @@ impl Reach {
                 Some(runway)
             }
             None => {
-                self.lose(size);
+                self.lose(source.number, size);
                 None
             }
         };
         Moved { runway, bytes, has_failed }
     }
 
-    /// Returns memory for the fetched bytes, and the room for operations of its link. New
+    /// Returns memory for the fetched bytes, and the room for operations of its queue pair. New
     /// memory is registered by a thread that may block (RE-7).
     pub(super) async fn runway(
         &self,
@@ -276,7 +278,7 @@ impl Reach {
     fn find_runway(&self, source: &Source, freed: &mut Vec<Slot>) -> Result<Found, NotLent> {
         let state = &mut *self.state.lock();
         let means = state.means.clone().ok_or(NotLent::Failed)?;
-        let pair = state.pair.as_mut().ok_or(NotLent::Failed)?;
+        let pair = state.pair(source.number).ok_or(NotLent::Failed)?;
         let (views, landing, bytes) = (source.viewer.is_some(), &mut pair.landing, source.bytes);
         // No message waits for a task that uses memory of the peer.
         let room = if views { &pair.room } else { &pair.fetch_room }.clone();
@@ -303,14 +305,14 @@ impl Reach {
         let memory = match made {
             Ok(memory) => memory,
             Err(error) => {
-                if let Some(pair) = &mut state.pair {
+                if let Some(pair) = state.pair(source.number) {
                     pair.landing.lose(size);
                 }
                 return Err(state.not_fetched(source, &error.to_string()));
             }
         };
         memory.region().keep_taken(taken);
-        let Some(pair) = &mut state.pair else {
+        let Some(pair) = state.pair(source.number) else {
             if memory.is_slow() {
                 drop_aside(&means.own, memory);
             }
@@ -330,7 +332,7 @@ impl Reach {
     ) -> Result<oneshot::Receiver<Fetched>, Option<Slot>> {
         let refused = {
             let state = &mut *self.state.lock();
-            match state.post_wanted(self, source, part, slot, permit) {
+            match state.post_wanted(source, part, slot, permit) {
                 Ok(outcome) => return Ok(outcome),
                 Err(refused) => refused,
             }
@@ -365,7 +367,6 @@ impl State {
     /// Posts an operation that is wanted yet, and counts it on its share.
     fn post_wanted(
         &mut self,
-        reach: &Reach,
         source: &Source,
         part: (usize, usize),
         slot: Slot,
@@ -379,7 +380,7 @@ impl State {
         if share.is_some_and(|share| self.hold(share, source.key).is_none()) {
             return Err((Some(slot), permit));
         }
-        let posted = self.post_in_place(reach, source, part, (slot, permit));
+        let posted = self.post_in_place(source, part, slot, permit);
         if posted.is_err()
             && let Some(share) = share
         {
@@ -391,12 +392,13 @@ impl State {
     /// Posts an operation for which there is a permit.
     fn post_in_place(
         &mut self,
-        reach: &Reach,
         source: &Source,
         (at, wanted): (usize, usize),
-        (slot, permit): (Slot, OwnedSemaphorePermit),
+        slot: Slot,
+        permit: OwnedSemaphorePermit,
     ) -> Result<oneshot::Receiver<Fetched>, Refused> {
-        let Some(pair) = &mut self.pair else { return Err((Some(slot), permit)) };
+        let now = self.patience.now();
+        let Some(pair) = self.pair(source.number) else { return Err((Some(slot), permit)) };
         let (key, at) = (source.key, source.at + at as u64);
         let (bytes, kind) = (wanted as u32, source.kind);
         let mut batch = vec![Operation { slot, bytes, key, at, kind }];
@@ -407,7 +409,7 @@ impl State {
         }
         let (done, fetched) = oneshot::channel();
         let purpose = Purpose::InPlace(done);
-        reach.note_posted(pair, [Posted { permit, share: source.share(), purpose }]);
+        pair.note_posted([Posted { permit, share: source.share(), purpose }], now);
         self.used = true;
         step!(any source.viewer.is_none().then_some(crate::steps::Step::FetchPosted));
         Ok(fetched)
@@ -447,8 +449,13 @@ impl State {
     pub(super) fn release(&mut self, share: ShareId) {
         if let Some(Known::Held { running, is_ending, .. }) = self.keys.get_mut(&share) {
             *running -= 1;
-            if *is_ending && *running == 0 {
-                self.let_go(share);
+            if *is_ending {
+                let is_over = *running == 0;
+                // The peer cannot answer what asks for it again before this side has let go.
+                self.unanswered[Question::Ask as usize].since = self.patience.now();
+                if is_over {
+                    self.let_go(share);
+                }
             }
         }
     }

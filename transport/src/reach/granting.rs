@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 use super::aside::drop_aside;
-use super::{Leftovers, Means, Reach, State, Terms};
+use super::{Leftovers, Means, Reach, Stage, State, Terms};
 use crate::bootstrap::{Denial, Question, Sharing};
 use crate::cause::NotShared;
 use crate::fabric::FabricError;
@@ -31,8 +31,10 @@ pub(super) struct Grants {
     /// A device locks the memory of a share, or lets go of it again.
     is_registering: bool,
     /// The share that it is for, as long as the peer waits for that: neither the share nor the
-    /// link has ended.
+    /// queue pair has ended.
     awaited: Option<Awaited>,
+    /// Time at which the peer was last told that this side is at it.
+    told: Option<Instant>,
     /// Shares that the peer is to let go of, and has not said so, those included that were taken
     /// back.
     unheard: BTreeSet<ShareId>,
@@ -123,8 +125,8 @@ impl Drop for Granted {
 }
 
 impl Grants {
-    /// Takes the grants that end with the link, to be dropped without the lock. A grant that is
-    /// still being registered is dropped when that is done.
+    /// Takes the grants that end with the queue pair, to be dropped without the lock. A grant that
+    /// is still being registered is dropped when that is done.
     pub(super) fn leave(&mut self) -> BTreeMap<ShareId, Granted> {
         self.waiting.clear();
         self.awaited = None;
@@ -171,14 +173,15 @@ impl State {
     }
 
     /// Grants the peer a share of this node that it asked for, if there is such a one; `is_again`,
-    /// if it asked again for atomics. Without a pair the link is about to end (RE-1).
+    /// if it asked again for atomics. Without a queue pair, the peer soon hears of that, and asks
+    /// again (RE-1).
     fn answer(
         &mut self,
         reach: &Arc<Reach>,
         means: &Arc<Means>,
         (share, is_again): (ShareId, bool),
     ) {
-        let Some(pair) = &mut self.pair else { return };
+        let Stage::Connected(pair) = &mut self.stage else { return };
         let grants = &mut self.grants;
         // An ended share is not found, even if the peer still holds it.
         if means.shares.not_shared(share).is_some() {
@@ -234,7 +237,7 @@ impl State {
     /// atomics and was not granted them (SM-3). Returns true if it has its answer, or will have it
     /// when it has let go of the share.
     fn answer_again(&mut self, means: &Means, share: ShareId) -> bool {
-        let Some(pair) = &self.pair else { return false };
+        let Stage::Connected(pair) = &self.stage else { return false };
         let Some(granted) = self.grants.granted.get_mut(&share) else { return false };
         if granted.has_ended {
             self.deny(share);
@@ -255,7 +258,7 @@ impl State {
     }
 
     /// Takes note that the peer has let go of a share, if it was told to. (Otherwise it speaks of
-    /// a share that it does not have.) Returns the grant.
+    /// an earlier queue pair, or of a share that it does not have.) Returns the grant.
     pub(super) fn heed_revoked(
         &mut self,
         reach: &Arc<Reach>,
@@ -268,7 +271,7 @@ impl State {
         self.note_answer(Question::Revoke);
         let granted = self.grants.granted.remove(&share);
         if granted.as_ref().is_some_and(|granted| granted.is_asked_again) {
-            if let Some(pair) = &self.pair {
+            if let Stage::Connected(pair) = &self.stage {
                 let executor = pair.one_sided.executor();
                 // Another executor came first: this one waits for its turn (SM-3).
                 if !means.shares.is_free_for(share, &executor) {
@@ -332,7 +335,8 @@ impl State {
         means: &Means,
         made: Result<Granted, FabricError>,
     ) -> Option<Granted> {
-        let (Some(awaited), Some(pair)) = (self.grants.awaited.take(), &self.pair) else {
+        let (Some(awaited), Stage::Connected(pair)) = (self.grants.awaited.take(), &self.stage)
+        else {
             return made.ok();
         };
         let Awaited { share, asking } = awaited;
@@ -344,6 +348,21 @@ impl State {
         }
         self.note_granted(share, made);
         None
+    }
+
+    /// Tells a peer that waits for an answer that this side is at it, now and then (RE-7). Returns
+    /// true if it does.
+    pub(super) fn reassure(&mut self) -> bool {
+        let is_told = |since: Instant| since.elapsed() < limits::ONE_SIDED_PATIENCE / 4;
+        // (An unsent LATER says as much.)
+        let says = self.outbox.iter().any(|said| matches!(said, Sharing::Later));
+        let is_told = says || self.grants.told.is_some_and(is_told);
+        let tells = self.grants.is_asked() && !is_told;
+        if tells {
+            self.grants.told = Some(Instant::now());
+            self.outbox.push_back(Sharing::Later);
+        }
+        tells
     }
 }
 
@@ -440,7 +459,7 @@ impl Grantee for Reach {
     fn recall(&self, share: ShareId, executor: &Executor) {
         {
             let state = &mut *self.state.lock();
-            let Some(pair) = &state.pair else { return };
+            let Stage::Connected(pair) = &state.stage else { return };
             let Some(granted) = state.grants.granted.get_mut(&share) else { return };
             let is_own = pair.one_sided.executor() == *executor || !granted.terms.access.atomic;
             if is_own || granted.since.elapsed() < granted.kept {

@@ -7,10 +7,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::pair::{FENCE_BYTES, Finished, Piece, Posted, Purpose};
 use super::slots::Slots;
-use super::{Known, Reach, State, Terms};
+use super::{Known, Reach, Stage, State, Terms};
 use crate::bootstrap::{Denial, Question};
-use crate::cause::{LinkCause, NotShared};
-use crate::fabric::Status;
+use crate::cause::NotShared;
 use crate::fabric::one_sided::{Key, Kind, Operation};
 use crate::id::ShareId;
 use crate::limits::ONE_SIDED_SLOT_BYTES;
@@ -19,35 +18,38 @@ use crate::mutants::planted;
 /// A share of the peer that may be operated upon.
 pub(crate) struct Ready {
     pub(super) reach: Arc<Reach>,
+    pub(super) number: u32,
     pub(super) share: ShareId,
     pub(super) room: Arc<Semaphore>,
     fence: Option<Key>,
     pub(crate) terms: Terms,
 }
 
-/// Writes of a task that one link has executed, or may have, and that are not made sure of: no
-/// fence was read behind them, or, where there is none, their task gave them up before they had an
-/// outcome (RE-8). The link does not rest before this is dropped: another one could not tell
+/// Writes of a task that one queue pair has executed, or may have, and that are not made sure of:
+/// no fence was read behind them, or, where there is none, their task gave them up before they had
+/// an outcome (RE-8). Its link does not rest before this is dropped: another one could not tell
 /// whether they are there.
-pub(crate) struct Unfenced(Arc<Reach>);
+pub(crate) struct Unfenced(Arc<Reach>, u32);
 
 impl Unfenced {
     pub(crate) fn new(ready: &Ready) -> Self {
-        if let Some(pair) = &mut ready.reach.state.lock().pair {
+        if let Some(pair) = ready.reach.state.lock().pair(ready.number) {
             pair.unfenced += 1;
         }
-        Unfenced(ready.reach.clone())
+        Unfenced(ready.reach.clone(), ready.number)
     }
 
-    /// Returns true if it is of the same link.
+    /// Returns true if it is of the same queue pair of the same link.
     pub(crate) fn is_of(&self, ready: &Ready) -> bool {
-        Arc::ptr_eq(&self.0, &ready.reach) || planted!(FenceOfAnyPair)
+        let is_it = Arc::ptr_eq(&self.0, &ready.reach) && self.1 == ready.number;
+        is_it || planted!(FenceOfAnyPair)
     }
 }
 
 impl Drop for Unfenced {
     fn drop(&mut self) {
-        if let Some(pair) = &mut self.0.state.lock().pair {
+        // (Writes by an earlier queue pair are not made sure of any more.)
+        if let Some(pair) = self.0.state.lock().pair(self.1) {
             pair.unfenced -= 1;
         }
     }
@@ -73,24 +75,26 @@ pub(crate) enum Act {
 pub(crate) enum Unready {
     /// The link has ended: another one may do.
     Ended,
+    /// The peer's version shares no memory.
+    Barred,
     /// The peer does not share it, or not any more.
     NotShared(NotShared),
-    /// A device gives no access: the reason, in words.
+    /// There is no queue pair.
     Unable(String),
 }
 
 /// The reason for which an operation was not posted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotPosted {
-    /// The link has ended, or the share, or the link rests: another look shows which.
+    /// The queue pair has ended, or the share, or the link rests: another look shows which.
     NotBegun,
     /// The device does not take it, and would not take another one: the reason, in words.
     Refused(String),
 }
 
 impl Reach {
-    /// Asks for the share if it is not known. With `again`, asks for it again if another executor
-    /// did its atomics.
+    /// Opens the queue pair if there is none, and asks for the share if it is not known. With
+    /// `again`, asks for it again if another executor did its atomics.
     ///
     /// # Errors
     /// [`Unready`].
@@ -102,16 +106,19 @@ impl Reach {
         share: ShareId,
         mut again: bool,
     ) -> Result<Ready, Unready> {
-        if !again && let Some(ready) = self.ready_now(&mut self.state.lock(), share) {
-            return Ok(ready);
-        }
-        self.equip().map_err(|error| Unready::Unable(error.to_string()))?;
+        let failures = {
+            let state = &mut *self.state.lock();
+            if !again && let Some(ready) = self.ready_now(state, share) {
+                return Ok(ready);
+            }
+            state.failures
+        };
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             let (look, speaks) = {
                 let mut state = self.state.lock();
-                let look = self.look_for(&mut state, share, again);
+                let look = self.look_for(&mut state, (share, again), failures);
                 (look, state.speaks())
             };
             if speaks {
@@ -124,7 +131,7 @@ impl Reach {
                     Ok(Err(Denial::NotShared(why))) => return Err(Unready::NotShared(why)),
                     Ok(Err(Denial::Unable(reason))) => return Err(Unready::Unable(reason)),
                     Ok(Ok(())) => again = false,
-                    // The link has ended meanwhile.
+                    // The queue pair has ended meanwhile.
                     Err(_) => {}
                 },
             }
@@ -133,31 +140,47 @@ impl Reach {
 
     /// Returns a share that may be operated upon without a word to the peer.
     fn ready_now(self: &Arc<Self>, state: &mut State, share: ShareId) -> Option<Ready> {
-        let pair = state.pair.as_ref().filter(|pair| pair.slots.is_some())?;
+        let Stage::Connected(pair) = &state.stage else { return None };
         let Some(&Known::Held { terms, is_ending: false, .. }) = state.keys.get(&share) else {
             return None;
         };
-        if state.resting {
+        if state.resting || !state.peer_connected {
             return None;
         }
         state.used = true;
-        let (reach, room, fence) = (self.clone(), pair.room.clone(), state.fence);
-        Some(Ready { reach, share, room, fence, terms })
+        let (reach, room) = (self.clone(), pair.room.clone());
+        let (number, fence) = (state.number, state.fence);
+        Some(Ready { reach, number, share, room, fence, terms })
     }
 
     fn look_for(
         self: &Arc<Self>,
         state: &mut State,
-        share: ShareId,
-        is_again: bool,
+        (share, is_again): (ShareId, bool),
+        failures: u64,
     ) -> Result<Look, Unready> {
-        if state.has_ended {
-            return Err(Unready::Ended);
+        match state.stage {
+            Stage::Ended => return Err(Unready::Ended),
+            Stage::Barred => return Err(Unready::Barred),
+            _ => {}
         }
-        if state.pair.is_none() || state.resting {
+        if state.failures != failures {
+            return Err(Unready::Unable(state.trouble.clone()));
+        }
+        let Some(means) = state.means.clone().filter(|_| !state.resting) else {
             return Ok(Look::Later);
-        }
+        };
         state.used = true;
+        match &state.stage {
+            Stage::Closed => {
+                self.begin(state, &means);
+                let failed = state.failures != failures;
+                let trouble = || Err(Unready::Unable(state.trouble.clone()));
+                return if failed { trouble() } else { Ok(Look::Later) };
+            }
+            Stage::Connected(_) if state.peer_connected => {}
+            _ => return Ok(Look::Later),
+        }
         let (asks, answer) = oneshot::channel();
         match state.keys.get_mut(&share) {
             Some(Known::Held { terms, is_ending: false, again, .. })
@@ -226,11 +249,11 @@ impl Ready {
         }
         let slot = {
             let mut state = self.reach.state.lock();
-            state.pair.as_mut()?.slots.as_mut()?.take(permit.num_permits())?
+            state.pair(self.number)?.slots.take(permit.num_permits())?
         };
         let unused = permit.num_permits() - slot.len() / ONE_SIDED_SLOT_BYTES;
         drop(permit.split(unused));
-        Some(Piece::new(&self.reach, slot, Some(permit)))
+        Some(Piece::new(&self.reach, self.number, slot, Some(permit)))
     }
 
     /// Returns the act that has to follow a write before it is done, if there is one (RE-8).
@@ -248,12 +271,18 @@ impl Ready {
     ) -> Result<Vec<oneshot::Receiver<Finished>>, NotPosted> {
         let mut guard = self.reach.state.lock();
         let state = &mut *guard;
-        let may_post = !state.resting && state.is_held(self.share, self.terms.key);
-        let Some(pair) = state.pair.as_mut().filter(|_| may_post) else {
-            // Pieces give their slots back by themselves.
+        // A slot of an earlier queue pair belongs to no other.
+        let is_open = state.number == self.number && !state.resting;
+        let may_post = is_open && state.is_held(self.share, self.terms.key);
+        let Stage::Connected(pair) = &mut state.stage else {
             drop(guard);
             return Err(NotPosted::NotBegun);
         };
+        if !may_post {
+            // Pieces give their slots back by themselves.
+            drop(guard);
+            return Err(NotPosted::NotBegun);
+        }
         let (mut operations, mut posted, mut finished) = (Vec::new(), Vec::new(), Vec::new());
         for Wanted { act, piece } in wanted {
             let Some((slot, permit)) = piece.into_parts() else { continue };
@@ -271,25 +300,24 @@ impl Ready {
             finished.push(outcome);
         }
         // There is room for each operation that has a slot, so only a device refuses one.
-        let refused = pair.one_sided.post(&mut operations).err();
-        let unposted = posted.split_off(posted.len() - operations.len());
-        let begun = posted.len();
-        self.reach.note_posted(pair, posted);
+        if let Err(error) = pair.one_sided.post(&mut operations) {
+            let begun = posted.len() - operations.len();
+            let is_begun = begun > 0;
+            // Their tasks hear when the queue pair is gone, as all others do.
+            pair.note_posted(posted.drain(..begun), state.patience.now());
+            let reason = format!("an operation cannot be posted: {error}");
+            let leftovers = state.give_up(reason.clone(), false);
+            drop(guard);
+            drop((leftovers, operations, posted));
+            self.reach.tell_change();
+            // The end of the begun operations is unknown.
+            return if is_begun { Ok(finished) } else { Err(NotPosted::Refused(reason)) };
+        }
         if let Some(Known::Held { running, .. }) = state.keys.get_mut(&self.share) {
-            *running += begun;
+            *running += posted.len();
         }
         state.used = true;
-        let means = refused.as_ref().and(state.means.clone());
-        drop(guard);
-        drop((operations, unposted));
-        let Some(error) = refused else { return Ok(finished) };
-        if let Some(means) = means {
-            (means.end_link)(LinkCause::Fabric(Status::Refused(error)));
-        }
-        if begun == 0 {
-            return Err(NotPosted::Refused(format!("an operation cannot be posted: {error}")));
-        }
-        // The tasks of operations that were not posted hear that their end is unknown.
+        pair.note_posted(posted, state.patience.now());
         Ok(finished)
     }
 }

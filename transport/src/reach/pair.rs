@@ -1,25 +1,20 @@
-//! Connected one-sided access, and the task that drives it.
+//! A connected queue pair, and the task that drives it.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::AbortHandle;
 
 use super::slots::Slots;
-use super::{Means, Reach, State};
-use crate::cause::LinkCause;
-use crate::fabric::one_sided::{Grant, Locked, Making, OneSided, Outcome};
-use crate::fabric::{FabricError, Status};
+use super::{Means, Reach, Since, State, Task};
+use crate::fabric::Status;
+use crate::fabric::one_sided::{Grant, OneSided, Outcome};
 use crate::id::ShareId;
-use crate::limits::{
-    FETCH_OPERATIONS, ONE_SIDED_OPERATIONS, ONE_SIDED_SLOT_BYTES, ONE_SIDED_SLOTS,
-};
+use crate::limits::{FETCH_OPERATIONS, ONE_SIDED_OPERATIONS};
 use crate::memory::{Landing, Slot};
 
 /// Bytes of a fence: a word.
@@ -31,77 +26,85 @@ const BATCH: usize = (ONE_SIDED_OPERATIONS + FETCH_OPERATIONS) as usize;
 /// As many bytes are copied with the outcome: that is sooner done than their slot given back later.
 const INLINE_BYTES: usize = 64;
 
-/// The connected access. It is dropped before the operations without an outcome,
-/// whose tasks then hear that the end is unknown: these operations change nothing any more.
+/// A connected queue pair before it is driven: its slots, and this side's fence, if any (RE-8).
+pub(super) struct Made {
+    pub(super) one_sided: Box<dyn OneSided>,
+    pub(super) slots: Slots,
+    pub(super) fence: Option<Grant>,
+    pub(super) place: OwnedSemaphorePermit,
+}
+
+/// A connected queue pair. It is dropped before the operations without an outcome, whose tasks then
+/// hear that the end is unknown: these operations change nothing any more.
 pub(super) struct Pair {
     pub(super) one_sided: Box<dyn OneSided>,
     /// Slots of no operation, and of no task that reads from its slot. There is one of the least
-    /// length for each permit of `room`. `None` before the first operation.
-    pub(super) slots: Option<Slots>,
+    /// length for each permit of `room`.
+    pub(super) slots: Slots,
     pub(super) room: Arc<Semaphore>,
     /// The room of fetches.
     pub(super) fetch_room: Arc<Semaphore>,
     /// Operations without an outcome, in their order (PV-14).
     pub(super) posted: VecDeque<Posted>,
+    /// Time since which they wait: of the last outcome, or of the first operation after a pause.
+    pub(super) waiting: Since,
+    /// Time since which this side of it is connected.
+    pub(super) connected: Since,
     pub(super) landing: Landing,
     /// Tasks that have written by it and did not make sure of it (RE-8).
     pub(super) unfenced: usize,
     /// The word that the peer reads after it has written (RE-8).
-    pub(super) fence: Option<Grant>,
-    /// Waits for outcomes, where the link's driver does not.
-    driver: Option<AbortHandle>,
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        if let Some(driver) = &self.driver {
-            driver.abort();
-        }
-    }
+    _fence: Option<Grant>,
+    driver: Task,
+    /// Given back when the queue pair is gone (RE-13).
+    _place: OwnedSemaphorePermit,
 }
 
 impl Pair {
-    /// Returns driven access. Its driver finds the state locked until the pair is there.
-    pub(super) fn new(reach: &Arc<Reach>, means: &Means, one_sided: Box<dyn OneSided>) -> Self {
-        let driver = (!one_sided.is_driven_by_link()).then(|| {
-            let reach = Arc::downgrade(reach);
-            let driver = poll_fn(move |cx| match reach.upgrade() {
-                Some(reach) => reach.drive(cx),
-                None => Poll::Ready(()),
-            });
-            means.runtime.spawn(driver).abort_handle()
-        });
+    /// Returns a driven queue pair. Its driver finds the state locked until the pair is there.
+    pub(super) fn new(
+        reach: &Arc<Reach>,
+        means: &Means,
+        number: u32,
+        made: Made,
+        now: Since,
+    ) -> Self {
+        let Made { one_sided, slots, fence, place } = made;
+        let (driven, mut outcomes) = (reach.clone(), Vec::new());
+        let driver = poll_fn(move |cx| driven.drive(number, &mut outcomes, cx));
         Pair {
             one_sided,
-            slots: None,
+            slots,
             room: Arc::new(Semaphore::new(ONE_SIDED_OPERATIONS as usize)),
             fetch_room: Arc::new(Semaphore::new(FETCH_OPERATIONS as usize)),
             posted: VecDeque::new(),
+            waiting: now,
+            connected: now,
             landing: Landing::new(means.room.landing.clone(), means.room.viewed.clone()),
             unfenced: 0,
-            fence: None,
-            driver,
+            _fence: fence,
+            driver: Task(means.runtime.spawn(driver).abort_handle()),
+            _place: place,
         }
     }
 
-    /// Returns the memory for operations that is to be made, if there is none yet.
-    fn lacking(&self) -> Option<Making<Locked>> {
-        let bytes = ONE_SIDED_SLOTS as usize * ONE_SIDED_SLOT_BYTES;
-        self.slots.is_none().then(|| self.one_sided.alloc(bytes))
-    }
-
-    /// Takes a slot back.
-    fn give(&mut self, slot: Slot) {
-        if let Some(slots) = &mut self.slots {
-            slots.give(slot);
-        }
-    }
-
-    /// Moves it to its error state, and tells all tasks that wait for room that it has ended.
-    pub(super) fn close(&mut self) {
-        self.one_sided.close();
+    /// Tells all tasks that wait for room that it has ended.
+    pub(super) fn close(&self) {
         self.room.close();
         self.fetch_room.close();
+    }
+
+    /// Returns true if nothing drives it, as when its driver has panicked, or its runtime ended.
+    pub(super) fn is_left(&self) -> bool {
+        self.driver.0.is_finished()
+    }
+
+    /// Records operations that were posted.
+    pub(super) fn note_posted(&mut self, posted: impl IntoIterator<Item = Posted>, now: Since) {
+        if self.posted.is_empty() {
+            self.waiting = now;
+        }
+        self.posted.extend(posted);
     }
 }
 
@@ -189,10 +192,11 @@ impl fmt::Debug for Came {
     }
 }
 
-/// A slot for an operation, which the fabric has meanwhile (RE-4), or a slot of an ended
+/// A slot for an operation, which the queue pair has meanwhile (RE-4), or a slot of an ended
 /// operation. Dropping it gives it back.
 pub(crate) struct Piece {
     reach: Arc<Reach>,
+    number: u32,
     slot: Option<Slot>,
     /// Permits of the operation that it is for, one for each slot of the least length. Given back
     /// after the slot.
@@ -202,10 +206,11 @@ pub(crate) struct Piece {
 impl Piece {
     pub(super) fn new(
         reach: &Arc<Reach>,
+        number: u32,
         slot: Slot,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Piece { reach: reach.clone(), slot: Some(slot), permit }
+        Piece { reach: reach.clone(), number, slot: Some(slot), permit }
     }
 
     /// Returns the bytes of the operation.
@@ -221,88 +226,65 @@ impl Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take()
-            && let Some(pair) = &mut self.reach.state.lock().pair
+            && let Some(pair) = self.reach.state.lock().pair(self.number)
         {
-            pair.give(slot);
+            pair.slots.give(slot);
         }
     }
 }
 
 impl Reach {
-    /// Makes the memory for operations, if there is none yet (RE-7).
-    ///
-    /// # Errors
-    /// [`FabricError`].
-    pub(super) fn equip(&self) -> Result<(), FabricError> {
-        let lacking = self.state.lock().pair.as_ref().and_then(|pair| pair.lacking());
-        let Some(making) = lacking else { return Ok(()) };
-        let memory = making.finish()?;
-        let unused = match &mut self.state.lock().pair {
-            Some(pair) if pair.slots.is_none() => {
-                pair.slots = Some(Slots::new(pair.one_sided.adopt(memory)));
-                None
-            }
-            _ => Some(memory),
-        };
-        // Without the lock: a device takes its time.
-        drop(unused);
-        Ok(())
-    }
-
-    /// Takes outcomes that the link's driver does not bring; ready when the access has ended.
-    fn drive(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<()> {
-        {
-            let state = &mut *self.state.lock();
-            let Some(pair) = &mut state.pair else { return Poll::Ready(()) };
-            pair.one_sided.arm();
+    /// Takes outcomes; ready when the queue pair has ended.
+    fn drive(
+        self: &Arc<Self>,
+        number: u32,
+        outcomes: &mut Vec<Outcome>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let mut finished = Vec::new();
+        let mut state = self.state.lock();
+        if state.pair(number).is_some() {
+            state.patience.note_run(cx.waker());
         }
-        self.take_outcomes();
-        let state = &mut *self.state.lock();
-        let Some(pair) = &mut state.pair else { return Poll::Ready(()) };
+        let Some(pair) = state.pair(number) else { return Poll::Ready(()) };
+        pair.one_sided.arm();
+        while pair.one_sided.poll(outcomes, BATCH) > 0 {}
         if pair.one_sided.poll_ready(cx).is_ready() {
             // Mostly for the outcomes just polled: it is armed again when the tasks know of them.
             cx.waker().wake_by_ref();
         }
-        Poll::Pending
-    }
-
-    /// Takes outcomes, and tells the tasks that wait for them.
-    pub(crate) fn take_outcomes(self: &Arc<Self>) {
-        let (mut outcomes, mut finished) = (Vec::new(), Vec::new());
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        let Some(pair) = &mut state.pair else { return };
-        while pair.one_sided.poll(&mut outcomes, BATCH) > 0 {}
         let ended = outcomes.drain(..).find_map(|outcome| match outcome {
             Outcome::Done { slot, status } => {
-                finished.extend(self.finish(state, slot, status));
+                finished.extend(self.finish(&mut state, slot, status));
                 (status != Status::Success).then_some(status)
             }
             Outcome::Notice(_) => None,
             Outcome::Ended(status) => Some(status),
         });
-        let operates = state.pair.as_ref().is_some_and(|pair| !pair.posted.is_empty());
-        self.operates.store(operates, Ordering::Release);
-        let leftovers = ended.map(|_| state.leave());
+        let leftovers = ended.map(|status| {
+            let reason = format!("its queue pair has ended: {status}");
+            state.give_up(reason, false)
+        });
+        let is_over = leftovers.is_some();
         let speaks = state.speaks();
-        let ended = ended.zip(state.means.clone());
-        drop(guard);
+        drop(state);
         finished.into_iter().for_each(Brought::tell);
         drop(leftovers);
-        if let Some((status, means)) = &ended {
-            (means.end_link)(LinkCause::Fabric(*status));
-        }
-        if speaks || ended.is_some() {
+        if speaks {
             self.outgoing.notify_one();
             // Tasks that waited until it had let go of a share may ask for it.
             self.changed.notify_waiters();
         }
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Records the outcome of the oldest operation. The returned value is told to its task without
     /// the lock: that wakes tasks.
     fn finish(self: &Arc<Self>, state: &mut State, slot: Slot, status: Status) -> Option<Brought> {
-        let Posted { permit, share, purpose } = state.pair.as_mut()?.posted.pop_front()?;
+        let (number, now) = (state.number, state.patience.now());
+        let pair = state.pair(number)?;
+        pair.waiting = now;
+        let Posted { permit, share, purpose } = pair.posted.pop_front()?;
         if let Some(share) = share {
             state.release(share);
         }
@@ -312,26 +294,19 @@ impl Reach {
                 return Some(Brought::InPlace(done, (status, slot), permit));
             }
         };
-        let pair = state.pair.as_mut()?;
+        let pair = state.pair(number)?;
         let is_wanted = wanted > INLINE_BYTES && status == Status::Success && !done.is_closed();
         // However late tasks look, there is a slot for each permit.
-        let left = pair.slots.as_ref().map_or(0, Slots::count);
-        let is_short = is_wanted && left < ONE_SIDED_OPERATIONS as usize;
+        let is_short = is_wanted && pair.slots.count() < ONE_SIDED_OPERATIONS as usize;
         let came = if is_wanted {
-            Came::InSlot { piece: Piece::new(self, slot, None), bytes: wanted }
+            Came::InSlot { piece: Piece::new(self, number, slot, None), bytes: wanted }
         } else {
             let few = if status == Status::Success { wanted.min(INLINE_BYTES) } else { 0 };
             let mut bytes = [0; INLINE_BYTES];
             bytes[..few].copy_from_slice(&slot[..few]);
-            pair.give(slot);
+            pair.slots.give(slot);
             Came::Inline(bytes, few as u8)
         };
         Some(Brought::Access { task: done, status, came, is_short, permit })
-    }
-
-    /// Records operations that were posted.
-    pub(super) fn note_posted(&self, pair: &mut Pair, posted: impl IntoIterator<Item = Posted>) {
-        pair.posted.extend(posted);
-        self.operates.store(true, Ordering::Release);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Reach, State};
+use super::{Reach, Since, State};
 use crate::bootstrap::{Question, Sharing};
 use crate::id::ShareId;
 use crate::limits::SHARING_UNANSWERED_MAX;
@@ -14,6 +14,9 @@ pub(super) struct Unanswered {
     pub(super) unsent: VecDeque<ShareId>,
     /// How many were sent: [`SHARING_UNANSWERED_MAX`] at most.
     pub(super) count: usize,
+    /// Of the last answer, or of the first question after a pause. (A peer that answers others
+    /// meanwhile is on its way to this one.)
+    pub(super) since: Since,
 }
 
 impl Unanswered {
@@ -22,8 +25,11 @@ impl Unanswered {
     }
 
     /// Takes the next question that may be sent, and counts it.
-    fn take(&mut self) -> Option<ShareId> {
+    fn take(&mut self, now: Since) -> Option<ShareId> {
         let share = if self.may_ask() { self.unsent.pop_front() } else { None }?;
+        if self.count == 0 {
+            self.since = now;
+        }
         self.count += 1;
         Some(share)
     }
@@ -70,9 +76,10 @@ impl State {
     /// Takes the next message that may be sent: no more questions than the peer has room to answer.
     /// Answers for which the peer waits are never kept back.
     fn take_outgoing(&mut self) -> Option<Sharing> {
-        self.outbox.pop_front().or_else(|| {
+        let (said, now) = (self.outbox.pop_front(), self.patience.now());
+        said.or_else(|| {
             let mut questions = [Question::Ask, Question::Revoke].into_iter();
-            questions.find_map(|it| Some(it.about(self.unanswered[it as usize].take()?)))
+            questions.find_map(|it| Some(it.about(self.unanswered[it as usize].take(now)?)))
         })
     }
 
@@ -80,5 +87,6 @@ impl State {
     pub(super) fn note_answer(&mut self, question: Question) {
         let unanswered = &mut self.unanswered[question as usize];
         unanswered.count = unanswered.count.saturating_sub(1);
+        unanswered.since = self.patience.now();
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of the operations of one link: one block, cut into slots on demand.
+//! The memory of the operations of one queue pair: one block, cut into slots on demand.
 //!
 //! - **RE-11 whole again**: free memory lies in as few pieces as there can be. So an operation has
 //!   a slot of its own length, up to [`ONE_SIDED_BYTES_MAX`], unless memory in between is in use;

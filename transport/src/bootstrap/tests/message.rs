@@ -111,8 +111,16 @@ fn denial() -> impl Strategy<Value = Denial> {
 
 fn sharing() -> impl Strategy<Value = Sharing> {
     let share = || any::<u128>().prop_map(ShareId);
+    let queue_pair = prop::collection::vec(any::<u8>(), 0..=limits::OFFER_BYTES_MAX);
     prop_oneof![
-        key().prop_map(Sharing::Fence),
+        Just(Sharing::Want),
+        (any::<u32>(), queue_pair).prop_map(|(number, queue_pair)| {
+            Sharing::Offer { number, queue_pair: queue_pair.into() }
+        }),
+        (any::<u32>(), prop::option::of(key()))
+            .prop_map(|(number, fence)| Sharing::Connected { number, fence }),
+        (any::<u32>(), "[ -~]{0,255}")
+            .prop_map(|(number, reason)| Sharing::Unable { number, reason }),
         share().prop_map(Sharing::Ask),
         (share(), key(), any::<u64>(), 0..8u8, any::<bool>()).prop_map(
             |(share, key, bytes, bits, bound)| {
@@ -124,6 +132,7 @@ fn sharing() -> impl Strategy<Value = Sharing> {
         (share(), denial()).prop_map(|(share, why)| Sharing::Denied { share, why }),
         share().prop_map(Sharing::Revoke),
         share().prop_map(Sharing::Revoked),
+        Just(Sharing::Later),
     ]
 }
 
@@ -169,7 +178,7 @@ fn numbers_and_texts_out_of_bounds_are_named() {
             slot_bytes: 8448,
             message_bytes_max: 1,
             link_window_bytes: 1,
-            queue_pair: vec![0; limits::OFFER_BYTES_MAX].into(),
+            queue_pair: vec![0; 256].into(),
         };
         change(&mut offer);
         Message::decode(&Message::Offer(offer).encode()).unwrap_err()
@@ -193,10 +202,7 @@ fn numbers_and_texts_out_of_bounds_are_named() {
     assert_eq!(offer(|o| o.slot_bytes = 8450), number("slot size", 8450));
     assert_eq!(offer(|o| o.message_bytes_max = 0), number("size limit of messages", 0));
     assert_eq!(offer(|o| o.link_window_bytes = 1 << 31), number("window of a link", 1 << 31));
-    assert_eq!(
-        offer(|o| o.queue_pair.push(0)),
-        number("length of a queue pair's offer", limits::OFFER_BYTES_MAX as u64 + 1)
-    );
+    assert_eq!(offer(|o| o.queue_pair.push(0)), number("length of a queue pair's offer", 257));
     assert_eq!(offer(|o| o.fabric.clear()), Malformed::Text("fabric name"));
     assert_eq!(Message::decode(&[7, 1, b'/']), Err(Malformed::Text("node name")));
     assert_eq!(Message::decode(&[8, 1, b'a', 1, 0]), Err(Malformed::Text("address")));
@@ -207,8 +213,12 @@ fn numbers_and_texts_out_of_bounds_are_named() {
     assert_eq!(Message::decode(&[14]), Err(Malformed::MessageKind(14)));
     let kind = number("kind of message about shared memory", 10);
     assert_eq!(Message::decode(&[13, 10]), Err(kind));
-    let granted = [&[13, 2][..], &[1; 16], &[2; 12], &[0; 8], &[12]].concat();
+    let length = number("length of a queue pair's offer", 257);
+    assert_eq!(Message::decode(&[13, 1, 1, 0, 0, 0, 1, 1]), Err(length));
+    let granted = [&[13, 5][..], &[1; 16], &[2; 12], &[0; 8], &[12]].concat();
     assert_eq!(Message::decode(&granted), Err(number("access", 12)));
+    let fence = number("whether there is a fence", 2);
+    assert_eq!(Message::decode(&[13, 2, 1, 0, 0, 0, 2]), Err(fence));
     let resync = |mark, count: u16, code: u16| {
         let count = count.to_le_bytes();
         let head = [&[11][..], &[7; 12], &[mark], &count].concat();

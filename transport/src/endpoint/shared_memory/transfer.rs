@@ -11,7 +11,7 @@ use crate::fabric::one_sided::Kind;
 use crate::limits::{ONE_SIDED_DOORBELL_BYTES, PACKET_BYTES_MIN};
 use crate::reach::{Act, Came, Finished, NotPosted, Ready, Unfenced, Wanted};
 
-/// The operation was not, or not wholly, done over a link.
+/// The operation was not, or not wholly, done on a queue pair.
 pub(super) enum Unfinished {
     NotBegun,
     /// The share ended without waiting for this node: nothing of the operation was done.
@@ -242,11 +242,11 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Notes that this link is about to execute writes that are not made sure of. Returns true if
+/// Notes that this queue pair is about to execute writes that are not made sure of. Returns true if
 /// it also executed the writes of `unfenced`.
 ///
 /// # Errors
-/// [`AccessError::Unknown`]: another link did, so nothing makes sure of them (RE-8).
+/// [`AccessError::Unknown`]: another queue pair did, so nothing makes sure of them (RE-8).
 pub(super) fn follow(unfenced: &mut Option<Unfenced>, ready: &Ready) -> Result<bool, AccessError> {
     match unfenced {
         Some(before) if before.is_of(ready) => Ok(true),
@@ -265,11 +265,11 @@ pub(super) fn follow(unfenced: &mut Option<Unfenced>, ready: &Ready) -> Result<b
 
 #[cfg(test)]
 thread_local! {
-    /// Transfers that were left with their link.
+    /// Transfers that were left with their queue pair.
     static LEFT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns how many transfers were left with their link, on this thread, since the last call.
+/// Returns how many transfers were left with their queue pair, on this thread, since the last call.
 #[cfg(test)]
 pub(crate) fn take_left() -> u32 {
     LEFT.take()

@@ -7,10 +7,9 @@ use std::task::Poll;
 
 use super::one_sided_pair::{BYTES, OneSidedPair, contents, numbers};
 use super::pair::Pairs;
-use crate::fabric::one_sided::alone::FRAME_BYTES;
 use crate::fabric::one_sided::{Access, Key, Kind};
 use crate::fabric::{FabricError, PostError, Status};
-use crate::limits::ONE_SIDED_WINDOW;
+use crate::limits::{ONE_SIDED_FRAME_BYTES, ONE_SIDED_WINDOW};
 use crate::memory::Words;
 
 /// PV-14: a read returns the bytes of the memory and leaves them unchanged.
@@ -66,7 +65,7 @@ pub(crate) async fn zero_length_read_and_write(pairs: &impl Pairs) {
 
 /// Operations longer than any frame are done whole, at an odd offset, in both directions at once.
 pub(crate) async fn long_read_and_write(pairs: &impl Pairs) {
-    let bytes = FRAME_BYTES * (ONE_SIDED_WINDOW + 2) + 3;
+    let bytes = ONE_SIDED_FRAME_BYTES * (ONE_SIDED_WINDOW + 2) + 3;
     let mut pair = OneSidedPair::of(pairs, 4, 1, (bytes + 16) & !15).await;
     let memory = Arc::new(Words::zeroed(bytes + 16).unwrap());
     let mut long: Vec<_> = (0..bytes).map(|place| (place % 251) as u8).collect();

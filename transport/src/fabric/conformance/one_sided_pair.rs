@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use super::pair::Pairs;
 use crate::fabric::Status;
 use crate::fabric::one_sided::{
-    Access, Grant, Key, Kind, OneSided, OneSidedConfig, Operation, Outcome, alone,
+    Access, Grant, Key, Kind, OneSided, OneSidedConfig, Operation, Outcome,
 };
 use crate::limits::OFFER_BYTES_MAX;
 use crate::memory::{Slot, Words};
@@ -45,8 +45,7 @@ impl OneSidedPair {
             let config = OneSidedConfig { operations, notices, side, binding };
             let count = if slot_bytes > 4096 { 8 } else { 64 };
             let slots = fabric.alloc(count * slot_bytes).unwrap().into_slots(slot_bytes);
-            let opened = fabric.open_one_sided(&config);
-            (opened.unwrap_or_else(|| alone::open(&*fabric, &config)).unwrap(), slots)
+            (fabric.open_one_sided(config).unwrap(), slots)
         });
         let [(a, a_slots), (b, b_slots)] = opened;
         let [for_b, for_a] = [a.offer(), b.offer()];

@@ -107,7 +107,7 @@ impl Pair {
     }
 
     /// Drives both sides until `met`.
-    pub(crate) async fn until(&mut self, mut met: impl FnMut(&mut End, &mut End) -> bool) {
+    pub(crate) async fn until(&mut self, mut met: impl FnMut(&End, &End) -> bool) {
         let Pair { a, b } = self;
         poll_fn(|cx| {
             let more = [a.turn(cx), b.turn(cx)];
@@ -137,7 +137,7 @@ impl Pair {
 
 impl End {
     /// Drives this side alone until `met`.
-    pub(crate) async fn until(&mut self, mut met: impl FnMut(&mut End) -> bool) {
+    pub(crate) async fn until(&mut self, mut met: impl FnMut(&End) -> bool) {
         poll_fn(|cx| {
             let more = self.turn(cx);
             if met(self) {

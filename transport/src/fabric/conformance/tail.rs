@@ -37,21 +37,12 @@ async fn takes_tails(pairs: &impl Pairs, pair: &mut Pair) -> bool {
 
 /// Gives memory for a tail that waits for it, after a byte that is not the tail's.
 fn put_room(end: &mut End) -> bool {
-    end.queue_pair.give_tail_room(&mut |_, tail| {
-        let mut memory = AlignedVec::new();
-        memory.resize(tail + 2, 7);
-        Some(TailRoom::new(memory, 1..tail + 1))
-    })
-}
-
-/// Returns the frame whose tail waits for memory.
-fn waiting(end: &mut End) -> Option<Vec<u8>> {
-    let mut waits = None;
-    end.queue_pair.give_tail_room(&mut |frame, _| {
-        waits = Some(frame.to_vec());
-        None
-    });
-    waits
+    let wanted = end.queue_pair.tail_wanted().map(|(_, tail)| tail);
+    let Some(tail) = wanted else { return false };
+    let mut memory = AlignedVec::new();
+    memory.resize(tail + 2, 7);
+    end.queue_pair.put_tail_room(TailRoom::new(memory, 1..tail + 1));
+    true
 }
 
 /// Drives both sides, which give memory for each tail, until each has received its count of frames.
@@ -186,7 +177,7 @@ pub(crate) async fn tailed_memory_is_let_go(pairs: &impl Pairs) {
 
     let mut pair = Pair::new(pairs, Plan::new(4, 4)).await;
     let dropped = send_all(&mut pair.a, true);
-    pair.b.until(|b| waiting(b).is_some()).await;
+    pair.b.until(|b| b.queue_pair.tail_wanted().is_some()).await;
     assert!(put_room(&mut pair.b));
     drop(pair);
     assert!(dropped.upgrade().is_none(), "a dropped queue pair drops what it has");
@@ -199,10 +190,11 @@ pub(crate) async fn tail_without_room(pairs: &impl Pairs) {
         return;
     }
     send_all(&mut pair.a, true);
-    pair.until(|_, b| waiting(b).is_some_and(|frame| frame == b"x")).await;
+    let waits = |b: &End| b.queue_pair.tail_wanted().is_some_and(|(frame, _)| frame == b"x");
+    pair.until(|_, b| waits(b)).await;
     assert_eq!(pair.b.frames().len(), 0, "nothing arrives before it");
     pair.b.queue_pair.close();
-    assert!(waiting(&mut pair.b).is_none());
+    assert!(pair.b.queue_pair.tail_wanted().is_none());
     pair.b.until(|b| b.received().len() == 4).await;
     assert_eq!(pair.b.received(), [Status::Flushed; 4]);
 }

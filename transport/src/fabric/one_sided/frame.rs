@@ -13,11 +13,10 @@
 //! | 48..52, 52..56 | where in the operation the piece begins; its bytes | - |
 //! | then | bytes to write | bytes read |
 //!
-//! All numbers are little-endian. The kinds of requests: 129 read, 130 write, 131 write with a
-//! notice, 132 fetch and add, 133 compare and swap; of answers: 144 done, 145 forbidden, 146 no
-//! place for a notice. A frame of the link begins with a smaller byte. The bytes written or read
-//! may be the frame's tail. Each piece names the whole operation, so that a forbidden operation is
-//! refused with its first piece (PV-18).
+//! All numbers are little-endian. The kinds of requests: 1 read, 2 write, 3 write with a notice, 4
+//! fetch and add, 5 compare and swap; of answers: 16 done, 17 forbidden, 18 no place for a notice.
+//! Each piece names the whole operation, so that a forbidden operation is refused with its first
+//! piece (PV-18).
 
 use super::grants::Wanted;
 use super::{Key, Kind};
@@ -26,14 +25,6 @@ use super::{Key, Kind};
 pub(super) const REQUEST_BYTES: usize = 56;
 /// Bytes before the piece of an answer.
 pub(super) const ANSWER_BYTES: usize = 16;
-
-/// The bit of the first byte that frames of a link do not have.
-const ONE_SIDED: u8 = 0x80;
-
-/// Returns true if a frame is none of the link.
-pub(super) fn is_one_sided(frame: &[u8]) -> bool {
-    frame.first().is_some_and(|kind| kind & ONE_SIDED != 0)
-}
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +68,11 @@ impl Request {
     pub(super) fn encode(&self, frame: &mut [u8]) {
         let Wanted { kind, key, at, bytes } = self.wanted;
         let (kind, notice, words) = match kind {
-            Kind::Read => (129, 0, [0; 2]),
-            Kind::Write => (130, 0, [0; 2]),
-            Kind::WriteAndNotify(notice) => (131, notice, [0; 2]),
-            Kind::FetchAdd(more) => (132, 0, [more, 0]),
-            Kind::CompareAndSwap { expected, new } => (133, 0, [expected, new]),
+            Kind::Read => (1, 0, [0; 2]),
+            Kind::Write => (2, 0, [0; 2]),
+            Kind::WriteAndNotify(notice) => (3, notice, [0; 2]),
+            Kind::FetchAdd(more) => (4, 0, [more, 0]),
+            Kind::CompareAndSwap { expected, new } => (5, 0, [expected, new]),
         };
         frame[..4].copy_from_slice(&[kind, 0, 0, 0]);
         frame[4..8].copy_from_slice(&bytes.to_le_bytes());
@@ -95,25 +86,25 @@ impl Request {
         frame[52..56].copy_from_slice(&self.piece.to_le_bytes());
     }
 
-    /// Reads a frame with its tail; `None` if it is no request, or not as long as that says.
-    pub(super) fn decode(frame: &[u8], tail: &[u8]) -> Option<Self> {
+    /// Reads a frame; `None` if it is no request, or not as long as that says.
+    pub(super) fn decode(frame: &[u8]) -> Option<Self> {
         let (head, piece) = frame.split_first_chunk::<REQUEST_BYTES>()?;
         let half = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
         let word = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
         let kind = match head[0] {
             _ if head[1..4] != [0; 3] => return None,
-            129 => Kind::Read,
-            130 => Kind::Write,
-            131 => Kind::WriteAndNotify(half(20)?),
-            132 => Kind::FetchAdd(word(32)?),
-            133 => Kind::CompareAndSwap { expected: word(32)?, new: word(40)? },
+            1 => Kind::Read,
+            2 => Kind::Write,
+            3 => Kind::WriteAndNotify(half(20)?),
+            4 => Kind::FetchAdd(word(32)?),
+            5 => Kind::CompareAndSwap { expected: word(32)?, new: word(40)? },
             _ => return None,
         };
         let key = Key { number: half(16)?, base: word(24)? };
         let wanted = Wanted { kind, key, at: word(8)?, bytes: half(4)? };
         let request = Request { wanted, from: half(48)?, piece: half(52)? };
         let is_within = request.from.checked_add(request.piece)? <= wanted.bytes;
-        let is_whole = is_payload(request.payload(), piece, tail);
+        let is_whole = request.payload() == piece.len();
         let is_one_word = wanted.bytes == 8 && request.piece == 8;
         (is_within && is_whole && (!kind.is_atomic() || is_one_word)).then_some(request)
     }
@@ -128,35 +119,30 @@ impl Answer {
     /// Writes it to the front of `frame`.
     pub(super) fn encode(&self, frame: &mut [u8]) {
         let (kind, bytes, word) = match *self {
-            Answer::Done { bytes, word } => (144, bytes, word),
-            Answer::Forbidden => (145, 0, 0),
-            Answer::NoPlace => (146, 0, 0),
+            Answer::Done { bytes, word } => (16, bytes, word),
+            Answer::Forbidden => (17, 0, 0),
+            Answer::NoPlace => (18, 0, 0),
         };
         frame[..4].copy_from_slice(&[kind, 0, 0, 0]);
         frame[4..8].copy_from_slice(&bytes.to_le_bytes());
         frame[8..16].copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Reads a frame with its tail; `None` if it is no answer, or not as long as that says.
-    pub(super) fn decode(frame: &[u8], tail: &[u8]) -> Option<Self> {
+    /// Reads a frame; `None` if it is no answer, or not as long as that says.
+    pub(super) fn decode(frame: &[u8]) -> Option<Self> {
         let (head, piece) = frame.split_first_chunk::<ANSWER_BYTES>()?;
         let (head, word) = head.split_first_chunk::<8>()?;
         let (kind, bytes) = head.split_first_chunk::<4>()?;
         let bytes = u32::from_le_bytes(bytes.try_into().ok()?);
         let word = u64::from_le_bytes(word.try_into().ok()?);
         let answer = match (kind, bytes, word) {
-            ([144, 0, 0, 0], ..) => Answer::Done { bytes, word },
-            ([145, 0, 0, 0], 0, 0) => Answer::Forbidden,
-            ([146, 0, 0, 0], 0, 0) => Answer::NoPlace,
+            ([16, 0, 0, 0], ..) => Answer::Done { bytes, word },
+            ([17, 0, 0, 0], 0, 0) => Answer::Forbidden,
+            ([18, 0, 0, 0], 0, 0) => Answer::NoPlace,
             _ => return None,
         };
-        is_payload(answer.payload(), piece, tail).then_some(answer)
+        (answer.payload() == piece.len()).then_some(answer)
     }
-}
-
-/// Returns true if `bytes` bytes come behind the head of a frame, or are its tail.
-fn is_payload(bytes: usize, behind: &[u8], tail: &[u8]) -> bool {
-    bytes == behind.len() + tail.len() && (behind.is_empty() || tail.is_empty())
 }
 
 #[cfg(test)]
@@ -183,28 +169,24 @@ mod tests {
                 assert_eq!(request.is_last(), from + piece == 8);
                 let mut frame = vec![9; REQUEST_BYTES + request.payload()];
                 request.encode(&mut frame);
-                assert_eq!(Request::decode(&frame, &[]), Some(request));
-                assert_eq!(Answer::decode(&frame, &[]), None);
+                assert_eq!(Request::decode(&frame), Some(request));
+                assert_eq!(Answer::decode(&frame), None);
                 frame.push(0);
-                assert_eq!(Request::decode(&frame, &[]), None, "a byte too long");
-                assert_eq!(Request::decode(&frame[..REQUEST_BYTES - 1], &[]), None);
+                assert_eq!(Request::decode(&frame), None, "a byte too long");
+                assert_eq!(Request::decode(&frame[..REQUEST_BYTES - 1]), None);
                 let beyond = Request { from: from + 1, ..request };
                 beyond.encode(&mut frame);
                 frame.truncate(REQUEST_BYTES + request.payload());
-                assert_eq!(
-                    Request::decode(&frame, &[]).is_some(),
-                    from + piece < 8,
-                    "beyond its end"
-                );
+                assert_eq!(Request::decode(&frame).is_some(), from + piece < 8, "beyond its end");
             }
         }
         for answer in [Answer::Done { bytes: 5, word: 1 << 63 }, Answer::Forbidden, Answer::NoPlace]
         {
             let mut frame = vec![9; ANSWER_BYTES + answer.payload()];
             answer.encode(&mut frame);
-            assert_eq!(Answer::decode(&frame, &[]), Some(answer));
-            assert_eq!(Request::decode(&frame, &[]), None);
-            assert_eq!(Answer::decode(&frame[..frame.len() - 1], &[]), None);
+            assert_eq!(Answer::decode(&frame), Some(answer));
+            assert_eq!(Request::decode(&frame), None);
+            assert_eq!(Answer::decode(&frame[..frame.len() - 1]), None);
         }
     }
 }

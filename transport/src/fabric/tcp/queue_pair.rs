@@ -50,11 +50,13 @@ impl QueuePair for TcpQueuePair {
         self.queues.poll(out, max)
     }
 
-    fn give_tail_room(&mut self, give: &mut dyn FnMut(&[u8], usize) -> Option<TailRoom>) -> bool {
-        let wanted = self.input.tail_wanted().filter(|_| !self.queues.failed());
-        let Some((bytes, tail)) = wanted else { return false };
-        let room = self.queues.first(bytes).and_then(|frame| give(frame, tail));
-        room.map(|room| self.input.put_tail_room(room)).is_some()
+    fn tail_wanted(&self) -> Option<(&[u8], usize)> {
+        let (bytes, tail) = self.input.tail_wanted().filter(|_| !self.queues.failed())?;
+        Some((self.queues.first(bytes)?, tail))
+    }
+
+    fn put_tail_room(&mut self, room: TailRoom) {
+        self.input.put_tail_room(room);
     }
 
     fn take_tail(&mut self) -> Option<TailRoom> {

@@ -55,7 +55,7 @@ pub(super) struct DeviceLimits {
     pub(super) ports: u8,
     pub(super) work_requests: u32,
     pub(super) completions: u32,
-    /// `None`: its queue pairs cannot do what one-sided access needs (VB-9).
+    /// `None`: its queue pairs cannot do all that one-sided access needs (VB-9).
     pub(super) reads: Option<Reads>,
 }
 
@@ -66,26 +66,15 @@ pub(super) struct Reads {
     pub(super) own: u8,
     /// Of its peer.
     pub(super) peers: u8,
-    /// Atomic operations of 64 bits are among them.
-    pub(super) atomics: bool,
 }
 
 impl Reads {
-    /// Returns what two devices can both do.
-    pub(super) fn both(one: Self, other: Self) -> Self {
-        Reads {
-            own: one.own.min(other.own),
-            peers: one.peers.min(other.peers),
-            atomics: one.atomics && other.atomics,
-        }
-    }
-
     fn new(attributes: &ibv_device_attr) -> Option<Self> {
         let count = |most: i32| most.clamp(0, VERBS_READS_MAX.into()) as u8;
         let (own, peers) =
             (count(attributes.max_qp_init_rd_atom), count(attributes.max_qp_rd_atom));
         let atomics = attributes.atomic_cap != ibv_atomic_cap::IBV_ATOMIC_NONE;
-        (own > 0 && peers > 0).then_some(Reads { own, peers, atomics })
+        (atomics && own > 0 && peers > 0).then_some(Reads { own, peers })
     }
 }
 
@@ -450,20 +439,19 @@ mod tests {
         }
     }
 
-    /// VB-9: a device without reads has no one-sided access; one without atomic operations has.
+    /// VB-9: a device without atomic operations, or without reads, has no one-sided access.
     #[test]
-    fn one_sided_access_needs_reads() {
+    fn one_sided_access_needs_reads_and_atomic_operations() {
         let reads = |atomics, own, peers| {
             // SAFETY: the structure is made of integers, for which zero is a value.
             let mut attributes: ibv_device_attr = unsafe { zeroed() };
             attributes.atomic_cap = atomics;
             (attributes.max_qp_init_rd_atom, attributes.max_qp_rd_atom) = (own, peers);
-            Reads::new(&attributes).map(|it| (it.own, it.peers, it.atomics))
+            Reads::new(&attributes).map(|it| (it.own, it.peers))
         };
-        assert_eq!(reads(ibv_atomic_cap::IBV_ATOMIC_HCA, 128, 4), Some((VERBS_READS_MAX, 4, true)));
-        assert_eq!(reads(ibv_atomic_cap::IBV_ATOMIC_GLOB, 1, 1), Some((1, 1, true)));
-        assert_eq!(reads(ibv_atomic_cap::IBV_ATOMIC_NONE, 2, 3), Some((2, 3, false)));
-        for (atomics, own, peers) in [(1, 0, 16), (1, 16, 0), (1, -1, 16)] {
+        assert_eq!(reads(ibv_atomic_cap::IBV_ATOMIC_HCA, 128, 4), Some((VERBS_READS_MAX, 4)));
+        assert_eq!(reads(ibv_atomic_cap::IBV_ATOMIC_GLOB, 1, 1), Some((1, 1)));
+        for (atomics, own, peers) in [(0, 16, 16), (1, 0, 16), (1, 16, 0), (1, -1, 16)] {
             assert_eq!(reads(atomics, own, peers), None, "{atomics} {own} {peers}");
         }
     }

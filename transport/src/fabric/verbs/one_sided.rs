@@ -63,13 +63,13 @@ impl OneSidedOpening {
         let names: Vec<_> = rails.iter().map(Rail::name).collect();
         rails.retain(|rail| rail.reads.is_some());
         let own = rails.iter().filter_map(|rail| rail.reads);
-        let reads = own.reduce(Reads::both);
+        let reads = own.reduce(|a, b| Reads { own: a.own.min(b.own), peers: a.peers.min(b.peers) });
         let Some(reads) = reads else {
             if names.is_empty() {
                 return Err(FabricError::Offer("there is no port that could be used"));
             }
             let (call, device) = ("one-sided access", names.join(", "));
-            let why = "it has no reads";
+            let why = "it has no reads or no atomic operations of 64 bits";
             let source = io::Error::new(io::ErrorKind::Unsupported, why);
             return Err(FabricError::Device { call, device, source });
         };
@@ -100,19 +100,17 @@ impl OneSidedOpening {
         queue_pair
             .post_notices(self.notices)
             .map_err(|error| FabricError::Connect(io::Error::other(error)))?;
-        path.reads = Some(Reads { own: peer.takes(self.reads.own), ..self.reads });
+        path.reads = Some(Reads { own: peer.takes(self.reads.own), peers: self.reads.peers });
         queue_pair.connect(&path)?;
         report_connected(&log, &queue_pair, &path);
         let bounds = (self.operations, self.notices, self.operation_bytes_max);
-        let atomics = self.reads.atomics && peer.atomics;
-        Connected::new(queue_pair, bounds, atomics, log).map_err(FabricError::Connect)
+        Connected::new(queue_pair, bounds, log).map_err(FabricError::Connect)
     }
 }
 
 impl Opening for OneSidedOpening {
     fn offer(&self) -> Zeroizing<Vec<u8>> {
-        let Reads { peers: reads, atomics, .. } = self.reads;
-        let offer = OneSidedOffer { reads, atomics, offer: self.ends.offer().clone() };
+        let offer = OneSidedOffer { reads: self.reads.peers, offer: self.ends.offer().clone() };
         Zeroizing::new(offer.encode())
     }
 

@@ -141,14 +141,6 @@ impl Rails {
         self.0.state.lock().rails.iter_mut().for_each(|rail| rail.reads = None);
     }
 
-    /// Takes atomic operations away from all rails.
-    #[cfg(test)]
-    pub(super) fn without_atomics(&mut self) {
-        for reads in self.0.state.lock().rails.iter_mut().filter_map(|rail| rail.reads.as_mut()) {
-            reads.atomics = false;
-        }
-    }
-
     /// Starts a thread that looks at the devices and reopens failed ones, unless one is at it.
     fn attend(&self, state: &mut State) {
         if state.attended.strong_count() > 0 {

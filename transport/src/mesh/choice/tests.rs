@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::fabric::one_sided::{self, OneSidedConfig};
 use crate::fabric::{Limits, Opening, QueuePairConfig};
 use crate::memory::Region;
 
@@ -55,6 +56,13 @@ impl Fabric for Stuck {
         let _ = self.steps.lock().recv();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         Err(FabricError::Offer("it was let go on"))
+    }
+
+    fn open_one_sided(
+        &self,
+        _: OneSidedConfig,
+    ) -> Result<Box<dyn one_sided::Opening>, FabricError> {
+        Err(FabricError::Offer("it has none"))
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Pace {
     /// slow links as on others.
     looks_per_beat: u32,
     looks: u32,
+    /// Time of the last look at one-sided access.
+    pub(super) looked: Instant,
     /// A message about memory was sent since the last look, which is sooner than the next one.
     pub(super) has_shared: bool,
 }
@@ -46,7 +48,12 @@ impl Pace {
     pub(super) fn new(interval: Duration, is_fixed: bool) -> Self {
         let looks = interval.as_nanos().div_ceil(limits::HEARTBEAT_INTERVAL.as_nanos());
         let looks_per_beat = if is_fixed { 1 } else { looks.max(1) as u32 };
-        Pace { interval, looks_per_beat, looks: 0, has_shared: false }
+        Pace { interval, looks_per_beat, looks: 0, looked: Instant::now(), has_shared: false }
+    }
+
+    /// Returns the time of the next look at one-sided access.
+    pub(super) fn next_look(&self) -> Instant {
+        self.looked + self.between_looks()
     }
 
     fn between_looks(&self) -> Duration {

@@ -4,6 +4,7 @@
 mod asking;
 mod breaches;
 mod joining;
+mod older;
 pub(super) mod peer;
 mod replies;
 mod returning;

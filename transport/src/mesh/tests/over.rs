@@ -2,8 +2,12 @@
 
 use std::fmt;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use zeroize::Zeroizing;
+
 use super::*;
-use crate::fabric::one_sided::{Changed, OneSided};
+use crate::fabric::one_sided::{OneSided, OneSidedConfig, Opening};
 use crate::fabric::{self, Fabric, FabricError, Limits, Protection, QueuePairConfig, Spins};
 use crate::memory::Region;
 
@@ -50,7 +54,34 @@ impl Fabric for Over {
         self.below.open(config)
     }
 
-    fn changed_one_sided(&self) -> Option<Changed> {
-        Some(Changed { operations: self.operations, change: self.change.clone() })
+    fn open_one_sided(&self, config: OneSidedConfig) -> Result<Box<dyn Opening>, FabricError> {
+        let operations = self.operations * config.operations;
+        let opening = self.below.open_one_sided(OneSidedConfig { operations, ..config })?;
+        Ok(Box::new(OpeningOver { opening, change: self.change.clone() }))
+    }
+}
+
+struct OpeningOver {
+    opening: Box<dyn Opening>,
+    change: Change,
+}
+
+impl Opening for OpeningOver {
+    fn offer(&self) -> Zeroizing<Vec<u8>> {
+        self.opening.offer()
+    }
+
+    fn ways(&self, peer: &[u8]) -> Vec<u32> {
+        self.opening.ways(peer)
+    }
+
+    fn connect(
+        self: Box<Self>,
+        peer: Zeroizing<Vec<u8>>,
+        way: usize,
+    ) -> BoxFuture<'static, Result<Box<dyn OneSided>, FabricError>> {
+        let OpeningOver { opening, change } = *self;
+        let connecting = opening.connect(peer, way);
+        async move { Ok(change(connecting.await?)) }.boxed()
     }
 }

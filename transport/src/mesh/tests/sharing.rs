@@ -12,7 +12,7 @@ use crate::id::Incarnation;
 use crate::memory::Words;
 
 const BYTES: usize = 700_000;
-/// More than all operations that one link has room for.
+/// More than all operations that one queue pair has room for.
 const LONG_BYTES: usize = 3_000_000;
 
 /// Memory of a node, shared whole.
@@ -135,7 +135,8 @@ fn what_a_share_does_not_allow_is_an_error_and_no_more() {
         let unknown = reached(&beta, &alpha, ShareId(7));
         assert_eq!(unknown.read(0, &mut bytes).await, Err(NotShared::Unknown.into()));
         assert_eq!(all.fetch_add(8, 3).await, Ok(0));
-        assert_eq!(beta.watcher.texts().len(), 1, "all over one link");
+        let link = beta.link("alpha").await.unwrap();
+        assert_eq!(link.reach().queue_pairs(), 1, "all over one queue pair");
     });
 }
 
@@ -211,7 +212,8 @@ fn a_share_that_has_ended_is_reached_by_nobody() {
             let mut later = vec![0; bytes];
             memory.read(0, &mut later).unwrap();
             assert!(later == at_the_end, "nothing was written after the end");
-            assert_eq!(beta.watcher.texts().len(), 1, "RE-2: no link was lost for it");
+            let link = beta.link("alpha").await.unwrap();
+            assert_eq!(link.reach().queue_pairs(), 1, "RE-2: no queue pair was lost for it");
             let is_unknown = error == AccessError::Unknown;
             [written > 0, is_unknown, is_unknown && at_the_end != before].map(usize::from)
         });

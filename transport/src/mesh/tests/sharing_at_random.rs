@@ -38,14 +38,14 @@ struct Met {
     refused: u32,
     /// Operations that found the share revoked.
     revoked: u32,
-    /// Links that were lost by their one-sided access, and writes of several operations that were
-    /// begun on a lost link and would have gone on over the next.
-    lost_by_access: u32,
+    /// Queue pairs that were lost while their link lived, and writes that were begun on one of them
+    /// and would have gone on over the next.
+    queue_pairs_lost: u32,
     writes_over_two: u32,
     /// Times the link wanted to rest: it did, and it did not since an operation was under way.
     rested: u32,
     kept: u32,
-    /// Operations that were not begun, as the next link was lost before it was connected.
+    /// Operations that were not begun, as the next queue pair was lost before it was connected.
     unable: u32,
 }
 
@@ -61,10 +61,10 @@ fn memory_is_what_a_model_is_whatever_is_lost() {
     }
     println!("{met:?} in {seeds} seeds");
     let Met { done, unknown_done, unknown_undone, reads_over_loss, .. } = met;
-    let Met { lost_by_access, writes_over_two, rested, kept, fetched, .. } = met;
+    let Met { queue_pairs_lost, writes_over_two, rested, kept, fetched, .. } = met;
     let Met { not_fetched, drafted, refused, revoked, .. } = met;
     let operations = [done, unknown_done, unknown_undone, reads_over_loss, fetched, not_fetched];
-    let others = [lost_by_access, writes_over_two, rested, kept, drafted, refused, revoked];
+    let others = [queue_pairs_lost, writes_over_two, rested, kept, drafted, refused, revoked];
     let mut counts = operations.into_iter().chain(others);
     assert!(seeds < SEEDS || counts.all(|count| count > 5), "{met:?}");
 }
@@ -81,7 +81,7 @@ pub(super) async fn node(world: &World, name: &str, by_device: bool) -> Node {
 /// Counts of the disturbances by the tasks of [`disturb_soon`].
 #[derive(Default)]
 pub(super) struct Disturbed {
-    lost_by_access: AtomicU32,
+    queue_pairs_lost: AtomicU32,
     rested: AtomicU32,
     kept: AtomicU32,
 }
@@ -89,7 +89,7 @@ pub(super) struct Disturbed {
 impl Disturbed {
     fn add_to(&self, met: &mut Met) {
         let count = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
-        met.lost_by_access += count(&self.lost_by_access);
+        met.queue_pairs_lost += count(&self.queue_pairs_lost);
         met.rested += count(&self.rested);
         met.kept += count(&self.kept);
     }
@@ -150,7 +150,7 @@ impl Lot {
         });
     }
 
-    /// Reads, again where there was no link, or no share any more.
+    /// Reads, again where there was no queue pair, or no share any more.
     pub(super) async fn read(&mut self, at: u64, into: &mut [u8], unable: &mut u32) {
         loop {
             match self.memory.read(at, into).await {
@@ -177,7 +177,7 @@ impl Lot {
         (before, wanted): (&[u8], &[u8]),
         unable: &mut u32,
     ) -> Vec<u8> {
-        // Over another link: what the last one brought has been done by now.
+        // Over another link, or queue pair: what the last one brought has been done by now.
         let mut now = vec![0; before.len()];
         self.read(0, &mut now, unable).await;
         for ((now, before), wanted) in now.iter().zip(before).zip(wanted) {
@@ -187,7 +187,7 @@ impl Lot {
     }
 }
 
-/// Loses the link, its session or the one-sided access of one side, or has the link want to rest, a
+/// Loses the link, its session or the queue pair of one side, or has the link want to rest, a
 /// little later.
 pub(super) fn disturb_soon(world: &World, reach: Option<Arc<Reach>>, met: &Arc<Disturbed>) {
     let (world, met) = (world.clone(), met.clone());
@@ -202,7 +202,7 @@ pub(super) fn disturb_soon(world: &World, reach: Option<Arc<Reach>>, met: &Arc<D
             (1, _) => world.sever_streams("alpha", "beta"),
             (2 | 3, Some(reach)) => {
                 if reach.fail_queue_pair() {
-                    count(&met.lost_by_access);
+                    count(&met.queue_pairs_lost);
                 }
             }
             // As the session does when it would close an idle link, and hears that it is not.
@@ -256,7 +256,7 @@ pub(super) async fn write_together(
             Ok(Some(mut draft)) => {
                 *drafted += 1;
                 draft.copy_from_slice(piece);
-                // (Another link may have come until it is written.)
+                // (Another queue pair may have come until it is written.)
                 tokio::time::sleep(Duration::from_micros(entropy.below(4_000))).await;
                 writer.write_draft(at as u64, draft).await
             }
@@ -291,7 +291,7 @@ async fn look(lot: &mut Lot, beta: &Node, (at, expected): (usize, &[u8]), met: &
 struct Operated {
     ended: Result<(), AccessError>,
     wanted: Vec<u8>,
-    /// It was more than one operation of a link.
+    /// It was more than one operation of a queue pair.
     is_long: bool,
 }
 
@@ -359,6 +359,7 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
             let (node, name) = [(&alpha, "beta"), (&beta, "alpha")][below(2)];
             disturb_soon(&world, reach_to(node, name), &disturbed);
         }
+        let links = beta.watcher.texts().len();
         let operated = operate((&world, &beta), &mut lot, (number, &model), met).await;
         let Some(Operated { ended, mut wanted, is_long }) = operated else { continue };
         match ended {
@@ -372,7 +373,8 @@ async fn by_chance(world: World, by_device: bool, met: &mut Met) {
                 wanted = model.clone();
             }
             Err(AccessError::Unknown) => {
-                met.writes_over_two += u32::from(is_long);
+                let is_linked = links == beta.watcher.texts().len();
+                met.writes_over_two += u32::from(is_long && is_linked);
                 let now = lot.end_of_unknown((&model, &wanted), &mut met.unable).await;
                 let is_done = now == wanted;
                 met.unknown_done += u32::from(is_done && wanted != model);

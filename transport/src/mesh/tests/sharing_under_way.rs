@@ -230,6 +230,7 @@ fn dropped_operations_give_their_slots_back() {
             owned.memory.read(0, &mut found).unwrap();
             assert!(found == vec![7; BYTES], "what was dropped came before");
             let link = beta.link("alpha").await.unwrap();
+            assert_eq!(link.reach().queue_pairs(), 1);
             // (A fetch for nobody goes on to its end.)
             while !link.reach().rest() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -243,7 +244,7 @@ fn dropped_operations_give_their_slots_back() {
             // Unused memory is given back: none of the dropped bytes is missing.
             for _ in 0..3 {
                 tokio::time::sleep(SPARE_KEPT).await;
-                link.reach().look();
+                link.reach().look(true);
             }
             assert_eq!(link.reach().landing_bytes(), 0);
         });

@@ -120,10 +120,11 @@ impl Stream for SlowStream {
     }
 }
 
-/// While a session writes two hundred answers to a slow reader, which takes minutes, it hears at
-/// once that the link has ended. Before, it did not until it had written them all.
+/// RE-6: while a session writes two hundred answers to a slow reader, which takes minutes, it looks
+/// after one-sided access once a second, and hears at once that the link has ended. Before, it did
+/// neither until it had written them all.
 #[test]
-fn a_slow_reader_keeps_no_session_from_the_end_of_its_link() {
+fn a_slow_reader_keeps_no_session_from_its_looks() {
     sim::run(1, |world| async move {
         let mut config = sim_config(&world, "alpha", &[]);
         let is_slow = Arc::new(AtomicBool::new(false));
@@ -134,6 +135,7 @@ fn a_slow_reader_keeps_no_session_from_the_end_of_its_link() {
         alpha.mesh.ready(1).await;
         let all: Vec<_> = (0..200).map(|_| Owned::new(&alpha, 64, Access::ALL)).collect();
         reached(&beta, &alpha, all[0].share.id()).read(0, &mut [0; 8]).await.unwrap();
+        let reach = alpha.link("beta").await.unwrap().reach().clone();
         is_slow.store(true, Ordering::Relaxed);
         let reads: Vec<_> = all
             .iter()
@@ -143,6 +145,8 @@ fn a_slow_reader_keeps_no_session_from_the_end_of_its_link() {
         let begun = Instant::now();
         while !reads[100].is_finished() {
             tokio::time::sleep(limits::HEARTBEAT_INTERVAL / 4).await;
+            let late = reach.looked().map_or(begun.elapsed(), |looked| looked.elapsed());
+            assert!(late < 2 * limits::HEARTBEAT_INTERVAL, "{late:?}");
         }
         let took = begun.elapsed();
         assert!(took > 60 * PAUSE && !reads[199].is_finished(), "{took:?}");

@@ -4,8 +4,10 @@ use futures::FutureExt;
 use zeroize::Zeroizing;
 
 use super::altered::{Alteration, Altered, Connecting};
+use super::sharing::{Owned, reached};
 use super::simulated::sim_config;
 use super::*;
+use crate::fabric::one_sided::Access;
 use crate::fabric::sim::{self, World};
 use crate::fabric::{Fabric, FabricError, Opening, QueuePairConfig};
 use crate::limits;
@@ -220,4 +222,26 @@ fn sides_that_count_differently_still_agree() {
             assert_eq!(text, "beta up over second");
         });
     }
+}
+
+/// Shared memory is used by the way that the link took: the ways before it lead nowhere.
+#[test]
+fn shared_memory_is_used_by_the_way_of_the_link() {
+    sim::run(3, |world| async move {
+        let (mut nodes, mut tried) = (Vec::new(), Vec::new());
+        for name in ["alpha", "beta"] {
+            let mut config = sim_config(&world, name, &["alpha"]);
+            let by = Winding { name: "first", ways: 3, open: Some(2), ..Winding::default() };
+            tried.push(by.tried.clone());
+            config.network.fabrics = vec![altered(&config.network.fabrics[0], by)];
+            nodes.push(Node::start(config).await.unwrap());
+        }
+        nodes[0].mesh.ready(1).await;
+        let owned = Owned::new(&nodes[0], 64, Access::ALL);
+        let memory = reached(&nodes[1], &nodes[0], owned.share.id());
+        assert_eq!(memory.fetch_add(0, 1).await, Ok(0));
+        for tried in tried {
+            assert_eq!(tried.lock()[3..], ways(2..3));
+        }
+    });
 }

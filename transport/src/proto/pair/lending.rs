@@ -23,6 +23,8 @@ pub(super) struct Device {
     /// Loans that it did not register at once.
     pub(super) slow: usize,
     lent: Vec<Weak<Arc<Buffer>>>,
+    /// The first `ended` loans belong to a queue pair that has ended.
+    ended: usize,
     fetches: VecDeque<Lent>,
     /// The number of the side's last ask.
     pub(super) asked: Option<u64>,
@@ -72,11 +74,20 @@ impl Side {
         self.device.asked.map(|ask| self.out.give_up(ask));
     }
 
-    /// Reads what the peer lent, which has to be there (LO-1).
+    /// Ends its queue pair, and takes back what the peer has not answered (LO-4).
+    pub(crate) fn take_back(&mut self) {
+        self.device.ended = self.device.lent.len();
+        self.out.take_back_loans(u32::MAX);
+        drop(self.out.take_returned());
+    }
+
+    /// Reads what the peer lent, which has to be there unless its queue pair has ended (LO-1).
     fn read(&self, lent: &Lent) -> Option<Lease> {
-        let LentAt { key: (key, 7) } = lent.at else { return None };
+        let LentAt { pair: 3, key: (key, 7) } = lent.at else { return None };
         let body = self.device.lent.get(key as usize)?.upgrade();
-        Some(lease(&body.expect("what is lent is there until it was fetched")))
+        let has_ended = (key as usize) < self.device.ended;
+        assert!(has_ended || body.is_some(), "what is lent is there until it was fetched");
+        body.filter(|_| !has_ended).map(|body| lease(&body))
     }
 }
 
@@ -112,8 +123,10 @@ impl Pair {
         let device = &mut self.sides[side].device;
         let chance = device.chance.as_mut().map_or(7, |chance| chance.u8(..64));
         let unknown = || (lent.bytes <= UNKNOWN_MAX).then(|| lease(&vec![0; lent.bytes as usize]));
+        let has_ended = matches!(lent.at, LentAt { pair: 3, key: (_, 7) }) && body.is_none();
         let fetched = match chance {
             0..7 => Err(NotLent::Failed),
+            _ if has_ended => Err(NotLent::Failed),
             _ => body.or_else(unknown).ok_or(NotLent::Failed),
         };
         device.fetched[usize::from(fetched.is_err())] += 1;
@@ -146,7 +159,7 @@ fn lend_at(lent: &mut Vec<Weak<Arc<Buffer>>>, body: &Arc<Buffer>) -> (LentAt, He
     let held = Arc::new(body.clone());
     let key = (lent.len() as u32, 7);
     lent.push(Arc::downgrade(&held));
-    (LentAt { key }, held as _)
+    (LentAt { pair: 3, key }, held as _)
 }
 
 fn lease(bytes: &[u8]) -> Lease {

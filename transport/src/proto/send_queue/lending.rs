@@ -153,6 +153,12 @@ impl<W> SendQueue<W> {
         Ok(())
     }
 
+    /// Takes back what the peer has not answered, and was to read by a queue pair that has ended
+    /// (LO-4): to be [taken](Self::take_returned).
+    pub(crate) fn take_back_loans(&mut self, ended_before: u32) {
+        self.queues.loans.take_back(ended_before);
+    }
+
     /// Handles the peer's goodbye.
     pub(crate) fn handle_goodbye(&mut self) {
         self.queues.loans.peer_left();

@@ -18,6 +18,8 @@ struct Seen {
     /// Those of `sent` that others passed which were lent later.
     passed: usize,
     left_first: usize,
+    /// Times that a side took back its loans.
+    taken_back: usize,
 }
 
 impl Seen {
@@ -41,7 +43,7 @@ impl Seen {
     }
 }
 
-/// LO-1 (which the pair checks at each fetch), LO-3: wherever asks are given up,
+/// LO-1 (which the pair checks at each fetch), LO-3, LO-4: wherever asks are given up,
 /// mailboxes close, loans are taken back and sides leave while messages are lent, each message has
 /// its fate, and nothing is lent in the end.
 #[test]
@@ -74,6 +76,10 @@ fn loans_end_in_every_way_there_is() {
                 5 => drop(pair.fetch_last(side)),
                 6 => drop(pair.sides[side].take(chance.usize(..2))),
                 _ if chance.u8(..4) == 0 => pair.sides[side].give_up(),
+                _ if chance.u8(..6) == 0 && pair.sides[side].out.lends() => {
+                    pair.sides[side].take_back();
+                    seen.taken_back += 1;
+                }
                 _ => {}
             }
             if step == closes {
@@ -105,7 +111,7 @@ fn loans_end_in_every_way_there_is() {
         slow += pair.slow();
     }
     println!("{seen:?}, {} fetched, {} refused, {slow} registered late", fetched[0], fetched[1]);
-    assert!(slow > 100 && seen.passed > 20);
+    assert!(slow > 100 && seen.passed > 20 && seen.taken_back > 100);
     assert!(seen.lent > 1_000 && seen.sent > 500 && seen.unlent > 50 && seen.left_first > 50);
     assert!(fetched[0] > 500 && fetched[1] > 50);
 }
@@ -146,7 +152,7 @@ fn a_small_message_waits_behind_one_that_is_lent() {
 #[test]
 fn as_much_is_lent_as_the_limits_say() {
     use crate::limits::{LENT_BYTES_MAX, LOANS_MAX};
-    let at = LentAt { key: (2, 3) };
+    let at = LentAt { pair: 1, key: (2, 3) };
     let mut loans = Loans::new(Some(FRAME_MAX));
     assert_eq!(loans.lending(FRAME_MAX - 1), Lending::Parts);
     assert_eq!(loans.lending(FRAME_MAX), Lending::Undecided);
@@ -205,7 +211,7 @@ fn as_much_is_lent_as_the_limits_say() {
 /// any more, and its memory is given back.
 #[test]
 fn what_is_registered_too_late_is_given_back() {
-    let at = LentAt { key: (2, 3) };
+    let at = LentAt { pair: 1, key: (2, 3) };
     let held = || std::sync::Arc::new(()) as Held;
     let mut loans = Loans::new(Some(FRAME_MAX));
     let [first, second, third, fourth] = [0; 4].map(|_| loans.begin(FRAME_MAX));
@@ -357,6 +363,48 @@ fn an_ask_that_is_given_up_does_not_wait_for_its_loan() {
     assert!(pair.sides[0].out.lends(), "LO-1");
     pair.exchange();
     assert!(!pair.sides[0].out.lends() && pair.sides[1].boxes[0].waiting.is_empty());
+}
+
+/// LO-4: a loan that is taken back goes in parts; its number is taken until the peer has answered,
+/// and a late answer is none of another loan.
+#[test]
+fn what_is_taken_back_goes_in_parts() {
+    use crate::limits::LOANS_MAX;
+    let at = LentAt { pair: 1, key: (2, 3) };
+    let held = || std::sync::Arc::new(()) as Held;
+    let mut loans = Loans::new(Some(FRAME_MAX));
+    let numbers = [0; LOANS_MAX].map(|_| {
+        let number = loans.begin(FRAME_MAX);
+        assert!(loans.lent(number, Ok((at, held()))).is_some());
+        number
+    });
+    assert!(loans.is_full());
+    loans.take_back(1);
+    assert!(loans.take_returned().is_empty(), "their queue pair lives");
+    loans.take_back(2);
+    assert_eq!(loans.take_returned().len(), LOANS_MAX);
+    assert!(!loans.is_full(), "no answer may come: nothing waits for one");
+    assert!(!loans.has_room(1), "the peer may still say that it has fetched them");
+    for number in numbers {
+        assert!(!loans.is_awaited(Lending::Loan(number)));
+    }
+    // Sent in parts before and after the answer, and not sent at all.
+    let [first, second, third, fourth, rest @ ..] = numbers;
+    let unlent = |number| RecordHeader { ordinal: number, ..RecordHeader::new(RecordKind::Unlent) };
+    assert_eq!(loans.end(Lending::Loan(first)), None);
+    assert_eq!(loans.answered(first, 0), Ok(Some(unlent(first))));
+    assert_eq!(loans.answered(first, 0), Err(Violation::Loan));
+    assert_eq!(loans.end(Lending::Loan(second)), None);
+    assert_eq!(loans.answered(second, 1), Ok(None));
+    assert_eq!(loans.answered(third, 0), Ok(None));
+    assert_eq!(loans.end(Lending::Loan(third)), Some(third), "it came in the end");
+    assert_eq!(loans.forgo(Lending::Loan(fourth)), None);
+    for number in rest {
+        assert_eq!(loans.end(Lending::Loan(number)), None);
+        assert_eq!(loans.answered(number, 0), Ok(Some(unlent(number))));
+    }
+    loans.peer_left();
+    assert!(loans.is_empty() && loans.take_returned().is_empty());
 }
 
 /// LO-3: where there is no queue pair yet, the message whose turn it is goes in parts, and messages

@@ -33,8 +33,6 @@ pub(super) struct Connected {
     /// How many more operations can be posted. They count until they were polled (PV-9).
     room: u32,
     operation_bytes_max: u32,
-    /// The devices of both sides have atomic operations of 64 bits.
-    atomics: bool,
     places: Places,
     /// To be polled: operations, notices, and the end at most.
     outcomes: VecDeque<Outcome>,
@@ -56,7 +54,6 @@ impl Connected {
     pub(super) fn new(
         queue_pair: QueuePair,
         bounds: (u32, u32, u32),
-        atomics: bool,
         log: Arc<LogLimiter>,
     ) -> io::Result<Self> {
         let (operations, notices, operation_bytes_max) = bounds;
@@ -66,7 +63,6 @@ impl Connected {
             live: Some(Live::new(queue_pair, log)?),
             room: operations,
             operation_bytes_max,
-            atomics,
             places: Places { posted: notices, owed: 0 },
             outcomes: VecDeque::with_capacity((operations + notices) as usize + 1),
             alarm: Alarm::default(),
@@ -79,13 +75,6 @@ impl OneSided for Connected {
     fn grant(&mut self, memory: &Arc<Words>, at: u64, bytes: u64, access: Access) -> Granting {
         if let Err(error) = check_grant(memory, at, bytes) {
             return Granting::Done(Err(error));
-        }
-        if access.atomic && !self.atomics {
-            let why = "this device, or that of the peer, has none of 64 bits";
-            let source = io::Error::new(io::ErrorKind::Unsupported, why);
-            let device = self.domain.device.name().into();
-            let call = "atomic operations";
-            return Granting::Done(Err(FabricError::Device { call, device, source }));
         }
         if bytes == 0 {
             // No device registers nothing, and this is the key of nothing.

@@ -1,5 +1,5 @@
 //! The offer of each side of a queue pair for one-sided access: how many reads the side's devices
-//! serve at once for a peer, whether atomic operations are among them, then an offer as for frames.
+//! serve at once for a peer, then an offer as for frames.
 
 use crate::fabric::FabricError;
 #[cfg(test)]
@@ -15,8 +15,6 @@ const MAGIC: [u8; 3] = *b"RO\x01";
 pub(in crate::fabric::verbs) struct OneSidedOffer {
     /// Reads and atomic operations of the peer that may be under way: 1 to [`VERBS_READS_MAX`].
     pub(super) reads: u8,
-    /// The side's devices have atomic operations of 64 bits.
-    pub(super) atomics: bool,
     pub(super) offer: Offer,
 }
 
@@ -35,7 +33,7 @@ impl OneSidedOffer {
     }
 
     pub(in crate::fabric::verbs) fn encode(&self) -> Vec<u8> {
-        [&MAGIC[..], &[self.reads, self.atomics.into()], &self.offer.encode()].concat()
+        [&MAGIC[..], &[self.reads], &self.offer.encode()].concat()
     }
 
     /// # Errors
@@ -43,7 +41,7 @@ impl OneSidedOffer {
     /// range.
     pub(in crate::fabric::verbs) fn decode(bytes: &[u8]) -> Result<Self, FabricError> {
         let wrong = FabricError::Offer("it is not one of one-sided access by verbs");
-        let Some((&[magic @ .., reads, atomics], offer)) = bytes.split_first_chunk::<5>() else {
+        let Some((&[magic @ .., reads], offer)) = bytes.split_first_chunk::<4>() else {
             return Err(wrong);
         };
         if magic != MAGIC {
@@ -52,14 +50,11 @@ impl OneSidedOffer {
         if !(1..=VERBS_READS_MAX).contains(&reads) {
             return Err(FabricError::Offer("its number of reads is out of range"));
         }
-        if atomics > 1 {
-            return Err(FabricError::Offer("it does not say whether it has atomic operations"));
-        }
         let offer = Offer::decode(offer)?;
         if !offer.avoid.is_empty() {
             return Err(FabricError::Offer("it names ways to avoid"));
         }
-        Ok(OneSidedOffer { reads, atomics: atomics == 1, offer })
+        Ok(OneSidedOffer { reads, offer })
     }
 }
 
@@ -86,7 +81,7 @@ mod tests {
         };
         let addresses = vec![address; VERBS_ADDRESSES_MAX];
         let offer = Offer { dialled: [1; 16], addresses, avoid: Vec::new() };
-        OneSidedOffer { reads: VERBS_READS_MAX, atomics: true, offer }
+        OneSidedOffer { reads: VERBS_READS_MAX, offer }
     }
 
     #[test]

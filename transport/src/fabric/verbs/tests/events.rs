@@ -309,7 +309,7 @@ fn offers(fabric: &VerbsFabric) -> [Vec<(u16, u8, u16)>; 2] {
     let (side, binding) = (Side::Acceptor, Vec::new());
     let one_sided = OneSidedConfig { operations: 4, notices: 1, side, binding };
     let frames = Offer::decode(&fabric.open(config).unwrap().offer()).unwrap();
-    let one_sided = fabric.open_one_sided(&one_sided).unwrap().unwrap().offer();
+    let one_sided = fabric.open_one_sided(one_sided).unwrap().offer();
     // It begins with four bytes of its own.
     let one_sided = Offer::decode(&one_sided[4..]).unwrap();
     [frames, one_sided].map(|offer| {

@@ -140,7 +140,7 @@ async fn a_data_connection_that_lies_is_given_up_with_the_reason() {
     }
     let mut wicked = chosen(&scene, "wicked").await;
     wicked.say(&silence()).await;
-    wicked.say(&offer_with(|made| made.queue_pair.insert(0, 1))).await;
+    wicked.say(&offer_with(|made| made.queue_pair.push(1))).await;
     let (rejection, passed) = refused(&mut wicked).await;
     assert_eq!(rejection, Rejection::NoCommonFabric);
     assert!(passed.unwrap().contains("a dialler offers nothing"));
