@@ -84,7 +84,7 @@ async fn rank(world: &World) -> Result<(), BoxError> {
 async fn main() -> Result<(), BoxError> {
     // All ranks in one process. A program that is one of them begins with `World::from_env`.
     let hosts = LocalHosts::reserve(RANKS)?;
-    let join = |rank| World::builder("heat").rank(rank).hosts(hosts.iter()).join();
+    let join = |rank| World::builder("heat").rank(rank).hosts(hosts.addresses()).join();
     let worlds = try_join_all((0..RANKS).map(join)).await?;
     try_join_all(worlds.iter().map(rank)).await?;
     join_all(worlds.into_iter().map(World::leave)).await;

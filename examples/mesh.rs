@@ -79,7 +79,7 @@ async fn main() -> Result<(), BoxError> {
         return rank().await;
     }
     let hosts = LocalHosts::reserve(RANKS)?;
-    let started = (0..RANKS).map(|rank| start(rank, &hosts)?.spawn());
+    let started = (0..RANKS).map(|rank| start(rank, hosts.addresses())?.spawn());
     let mut ranks = started.collect::<std::io::Result<Vec<_>>>()?;
     let mut lines = BufReader::new(ranks[0].stdout.take().ok_or("it is piped")?).lines();
     while let Some(line) = lines.next_line().await? {
@@ -87,7 +87,8 @@ async fn main() -> Result<(), BoxError> {
         if line.starts_with("rank 0 has got") {
             ranks[VICTIM].kill().await?;
         } else if line.ends_with("go on") {
-            ranks[VICTIM] = start(VICTIM, &hosts)?.env("RINGPOST_JOB", "again").spawn()?;
+            ranks[VICTIM] =
+                start(VICTIM, hosts.addresses())?.env("RINGPOST_JOB", "again").spawn()?;
         }
     }
     for mut rank in ranks {

@@ -88,7 +88,7 @@ async fn main() -> Result<(), BoxError> {
         vec![World::from_env().await?]
     } else {
         let hosts = LocalHosts::reserve(RANKS)?;
-        let join = |rank| World::builder("words").rank(rank).hosts(hosts.iter()).join();
+        let join = |rank| World::builder("words").rank(rank).hosts(hosts.addresses()).join();
         try_join_all((0..RANKS).map(join)).await?
     };
     let outcome = try_join_all(worlds.iter().map(|world| rank(world, file.clone()))).await;

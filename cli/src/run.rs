@@ -82,7 +82,7 @@ pub(crate) async fn run(options: Options) -> Result<u8, Failure> {
         }
         (None, n) => {
             reserved = LocalHosts::reserve(n.unwrap_or(1))?;
-            &reserved
+            reserved.addresses()
         }
     };
     let ranks: Vec<Rank> = (0..hosts.len())

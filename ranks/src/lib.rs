@@ -27,8 +27,8 @@
 //! # async fn main() -> Result<(), ringpost::BoxError> {
 //! # let hosts = ringpost_ranks::LocalHosts::reserve(2)?;
 //! // Rank 0 of two; the other program says `rank(1)`. Either may start first.
-//! let join = World::builder("sums").rank(0).hosts(hosts.iter()).join();
-//! # let other = World::builder("sums").rank(1).hosts(hosts.iter()).join();
+//! let join = World::builder("sums").rank(0).hosts(hosts.addresses()).join();
+//! # let other = World::builder("sums").rank(1).hosts(hosts.addresses()).join();
 //! # let (join, other) = futures::try_join!(join, other)?;
 //! # let join = async { Ok::<_, ringpost::BoxError>(join) };
 //! let world = join.await?;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::ops::Deref;
 
 use tokio::net::TcpSocket;
 
@@ -16,7 +15,7 @@ use tokio::net::TcpSocket;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ringpost::BoxError> {
 /// let hosts = LocalHosts::reserve(4)?;
-/// let join = |rank| World::builder("job").rank(rank).hosts(hosts.iter()).join();
+/// let join = |rank| World::builder("job").rank(rank).hosts(hosts.addresses()).join();
 /// let worlds = try_join_all((0..4).map(join)).await?;
 /// # join_all(worlds.into_iter().map(World::leave)).await;
 /// # Ok(())
@@ -46,12 +45,9 @@ impl LocalHosts {
         }
         Ok(hosts)
     }
-}
 
-impl Deref for LocalHosts {
-    type Target = [String];
-
-    fn deref(&self) -> &[String] {
+    /// Returns the `host:port` of each rank.
+    pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 }

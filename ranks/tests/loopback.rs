@@ -30,7 +30,7 @@ async fn work(world: &World) -> Result<(), WorldError> {
 
 #[tokio::test]
 async fn four_ranks_by_number_work_over_tcp() {
-    let worlds = world("numbers", &LocalHosts::reserve(4).unwrap()).await;
+    let worlds = world("numbers", LocalHosts::reserve(4).unwrap().addresses()).await;
     for (rank, world) in worlds.iter().enumerate() {
         assert_eq!((world.rank(), world.size()), (rank, 4));
     }
@@ -44,7 +44,7 @@ const FIRST: usize = 64 << 20;
 #[tokio::test]
 async fn two_ranks_send_each_other_64_mib_first_and_then_receive() {
     for parts in [1, 64] {
-        let worlds = world("first", &LocalHosts::reserve(2).unwrap()).await;
+        let worlds = world("first", LocalHosts::reserve(2).unwrap().addresses()).await;
         let part = |rank: usize| vec![rank as u8 + 1; FIRST / parts];
         let exchanges = worlds.iter().map(async |world| {
             let other = 1 - world.rank();
@@ -64,7 +64,7 @@ async fn two_ranks_send_each_other_64_mib_first_and_then_receive() {
 
 #[tokio::test]
 async fn ranks_that_send_more_first_than_there_is_room_for_are_told_and_lose_nothing() {
-    let worlds = world("more", &LocalHosts::reserve(2).unwrap()).await;
+    let worlds = world("more", LocalHosts::reserve(2).unwrap().addresses()).await;
     let exchanges = worlds.iter().map(async |world| {
         let (rank, other) = (world.rank(), 1 - world.rank());
         let data = vec![rank as u8 + 1; FIRST];
